@@ -33,7 +33,7 @@ from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 from navarch.fleet.selection import Market, UnderWay
 from navarch.fleet.stockouts import Stockouts
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
 OFFERINGS = tuple(replace(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))

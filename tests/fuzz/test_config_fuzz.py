@@ -1,4 +1,4 @@
-"""Configurations that were mangled: always a Config or a ConfigError, never a traceback."""
+"""Mangled configurations are always a Config or a ConfigError, never a traceback."""
 
 import random
 from pathlib import Path
@@ -42,7 +42,7 @@ TOKENS = (
 
 
 def mangled(seed: int) -> str:
-    """Return a valid text after a few accidents."""
+    """Return a valid text with a few random changes."""
     chance = random.Random(seed)
     text = chance.choice(EXAMPLES)
     for _ in range(chance.randint(1, 4)):
@@ -123,7 +123,7 @@ def read_file(path: Path) -> FileText:
 
 
 def survives(text: str) -> bool:
-    """Do all that can be done with a text; say whether it was a configuration."""
+    """Load, render and compare a text; return whether it is a valid configuration."""
     environment = {"A": "1", "HOME": "/home/me", "NAVARCH_AUTH_TOKEN": "t"}
     try:
         config = parse_config(text, source="f", environment=environment, read_file=read_file)

@@ -10,18 +10,20 @@ import pytest
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.server import Running, Server
 from navarch.config import BuiltInCatalogue, Config, parse_config, to_pool_specs
-from navarch.config.stockouts import to_spans
+from navarch.config.server import to_pauses
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.core.refusal import Refusal
 from navarch.ports.autoscaler import PoolState, Recommendation
-from navarch.provision.availability import Availability
-from navarch.provision.carbon_aware import CarbonAware
-from navarch.provision.cost import Cost
-from navarch.provision.first_available import FirstAvailable
-from navarch.provision.region_preference import RegionPreference
-from navarch.provision.round_robin import RoundRobin
+from navarch.provision.strategies import (
+    Availability,
+    CarbonAware,
+    Cost,
+    FirstAvailable,
+    RegionPreference,
+    RoundRobin,
+)
 
 HEAD = """
 server: {address: "127.0.0.1:0", grpc_address: "127.0.0.1:0"}
@@ -129,7 +131,7 @@ pools:
 def test_stockout_settings_say_how_long_a_refusal_closes() -> None:
     head = HEAD.replace("server: {", "server: {stockouts: {sold_out_first: 3s, human: 1h}, ")
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
-    spans = to_spans(config(text, head).server.stockouts)
+    spans = to_pauses(config(text, head).server.stockouts)
     assert spans[Refusal.CAPACITY][0].total_seconds() == 3
     assert spans[Refusal.QUOTA][1].total_seconds() == 3600
 

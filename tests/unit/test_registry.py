@@ -10,7 +10,7 @@ from navarch.config import default_config
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import PoolState, Recommendation
-from navarch.provision.region_preference import RegionPreference
+from navarch.provision.strategies import RegionPreference
 from navarch.registry import build_part
 
 KIND = "provision_schedulers"
@@ -75,7 +75,7 @@ def test_a_class_is_found_by_its_module_and_made_with_its_settings() -> None:
 def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
     installed = [
         point("owl", OWL),
-        point("regions", "navarch.provision.region_preference:RegionPreference"),
+        point("regions", "navarch.provision.strategies:RegionPreference"),
     ]
     made = build_part(KIND, "regions", {"regions": ("a",)}, method="score", installed=installed)
     assert isinstance(made, RegionPreference)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import structlog
 
-from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine, priced_on
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.core.errors import ProviderError
 from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
@@ -55,7 +55,7 @@ class Assortment:
         types = {account.type for account in self._accounts}
         return found + [
             evolve(offer, configured=False)
-            for machine in catalogued()
+            for machine in all_machines()
             if machine.provider not in types
             for offer in _catalogue_offers(machine, ProviderName(machine.provider), "")
         ]
@@ -89,7 +89,7 @@ class Assortment:
             ]
         return [
             offer
-            for machine in catalogued()
+            for machine in all_machines()
             if machine.provider == account.type
             for offer in _catalogue_offers(machine, account.name, account.region)
         ]

@@ -4,19 +4,21 @@ from collections.abc import Mapping
 from typing import cast
 
 from navarch.config.autoscaling import CustomConfig
-from navarch.config.buying import Strategy
 from navarch.config.config import Config
 from navarch.config.pool import PoolConfig
+from navarch.config.pool_providers import Strategy
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import Autoscaler
 from navarch.ports.provision import ProvisionScheduler
-from navarch.provision.availability import Availability
-from navarch.provision.carbon_aware import CarbonAware
-from navarch.provision.cost import Cost
-from navarch.provision.first_available import FirstAvailable
-from navarch.provision.region_preference import RegionPreference
-from navarch.provision.round_robin import RoundRobin
+from navarch.provision.strategies import (
+    Availability,
+    CarbonAware,
+    Cost,
+    FirstAvailable,
+    RegionPreference,
+    RoundRobin,
+)
 from navarch.registry import build_part
 
 

@@ -74,7 +74,7 @@ from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Committed, Store
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
 from navarch.service.jobs import JobService

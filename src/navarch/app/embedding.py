@@ -18,7 +18,7 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 from navarch.scheduler import (
     Cluster,
     CycleResult,

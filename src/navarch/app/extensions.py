@@ -13,7 +13,7 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

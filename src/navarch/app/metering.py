@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from navarch.app.extensions import Extensions
 from navarch.clock.system import ThreadOffload
-from navarch.config.metrics import PrometheusConfig
+from navarch.config.server import PrometheusConfig
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.jobs import JobsMeter
 from navarch.meters.merged import Merged

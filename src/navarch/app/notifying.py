@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from navarch.app.extensions import Extensions
 from navarch.clock.system import ThreadOffload
-from navarch.config.notifier import NotifierConfig
+from navarch.config.server import NotifierConfig
 from navarch.notifiers.everyone import Everyone
 from navarch.notifiers.log import LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads

@@ -41,7 +41,7 @@ from navarch.app.suppliers import Suppliers
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.remediation import to_governor
-from navarch.config.stockouts import to_spans
+from navarch.config.server import to_pauses
 from navarch.control.bringup import BringUp
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.joining import join_token
@@ -113,7 +113,7 @@ class Server:
             autoscalers=self._preferences.sizing,
             autoscale_interval=config.server.autoscale_interval,
             budgets=self._preferences.budgets,
-            stockout_spans=to_spans(config.server.stockouts),
+            stockout_spans=to_pauses(config.server.stockouts),
             scheduling=lambda: to_scheduling(self._config.scheduler),
         )
         self._policies = load_policies(config)

@@ -1,1 +1,1 @@
-"""Opinions on how big a pool should be, each a pure function of what is known about it."""
+"""Autoscalers: pure functions from the state of a pool to a recommended size."""

@@ -1,4 +1,4 @@
-"""Follows utilisation in the hours that pay, and is small outside them."""
+"""Follows utilization at peak hours and keeps a fixed number of nodes off peak."""
 
 from dataclasses import dataclass, field
 
@@ -9,13 +9,13 @@ from navarch.ports.autoscaler import PoolState, Recommendation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAware:
-    """Shrinks to a few nodes off peak; at peak, one node up or down at a time."""
+    """Keeps `off_peak_nodes` off peak; at peak, grows or shrinks by one node or gang at a time."""
 
     settings: CostAwareSettings = field(default_factory=CostAwareSettings)
     name: str = "cost-aware"
 
     def recommend(self, state: PoolState) -> Recommendation:
-        """Return the size for this hour and this load."""
+        """Return the size for the current hour and load."""
         settings = self.settings
         peak = Window(start=settings.peak_start, end=settings.peak_end)
         if not peak.holds(state.now.astimezone(time_zone(settings.time_zone))):

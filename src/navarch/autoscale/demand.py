@@ -1,4 +1,4 @@
-"""How many nodes work needs."""
+"""Demand: the number of nodes that jobs need."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A job, or a request for machines: one or several equal parts, which run together."""
+    """A job or a request for machines: one or several equal parts that run together."""
 
     gpus: int
-    """Of each part."""
+    """GPUs of each part."""
     parts: int = 1
     waiting: bool = False
 
 
 def nodes_needed(work: Iterable[Work], gpus_per_node: int) -> int:
-    """Return how many nodes hold all of `work`; a part that is larger takes whole nodes.
+    """Return how many nodes hold all of `work`; a part larger than a node takes whole nodes.
 
-    The largest parts first, each where it fits best: no more than 11/9 of the least number.
+    Uses best fit decreasing, which needs at most 11/9 of the optimal number of nodes.
     """
     assert gpus_per_node > 0, gpus_per_node
     parts = sorted((each.gpus for each in work for _ in range(each.parts)), reverse=True)

@@ -1,4 +1,4 @@
-"""Follows the number of jobs that wait or run."""
+"""Follows the number of pending and running jobs."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from navarch.ports.autoscaler import PoolState, Recommendation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Keeps as many nodes as the jobs need, so many on each."""
+    """Keeps one node for every `jobs_per_node` jobs."""
 
     settings: QueueSettings = field(default_factory=QueueSettings)
     name: str = "queue"
@@ -16,7 +16,7 @@ class Queue:
     def recommend(self, state: PoolState) -> Recommendation:
         """Return the size that fits the queue."""
         each = self.settings.jobs_per_node
-        # A source may count only the jobs that wait; they are part of the queue all the same.
+        # A source may report only pending jobs, which are part of the queue depth.
         depth = max(state.metrics.queue_depth, state.metrics.pending_jobs)
         needed = -(-depth // each)
         return Recommendation(

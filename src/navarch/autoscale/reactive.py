@@ -1,4 +1,4 @@
-"""Follows GPU utilisation, one node at a time."""
+"""Follows GPU utilization, one node at a time."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ from navarch.ports.autoscaler import PoolState, Recommendation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reactive:
-    """Grows by a node, or a gang, above a threshold, shrinks by one below another.
+    """Grows by a node or a gang above one threshold, shrinks by one below another.
 
-    Nodes that are on their way are counted as if they already shared the load, so that a
-    slow boot does not make it buy another machine each time it looks.
+    Starting nodes count as if they already shared the load, so that a slow boot does not trigger
+    another purchase in every round.
     """
 
     settings: ReactiveSettings = field(default_factory=ReactiveSettings)
     name: str = "reactive"
 
     def recommend(self, state: PoolState) -> Recommendation:
-        """Return the size that the present utilisation asks for."""
+        """Return the size for the current utilization."""
         current = state.current_nodes
         if _short_of_healthy(state):
             healthy = state.healthy_nodes
@@ -52,7 +52,7 @@ class Reactive:
 
 
 def _short_of_healthy(state: PoolState) -> bool:
-    """Whether unhealthy nodes, maybe all of them, leave fewer than the minimum."""
+    """Return whether unhealthy nodes leave fewer usable nodes than the minimum."""
     usable = state.healthy_nodes + state.starting_nodes
     return usable < min(state.min_nodes, state.current_nodes) and (
         state.current_nodes < state.max_nodes
@@ -60,5 +60,6 @@ def _short_of_healthy(state: PoolState) -> bool:
 
 
 def _once_started(state: PoolState) -> float:
-    there = max(state.healthy_nodes, 1)
-    return state.metrics.utilization * there / (there + state.starting_nodes)
+    """Return the utilization once the starting nodes share the load."""
+    healthy = max(state.healthy_nodes, 1)
+    return state.metrics.utilization * healthy / (healthy + state.starting_nodes)

@@ -1,4 +1,4 @@
-"""Follows the clock, and within the hour's bounds another opinion."""
+"""Changes the bounds by the hour; another autoscaler sizes the pool within them."""
 
 from dataclasses import dataclass, replace
 
@@ -8,10 +8,9 @@ from navarch.ports.autoscaler import Autoscaler, PoolState, Recommendation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """Asks `fallback` within the bounds of the first window that holds.
+    """Applies `fallback` within the bounds of the first window that covers the hour.
 
-    Without a fallback nothing asks for more than the bounds do, so it keeps the fewest
-    nodes that the hour allows.
+    Without a fallback it keeps the lower bound.
     """
 
     schedule: Schedule
@@ -19,7 +18,7 @@ class Scheduled:
     name: str = "scheduled"
 
     def recommend(self, state: PoolState) -> Recommendation:
-        """Return what the hour's bounds make of the fallback's opinion."""
+        """Return the recommendation of the fallback, limited to the bounds of the hour."""
         window = self.schedule.window_at(state.now)
         if window is not None:
             state = _within(state, window)

@@ -1,1 +1,1 @@
-"""The catalogue: what machines with GPUs are sold, what they hold and what they cost."""
+"""The catalogue: GPU machines of many clouds, with hardware and list prices."""

@@ -1,4 +1,4 @@
-"""GPU types as people write them: `h100`, `a100-80gb`, `h100-8x`."""
+"""GPU types as users write them: `h100`, `a100-80gb`, `h100-8x`."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -13,16 +13,16 @@ _VENDORS = ("nvidia", "amd", "tesla")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuType:
-    """A wish for GPUs of one model; with a number, for machines that have just so many."""
+    """A requested GPU model; with `gpus`, only machines with exactly that many."""
 
     model: str
     gpus: int | None = None
 
     def covers(self, model: str, gpus: int, instance_type: str = "") -> bool:
-        """Return whether a machine with so many GPUs of `model` is what was meant.
+        """Return whether a machine with `gpus` GPUs of `model` matches.
 
-        `h100` means every H100, `h100-sxm` only those, `a100` also the one with 80 GB. A
-        provider's own name for a machine means that machine.
+        `h100` matches every H100, `h100-sxm` only those with SXM, `a100` also the one with 80 GB.
+        A provider's name for a machine matches that machine.
         """
         if instance_type.lower() == self._written:
             return True
@@ -37,7 +37,7 @@ class GpuType:
 
 
 def parse_gpu_type(text: str) -> GpuType:
-    """Return what somebody means by a type of GPU or machine."""
+    """Return the GPU type that a text names."""
     word = text.strip().lower()
     found = _COUNTED.fullmatch(word)
     if found is None:
@@ -45,12 +45,12 @@ def parse_gpu_type(text: str) -> GpuType:
     return GpuType(model=found["model"], gpus=int(found["gpus"]))
 
 
-def in_whole_machines(machines: Iterable[T], wanted: int, gpus_of: Callable[[T], int]) -> list[T]:
-    """Return those of `machines` that so many GPUs are had in.
+def machines_for_gpus(machines: Iterable[T], wanted: int, gpus_of: Callable[[T], int]) -> list[T]:
+    """Return the `machines` of the best size for `wanted` GPUs.
 
-    Machines that have just that many, if there are any: eight GPUs that talk to each other are
-    not eight machines. Otherwise the largest that are not larger, several of them; otherwise
-    the smallest there is.
+    These are machines with exactly that many, if there are any: eight GPUs with a fast
+    interconnect are not eight machines. Otherwise the largest that are smaller, several of which
+    are needed; otherwise the smallest.
     """
     known = list(machines)
     sizes = {gpus_of(machine) for machine in known}

@@ -1,7 +1,7 @@
-"""Every kind of machine that is known without asking any cloud.
+"""The built-in table of machines, which needs no cloud.
 
-Prices are list prices in dollars, those on demand of one large region and those of spot the
-lowest anywhere; a provider that tells its own goes before them. `AS_OF` says how old they are.
+Prices are list prices in dollars: on demand in one large region, spot the lowest of all regions. A
+price that a provider reports takes precedence. `priced_on` returns the date of the table.
 """
 
 import csv
@@ -19,48 +19,48 @@ class CataloguedMachine:
     """One type of machine at one type of provider."""
 
     provider: str
-    """The type of the provider: `lambda`, whatever the account is called."""
+    """The type of the provider, such as `lambda`, not its name."""
     instance_type: str
     gpu_model: str
     gpus: int
     gpu_memory_gib: float
-    """Of each GPU."""
+    """Memory of each GPU."""
     vcpus: int = 0
     ram_gib: float = 0.0
     usd_per_hour: Decimal = Decimal(0)
-    """On demand; zero if it is not sold so, or nobody says."""
+    """The price on demand; zero if unknown or not sold on demand."""
     priced_in: str = ""
     spot_usd_per_hour: Decimal = Decimal(0)
     spot_priced_in: str = ""
     interconnect: str = ""
-    """Between the GPUs of one machine."""
+    """The link between the GPUs of one machine."""
     fabric: str = ""
-    """Between machines."""
+    """The network between machines."""
 
 
 @cache
-def catalogued() -> tuple[CataloguedMachine, ...]:
-    """Return every machine, by provider and name."""
+def all_machines() -> tuple[CataloguedMachine, ...]:
+    """Return every machine, sorted by provider and name."""
     _, _, table = _text().partition("\n")
     return tuple(_read(row) for row in csv.DictReader(table.splitlines()))
 
 
 @cache
 def priced_on() -> date:
-    """Return the day on which the prices held."""
+    """Return the date of the prices."""
     first, _, _ = _text().partition("\n")
     return date.fromisoformat(first.removeprefix(_PREAMBLE).strip())
 
 
 @cache
 def find_machine(provider: str, instance_type: str) -> CataloguedMachine | None:
-    """Return a type of machine by the name that one type of provider has for it."""
+    """Return a machine by provider type and instance type, or None."""
     return _index().get((provider, instance_type))
 
 
 @cache
 def _index() -> dict[tuple[str, str], CataloguedMachine]:
-    return {(each.provider, each.instance_type): each for each in catalogued()}
+    return {(each.provider, each.instance_type): each for each in all_machines()}
 
 
 def _text() -> str:

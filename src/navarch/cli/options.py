@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from navarch.cli.output import Output
+from navarch.core.duration import parse_duration
 from navarch.core.health import Health
 from navarch.core.node import InstanceState, NodeStatus
 
@@ -39,27 +40,24 @@ def chosen(context: click.Context) -> Chosen:
     return found
 
 
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_DURATION = re.compile(r"(?:\d{1,6}(?:\.\d{1,3})?[dhms])+|\d{1,6}(?:\.\d{1,3})?")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,3})?", re.ASCII)
 
 
-def parse_duration(text: str) -> timedelta | None:
-    """Return the duration that `text` names (`90s`, `1h30m`, `45`), or None if it names none."""
-    if not _DURATION.fullmatch(text):
-        return None
-    if text[-1].isdigit():
-        return timedelta(seconds=float(text))
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    return timedelta(seconds=seconds)
+def parse_duration_or_seconds(text: str) -> timedelta | None:
+    """Return the duration that `text` names (`90s`, `1h30m`, `2w`), or None if it names none.
+
+    On the command line a number without a unit counts seconds.
+    """
+    span = parse_duration(f"{text}s" if _SECONDS.fullmatch(text) else text)
+    return span if span is not None and span >= timedelta(0) else None
 
 
 def duration(text: str) -> timedelta:
     """Return the duration that was typed."""
-    parsed = parse_duration(text)
+    parsed = parse_duration_or_seconds(text)
     if parsed is None:
-        raise click.BadParameter(f"{text!r} is not a duration such as 90s, 10m or 1h30m")
+        raise click.BadParameter(f"{text!r} is not a duration such as 90s, 1h30m or 2d")
     return parsed
 
 
@@ -69,7 +67,7 @@ When = timedelta | datetime
 
 def when(text: str) -> When:
     """Return the age, the day or the time that was typed; a day begins at midnight in UTC."""
-    span = parse_duration(text)
+    span = parse_duration_or_seconds(text)
     if span is not None:
         return span
     try:

@@ -11,8 +11,8 @@ from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, 
 from navarch.cli.session import Session
 from navarch.cli.sim_run import quiet_logs, write_file
 from navarch.cli.sim_templates import TEMPLATES
+from navarch.config.errors import ConfigError
 from navarch.config.kinds import name_remedy
-from navarch.config.problem import ConfigError
 from navarch.sim.figures.figures import flatten
 from navarch.sim.outcome import Outcome
 from navarch.sim.records import load_outcome, scenario_of

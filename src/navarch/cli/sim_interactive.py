@@ -12,7 +12,7 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Column, render_table
 from navarch.cli.session import Session
 from navarch.cli.sim_run import quiet_logs
-from navarch.config.problem import ConfigError
+from navarch.config.errors import ConfigError
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.node import NodeStatus, node_status

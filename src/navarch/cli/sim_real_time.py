@@ -16,7 +16,7 @@ from navarch.cli.render.sim import nodes_of
 from navarch.cli.session import Session
 from navarch.cli.sim_run import progress_line, tell
 from navarch.cli.surroundings import Target
-from navarch.config.duration import render_duration
+from navarch.core.duration import render_duration
 from navarch.core.errors import NavarchError
 from navarch.sim.outcome import Outcome
 from navarch.sim.scenario.loading import load_scenario

@@ -10,8 +10,8 @@ import yaml
 from navarch.cli.failures import CommandError
 from navarch.cli.session import Session
 from navarch.cli.sim_run import write_file
-from navarch.config.duration import render_duration
 from navarch.config.loading import load_config
+from navarch.core.duration import render_duration
 from navarch.core.event import Recorded
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
 from navarch.service.agents import Timing

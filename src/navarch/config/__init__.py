@@ -1,17 +1,17 @@
-"""Configuration: YAML to typed values, with messages a person can act on."""
+"""Configuration: YAML files to typed values, with errors that name the place and the remedy."""
 
 from navarch.config.catalogue import BuiltInCatalogue, Catalogue, MachineKind
 from navarch.config.config import Config
+from navarch.config.context import FileText
+from navarch.config.errors import ConfigError, Problem
 from navarch.config.loading import default_config, load_config, parse_config
 from navarch.config.pool import PoolConfig
-from navarch.config.problem import ConfigError, Problem
+from navarch.config.pool_specs import to_pool, to_pool_spec, to_pool_specs
 from navarch.config.provider import ProviderConfig
-from navarch.config.reading import FileText
 from navarch.config.reload import Reload, compare
 from navarch.config.rendering import render_config, render_verdict
 from navarch.config.secret import Secret
 from navarch.config.server import ServerConfig
-from navarch.config.specs import to_pool, to_pool_spec, to_pool_specs
 
 __all__ = [
     "BuiltInCatalogue",

@@ -1,15 +1,15 @@
-"""Autoscaling: how a pool's size follows its load, as a tree of strategies."""
+"""The `autoscaling` block of a pool: a tree of strategies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
+from navarch.config.block import Nested, Tagged
+from navarch.config.context import Scope
+from navarch.config.document import Tree
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
-from navarch.config.nesting import Nested, Tagged
-from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
-from navarch.config.tree import Tree
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -26,11 +26,11 @@ from navarch.core.schedule import Day, Window, is_time_zone
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")
 NODES = Integer(least=0, most=NODES_PER_POOL_MAX)
-A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - the clock on the wall, whatever the zone
+_A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - local time in any zone
 
 
 def _zone_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that names no time zone."""
+    """Return the remedy for a text that does not name a time zone, or None."""
     return None if is_time_zone(text) else "write one such as UTC, Europe/Berlin or US/Pacific"
 
 
@@ -38,7 +38,7 @@ TIME_ZONE = Text(noun="a time zone", example="Europe/Berlin", check=_zone_remedy
 
 
 class DayName:
-    """A day by its English name or the first three letters of it, in any case."""
+    """A day by its English name or the first three letters, in upper or lower case."""
 
     noun = "a day of the week"
 
@@ -56,16 +56,16 @@ class DayName:
         return value.value
 
 
-def _thresholds_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
+def _thresholds_are_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
     if scale_up_at <= scale_down_at:
         yield Fault(
             at=("scale_up_at",),
             message=f"scale_up_at ({scale_up_at}) must be above scale_down_at ({scale_down_at})",
-            remedy="leave a gap between them, or the pool grows and shrinks in turn",
+            remedy="leave a gap between them, or the pool alternates between growing and shrinking",
         )
 
 
-@block(rules=(_thresholds_apart,))
+@block(rules=(_thresholds_are_apart,))
 class ReactiveConfig:
     """Follows GPU utilization, one node at a time."""
 
@@ -76,13 +76,13 @@ class ReactiveConfig:
 
 @block()
 class QueueConfig:
-    """Follows the number of jobs that wait or run."""
+    """Follows the number of pending and running jobs."""
 
     type: ClassVar[str] = "queue"
-    jobs_per_node: int = key(COUNT, default=10, doc="how many jobs one node is meant for")
+    jobs_per_node: int = key(COUNT, default=10, doc="how many jobs one node runs at a time")
 
 
-def _window_not_empty(start: int, end: int) -> Iterator[Fault]:
+def _window_is_not_empty(start: int, end: int) -> Iterator[Fault]:
     if start in (end, 24):
         yield Fault(
             at=("start",),
@@ -92,7 +92,7 @@ def _window_not_empty(start: int, end: int) -> Iterator[Fault]:
         )
 
 
-def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator[Fault]:
+def _window_bounds_are_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator[Fault]:
     if min_nodes is not None and max_nodes is not None and min_nodes > max_nodes:
         yield Fault(
             at=("min_nodes",),
@@ -101,124 +101,136 @@ def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator
         )
 
 
-def days_once(days: tuple[Day, ...]) -> Iterator[Fault]:
-    """Yield the days of a list that stand in it before."""
-    yield from each_once("days", days)
+def days_are_unique(days: tuple[Day, ...]) -> Iterator[Fault]:
+    """Yield a fault for every duplicate day."""
+    yield from values_are_unique("days", days)
 
 
-def each_once(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
-    """Yield the values in the list under `key` that stand in it before."""
+def values_are_unique(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
+    """Yield a fault for every duplicate value in the list under `key`."""
     for place, value in enumerate(values):
         if value in values[:place]:
             yield Fault(
                 at=(key, place),
-                message=f"{value.value} stands twice",
+                message=f"{value.value} is listed twice",
                 remedy="keep the first of the two",
             )
 
 
-@block(rules=(_window_not_empty, _schedule_in_order, days_once))
+@block(rules=(_window_is_not_empty, _window_bounds_are_in_order, days_are_unique))
 class WindowConfig:
-    """Hours of the day in which other bounds hold."""
+    """Hours of the day with bounds of their own."""
 
     days: tuple[Day, ...] = key(
-        ListOf(each=DayName()), default=(), doc="the days it holds on; every day if left out"
+        ListOf(each=DayName()), default=(), doc="the days on which it begins; every day if left out"
     )
-    start: int = key(HOUR, default=0, doc="the hour it begins")
-    end: int = key(HOUR, default=24, doc="the hour it ends; below `start`, on the next day")
-    min_nodes: int | None = key(NODES, default=None, doc="the pool's `min_nodes` meanwhile")
-    max_nodes: int | None = key(NODES, default=None, doc="the pool's `max_nodes` meanwhile")
+    start: int = key(HOUR, default=0, doc="the hour at which it begins")
+    end: int = key(
+        HOUR, default=24, doc="the hour at which it ends; on the next day if below `start`"
+    )
+    min_nodes: int | None = key(
+        NODES, default=None, doc="replaces the pool's `min_nodes` in these hours"
+    )
+    max_nodes: int | None = key(
+        NODES, default=None, doc="replaces the pool's `max_nodes` in these hours"
+    )
 
 
 _AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
     options=lambda _: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
 )
-# One of yours decides for the pool as a whole; it is no value that could be stored with others.
+# A custom autoscaler sizes the whole pool: it cannot be stored as a member of another one.
 _MEMBER: Kind["AutoscalingConfig"] = Tagged(
     options=lambda _: {k: v for k, v in AUTOSCALING_TYPES.items() if v is not CustomConfig},
     unknown="unknown autoscaler type",
 )
 
 
-def _every_window_holds(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]:
-    """Yield the windows that those before them hide: the first that holds decides."""
-    hours = [A_MONDAY + timedelta(hours=hour) for hour in range(7 * 24)]
+def _windows_are_reachable(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]:
+    """Yield a fault for every window that earlier windows hide, as the first match applies."""
+    hours = [_A_MONDAY + timedelta(hours=hour) for hour in range(7 * 24)]
     for place, config in enumerate(schedule):
         before = [_window(each) for each in schedule[:place]]
         held = [hour for hour in hours if _window(config).holds(hour)]
         if before and all(any(window.holds(hour) for window in before) for hour in held):
             yield Fault(
                 at=("schedule", place),
-                message="this window never holds: the first that holds decides, "
-                "and those before it have all of its hours",
-                remedy="move it up, or leave it out",
+                message="this window never applies: earlier windows cover all of its hours, "
+                "and the first match applies",
+                remedy="move it up, or delete it",
             )
 
 
-@block(rules=(_every_window_holds,))
+@block(rules=(_windows_are_reachable,))
 class ScheduledConfig:
-    """Follows the clock, and within the hour's bounds another strategy."""
+    """Changes the bounds by the hour and the day; another strategy sizes the pool within them."""
 
     type: ClassVar[str] = "scheduled"
     schedule: tuple[WindowConfig, ...] = key(
         ListOf(each=Nested(cls=WindowConfig), empty=False),
-        doc="windows; the first that holds now decides",
+        doc="windows; the first that covers the current hour applies",
     )
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of hours and days")
     fallback: "AutoscalingConfig | None" = key(
         _MEMBER,
         default=None,
-        doc="the strategy within the bounds; the fewest nodes that the hour allows if left out",
+        doc="the strategy within the bounds; the lower bound if left out",
     )
 
 
 @block()
 class PredictiveConfig:
-    """Follows where utilization is going."""
+    """Follows the trend of utilization."""
 
     type: ClassVar[str] = "predictive"
     lookback_window: int = key(
-        Integer(least=2, most=100_000), default=10, doc="how many samples to look back on"
+        Integer(least=2, most=100_000),
+        default=10,
+        doc="how many samples the trend is computed from",
     )
     growth_factor: float = key(
-        Real(least=0.01, most=100), default=1.2, doc="how far to follow the trend"
+        Real(least=0.01, most=100), default=1.2, doc="how far to extend the trend"
     )
     fallback: "AutoscalingConfig | None" = key(
-        _MEMBER, default=None, doc="the strategy while there is too little to predict from"
+        _MEMBER, default=None, doc="the strategy while there are too few samples"
     )
 
 
 @block()
 class CompositeConfig:
-    """Asks several strategies and combines what they say."""
+    """Combines the recommendations of several strategies."""
 
     type: ClassVar[str] = "composite"
     mode: Mode = key(
-        Choice(options=Mode), default=Mode.MAX, doc="which of the answers counts, or their mean"
+        Choice(options=Mode),
+        default=Mode.MAX,
+        doc="use the largest recommendation, the smallest, or the mean",
     )
     autoscalers: "tuple[AutoscalingConfig, ...]" = key(
-        ListOf(each=_MEMBER, empty=False), doc="the strategies to ask"
+        ListOf(each=_MEMBER, empty=False), doc="the strategies to combine"
     )
 
 
-def _peak_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
+def _peak_is_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
     if peak_start in (peak_end, 24):
         yield Fault(
             at=("peak_start",),
-            message=f"the hours from {peak_start} to {peak_end} are none",
-            remedy="write the first hour of the day that pays, such as peak_start: 9; "
+            message=f"the peak from {peak_start} to {peak_end} is empty",
+            remedy="write the first hour of the peak, such as peak_start: 9; "
             "peak_end may be below it, for a peak past midnight",
         )
 
 
-@block(rules=(_peak_not_empty,))
+@block(rules=(_peak_is_not_empty,))
 class CostAwareConfig:
-    """Follows utilization in the hours that pay, and is small outside them."""
+    """Follows utilization at peak hours and keeps a fixed number of nodes off peak."""
 
     type: ClassVar[str] = "cost-aware"
-    peak_start: int = key(HOUR, default=9, doc="the hour the peak begins")
-    peak_end: int = key(HOUR, default=18, doc="the hour it ends; below `peak_start`, the next day")
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours they are")
+    peak_start: int = key(HOUR, default=9, doc="the hour at which the peak begins")
+    peak_end: int = key(
+        HOUR, default=18, doc="the hour at which it ends; on the next day if below `peak_start`"
+    )
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of the hours")
     scale_up_at: int = key(
         PERCENT, default=80, doc="at peak, grow above this utilization and shrink below half of it"
     )
@@ -227,15 +239,15 @@ class CostAwareConfig:
 
 @block()
 class CustomConfig:
-    """Asks an autoscaler of yours, which goes before everything else that sizes the pool."""
+    """A custom autoscaler, which takes precedence over everything else that sizes the pool."""
 
     type: ClassVar[str] = "custom"
     factory: str = key(
         FACTORY,
-        doc="`module:Class`, or what an installed package offers under `navarch.autoscalers`",
+        doc="`module:Class`, or the name of an entry point in the group `navarch.autoscalers`",
     )
     settings: Mapping[str, str | int | float | bool] = key(
-        SETTINGS, default_factory=dict, doc="what the factory is called with, by name"
+        SETTINGS, default_factory=dict, doc="keyword arguments of the factory"
     )
 
 
@@ -266,7 +278,7 @@ AUTOSCALING = _AUTOSCALING
 
 
 def strategies(config: AutoscalingConfig | None) -> Iterator[AutoscalingConfig]:
-    """Yield every strategy of a tree, and those it asks."""
+    """Yield a strategy and, recursively, its fallbacks and members."""
     if config is None:
         return
     yield config
@@ -279,7 +291,7 @@ def strategies(config: AutoscalingConfig | None) -> Iterator[AutoscalingConfig]:
 
 
 def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:
-    """Return a configured strategy as it is stored with its pool; None for one of yours."""
+    """Return a strategy as it is stored with its pool; None for a custom one."""
     match config:
         case CustomConfig():
             return None

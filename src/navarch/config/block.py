@@ -1,23 +1,31 @@
-"""Blocks: a mapping in the file to a dataclass, with everything that is wrong noted."""
+"""Blocks: mappings of the file to dataclasses, alone, nested, by type or by name."""
 
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from navarch.config.kinds import SECRET
-from navarch.config.place import Place
-from navarch.config.reading import Refused, Scope
-from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, rules_of
-from navarch.config.secretfile import read_secret_file
+from navarch.config.context import Refused, Scope
+from navarch.config.document import (
+    Entries,
+    Entry,
+    Items,
+    Leaf,
+    Tree,
+    describe,
+    is_empty,
+    is_nothing,
+)
+from navarch.config.errors import Place
+from navarch.config.kinds import SECRET, name_remedy, read_secret_file
+from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, plain_block, rules_of
 from navarch.config.suggestion import MOVED, suggest
-from navarch.config.tree import Entries, Items, Leaf, Tree, is_empty, is_nothing
 
 B = TypeVar("B")
 
 _SUGGESTIONS_MAX = 100
-"""Looking for the name that was meant takes time that a hostile file must not be given."""
+"""Unknown keys with a suggestion; searching for more would let a hostile file waste time."""
 
 
 def read_block(
@@ -31,23 +39,23 @@ def read_block(
     siblings: Mapping[str, type] | None = None,
     publish: bool = False,
 ) -> B:
-    """Return a block, or note all that is wrong with it and raise Refused.
+    """Return a block, or record all of its problems and raise Refused.
 
-    `given` are fields the file does not spell out, `absent` what stands in for keys it leaves
-    out, `tag` the key that told which block this is, `siblings` the blocks it might have been.
-    With `publish`, each value is there for the rules of those that are read after it.
+    `given` are fields that are not keys of the file, `absent` values for keys that are left out,
+    `tag` the key that selects the class of the block, `siblings` the other classes it could select.
+    With `publish`, the rules of later blocks can use each value.
     """
     if is_nothing(node):
         node = Entries(entries=(), place=scope.home)
     if not isinstance(node, Entries):
         raise scope.wrong_type(node, "a mapping", "")
-    pass_ = _Pass(cls, node, scope, dict(absent or {}))
-    pass_.refuse_unknown(tag, siblings or {})
-    pass_.read_keys(publish=publish)
-    pass_.apply_rules(given or {})
-    if pass_.failed:
+    reader = _BlockReader(cls, node, scope, dict(absent or {}))
+    reader.refuse_unknown(tag, siblings or {})
+    reader.read_keys(publish=publish)
+    reader.apply_rules(given or {})
+    if reader.failed:
         raise Refused(scope.label)
-    return cls(**(given or {}), **pass_.values)
+    return cls(**(given or {}), **reader.values)
 
 
 @functools.cache
@@ -55,8 +63,8 @@ def _needs(rule: Rule) -> tuple[str, ...]:
     return tuple(inspect.signature(rule).parameters)
 
 
-class _Pass:
-    """One block being read."""
+class _BlockReader:
+    """Reads one block: its keys, then its rules."""
 
     def __init__(self, cls: type, node: Entries, scope: Scope, absent: dict[str, object]) -> None:
         self.cls = cls
@@ -84,11 +92,11 @@ class _Pass:
             return f"that is a key of type {' and '.join(owners)}"
         if name in MOVED:
             return MOVED[name]
-        if len(self.scope.reading.problems) > _SUGGESTIONS_MAX:
+        if len(self.scope.context.problems) > _SUGGESTIONS_MAX:
             return ""
         names = key_names(self.cls)
         close = suggest(name, names)
-        return f'did you mean "{close}"?' if close else f"known are {', '.join(names)}"
+        return f'did you mean "{close}"?' if close else f"valid keys: {', '.join(names)}"
 
     def read_keys(self, *, publish: bool) -> None:
         for name, declared in self.keys.items():
@@ -98,7 +106,7 @@ class _Pass:
                 self.failed = True
             else:
                 if publish:
-                    self.scope.reading.context[name] = self.values[name]
+                    self.scope.context.published[name] = self.values[name]
 
     def _value(self, declared: Key) -> object:
         entry = self.node.get(declared.name)
@@ -120,7 +128,7 @@ class _Pass:
         if declared.file:
             return self._from_environment(declared)
         if is_dataclass(declared.default):
-            # A block that is left out is an empty one: it may still take from the environment.
+            # A missing block is read as an empty one: the environment may provide its values.
             part = self.scope.within(declared.name)
             return declared.kind.read(Entries(entries=(), place=part.home), part)
         if declared.required:
@@ -132,7 +140,7 @@ class _Pass:
 
     def _from_environment(self, declared: Key) -> object:
         variable = str(self.values.get(declared.environment_key, declared.environment))
-        text = self.scope.reading.environment.get(variable)
+        text = self.scope.context.environment.get(variable)
         part = self.scope.within(f"the environment variable {variable}")
         return SECRET.wrap(text, self.scope.home, part) if text else declared.default
 
@@ -140,8 +148,8 @@ class _Pass:
         present = frozenset(
             entry.key.text for entry in self.node.entries if not is_empty(entry.value)
         )
-        # A key of this block hides what has the same name elsewhere in the file, readable or not.
-        outside = {k: v for k, v in self.scope.reading.context.items() if k not in self.keys}
+        # A key of this block shadows a published value of the same name, even if it is invalid.
+        outside = {k: v for k, v in self.scope.context.published.items() if k not in self.keys}
         known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
             needs = _needs(rule)
@@ -158,7 +166,7 @@ class _Pass:
                 self.scope.refuse(at, fault.message, fault.remedy)
 
     def _find(self, path: tuple[str | int, ...]) -> Tree | Place:
-        """Return what stands at a path, or the nearest thing around it that is there."""
+        """Return the value at a path, or the nearest enclosing one that exists."""
         node: Tree = self.node
         found: Tree | Place = self.scope.home
         for step in path:
@@ -171,3 +179,126 @@ class _Pass:
             elif isinstance(step, int) and isinstance(node, Items) and step < len(node.items):
                 found = node = node.items[step]
         return found
+
+
+class HasType(Protocol):
+    """A block with a `type`."""
+
+    type: ClassVar[str]
+
+
+V = TypeVar("V", bound=HasType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested(Generic[B]):
+    """A block within a block."""
+
+    cls: type[B]
+    noun: str = "a mapping"
+
+    def read(self, node: Tree, scope: Scope) -> B:
+        """Return the block."""
+        return read_block(self.cls, node, scope)
+
+    def plain(self, value: B) -> object:
+        """Return a mapping."""
+        return plain_block(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged(Generic[V]):
+    """One of several blocks, selected by the key `type`."""
+
+    options: Callable[[Mapping[str, object]], Mapping[str, type[Any]]]
+    """Returns the blocks by type, given the published values of the file."""
+    unknown: str
+    """The start of the message for an unknown type."""
+    noun: str = "a mapping"
+
+    def read(self, node: Tree, scope: Scope) -> V:
+        """Return the block of the type that the file selects."""
+        return self.read_named(node, scope, given={})
+
+    def read_named(self, node: Tree, scope: Scope, given: Mapping[str, object]) -> V:
+        """Return the block, with fields that are not keys of the file."""
+        if is_nothing(node):
+            node = Entries(entries=(), place=scope.home)
+        if not isinstance(node, Entries):
+            raise scope.wrong_type(node, self.noun, "{type: ...}")
+        options = self.options(scope.context.published)
+        cls = self._choose(options, node, scope)
+        return read_block(cls, node, scope, given=given, tag="type", siblings=options)
+
+    def _choose(self, options: Mapping[str, type[V]], node: Entries, scope: Scope) -> type[V]:
+        names = list(options)
+        entry = node.get("type")
+        if entry is None or is_nothing(entry.value):
+            at = entry.value if entry else scope.home
+            raise scope.refuse(at, "type is required", f"write type: {' or '.join(names)}")
+        leaf = scope.within("type").leaf(entry.value, "text", names[0])
+        if leaf.text in options:
+            return options[leaf.text]
+        close = suggest(leaf.text, names)
+        remedy = f'did you mean "{close}"? ' if close else ""
+        known = ", ".join(names)
+        raise scope.refuse(leaf, f"{self.unknown}: {leaf.shown}", f"{remedy}valid types: {known}")
+
+    def plain(self, value: V) -> object:
+        """Return a mapping that begins with its type."""
+        return {"type": value.type, **plain_block(value)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Blocks by name: `pools` and `providers`."""
+
+    subject: str
+    """The word for one of them in messages."""
+    each: Nested[Any] | Tagged[Any]
+    absent: Callable[[Mapping[str, object]], Mapping[str, object]] = lambda _: {}
+    """Returns values for keys that are left out, given the published values of the file."""
+    check: Callable[[str], str | None] = name_remedy
+    """Returns the remedy for an invalid name, or None."""
+    noun: str = "a mapping (name to settings)"
+
+    def read(self, node: Tree, scope: Scope) -> Mapping[str, Any]:
+        """Return the blocks by name, after recording the problems of all of them."""
+        if is_nothing(node):
+            return {}
+        if not isinstance(node, Entries):
+            raise scope.refuse(
+                node,
+                f"{scope.label} must be a mapping from name to settings, not {describe(node)}",
+                f"write the {self.subject}'s name as a key, and its settings below",
+            )
+        blocks: dict[str, Any] = {}
+        for entry in node.entries:
+            try:
+                blocks[entry.key.text] = self._one(entry, scope)
+            except Refused:
+                continue
+        if len(blocks) < len(node.entries):
+            raise Refused(scope.label)
+        return blocks
+
+    def _one(self, entry: Entry, scope: Scope) -> object:
+        name = entry.key.text
+        subject = f'{self.subject} "{entry.key.shown}"'
+        part = scope.within(name, home=entry.key.place, subject=subject)
+        remedy = self.check(name)
+        if remedy is not None:
+            part.refuse(entry.key, f"this is not a valid name for a {self.subject}", remedy)
+        given = {"name": name}
+        if isinstance(self.each, Tagged):
+            made = self.each.read_named(entry.value, part, given)
+        else:
+            absent = self.absent(scope.context.published)
+            made = read_block(self.each.cls, entry.value, part, given=given, absent=absent)
+        if remedy is not None:
+            raise Refused(name)
+        return made
+
+    def plain(self, value: Mapping[str, Any]) -> object:
+        """Return a mapping."""
+        return {name: self.each.plain(each) for name, each in value.items()}

@@ -1,4 +1,4 @@
-"""Budgets: what the fleet, a team or a pool may spend in a month."""
+"""The `budgets` block: limits on the monthly spending of the fleet, a team or a pool."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -8,7 +8,7 @@ from navarch.config.schema import Fault, block, key
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 
 
-def _named_or_whole(of: BudgetOf, name: str | None) -> Iterator[Fault]:
+def _name_unless_fleet(of: BudgetOf, name: str | None) -> Iterator[Fault]:
     if of is BudgetOf.FLEET and name:
         yield Fault(
             at=("name",),
@@ -27,33 +27,33 @@ def _limit_above_zero(limit_per_month: Decimal) -> Iterator[Fault]:
         yield Fault(
             at=("limit_per_month",),
             message="limit_per_month must be above zero",
-            remedy="write what may be spent in a calendar month, such as 5000",
+            remedy="write the most to spend in a calendar month, such as 5000",
         )
 
 
-@block(rules=(_named_or_whole, _limit_above_zero))
+@block(rules=(_name_unless_fleet, _limit_above_zero))
 class BudgetConfig:
-    """A limit for one calendar month, in UTC, in the currency of the prices."""
+    """A limit on the spending of one calendar month, in UTC and in the currency of the prices."""
 
-    of: BudgetOf = key(Choice(options=BudgetOf), doc="whose spending it holds")
+    of: BudgetOf = key(Choice(options=BudgetOf), doc="the scope of the limit")
     name: str | None = key(
-        TEXT, default=None, doc="the pool, or the team that pools name with the label `team`"
+        TEXT, default=None, doc="the name of the pool, or of the team in the pools' label `team`"
     )
-    limit_per_month: Decimal = key(MONEY, doc="what may be spent in a calendar month")
+    limit_per_month: Decimal = key(MONEY, doc="the most to spend in a calendar month")
     when_spent: OverBudget = key(
         Choice(options=OverBudget),
         default=OverBudget.WARN,
-        doc="only say so, buy only spot or the cheapest, or buy nothing new",
+        doc="once the limit is reached: only warn, buy only spot or the cheapest, or buy nothing",
     )
     warn_at: float = key(
         Real(least=0.01, most=1, example="0.8"),
         default=0.8,
-        doc="the share of the limit from which people are told",
+        doc="the share of the limit at which to warn",
     )
 
 
 def to_budget(config: BudgetConfig) -> Budget:
-    """Return a configured budget as the control plane holds it."""
+    """Return a budget as the control plane stores it."""
     return Budget(
         of=config.of,
         name=config.name or "",

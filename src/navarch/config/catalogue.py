@@ -1,4 +1,4 @@
-"""The catalogue: what an instance type is called, holds and costs at each type of provider."""
+"""The catalogue: names, GPUs and prices of instance types at each type of provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from navarch.catalogue.gpus import parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,26 +17,26 @@ class MachineKind:
     gpus: int
     gpu_type: str = ""
     price_per_hour: Decimal = Decimal(0)
-    """Zero if nobody knows."""
+    """Zero if unknown."""
     spot_per_hour: Decimal = Decimal(0)
-    """What it costs as a spot machine, about: that price moves. Zero if nobody knows."""
+    """The approximate spot price, which varies. Zero if unknown."""
 
 
 class Catalogue(Protocol):
-    """Knows instance types by provider type: `lambda`, whatever the account is called."""
+    """Looks up instance types by provider type, such as `lambda`, not by provider name."""
 
     def resolve(self, provider_type: str, instance_type: str) -> str:
-        """Return the provider's own name for a type; a name that is not ours is theirs."""
+        """Return the provider's name for a type; an unknown name is returned unchanged."""
         ...
 
     def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
-        """Return what is known about a type, by our name for it or theirs."""
+        """Return a type by its abstract or provider's name, or None if it is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbstractType:
-    """A kind of machine that several clouds sell under names of their own."""
+    """A kind of machine that several clouds sell under different names."""
 
     gpus: int
     gpu_type: str
@@ -50,7 +50,7 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
         gpu_type="H100",
         names={"lambda": "gpu_8x_h100_sxm5", "gcp": "a3-highgpu-8g", "aws": "p5.48xlarge"},
     ),
-    # AWS sells no p5.xlarge, whatever older tables say; its single H100 is this one.
+    # Older tables list p5.xlarge, which AWS does not sell; its single H100 is p5.4xlarge.
     "h100-1x": AbstractType(
         gpus=1,
         gpu_type="H100",
@@ -61,7 +61,7 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
         gpu_type="A100",
         names={"lambda": "gpu_8x_a100", "gcp": "a2-highgpu-8g", "aws": "p4d.24xlarge"},
     ),
-    # AWS sells no half of eight: what comes is a whole one, and is counted and paid as such.
+    # AWS sells no machine with 4 A100s: this one has 8, and is counted and paid as such.
     "a100-4x": AbstractType(
         gpus=4,
         gpu_type="A100",
@@ -86,21 +86,21 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
 
 
 class BuiltInCatalogue:
-    """What is known without asking any cloud."""
+    """The catalogue that ships with Navarch and needs no cloud."""
 
     def resolve(self, provider_type: str, instance_type: str) -> str:
-        """Return the provider's own name for a type; a name that is not ours is theirs.
+        """Return the provider's name for a type; an unknown name is returned unchanged.
 
-        `h200-8x` is the cheapest machine with just so many, `h200` the cheapest of the largest.
+        `h200-8x` is the cheapest machine with exactly 8 GPUs, `h200` the cheapest of the largest.
         """
         abstract = ABSTRACT_TYPES.get(instance_type)
         if abstract is not None and provider_type in abstract.names:
             return abstract.names[provider_type]
-        meant = _meant(provider_type, instance_type)
+        meant = _best_match(provider_type, instance_type)
         return instance_type if meant is None else meant.instance_type
 
     def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
-        """Return what is known about a type, by our name for it or theirs."""
+        """Return a type by its abstract or provider's name, or None if it is unknown."""
         name = self.resolve(provider_type, instance_type)
         sold = find_machine(provider_type, name)
         if sold is not None:
@@ -117,11 +117,11 @@ class BuiltInCatalogue:
         return None
 
 
-def _meant(provider_type: str, instance_type: str) -> CataloguedMachine | None:
+def _best_match(provider_type: str, instance_type: str) -> CataloguedMachine | None:
     wanted = parse_gpu_type(instance_type)
     fitting = [
         machine
-        for machine in catalogued()
+        for machine in all_machines()
         if machine.provider == provider_type
         and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
     ]
@@ -129,6 +129,6 @@ def _meant(provider_type: str, instance_type: str) -> CataloguedMachine | None:
 
 
 def _preference(machine: CataloguedMachine) -> tuple[int, bool, Decimal, str]:
-    # A price nobody knows is not a low one.
+    # Machines with an unknown price come last.
     price = machine.usd_per_hour
     return -machine.gpus, price == 0, price, machine.instance_type

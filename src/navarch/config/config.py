@@ -1,24 +1,50 @@
 """The configuration as a whole."""
 
+import ipaddress
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from urllib.parse import urlsplit
 
+from navarch.config.block import Named, Nested
 from navarch.config.budget import BudgetConfig, to_budget
-from navarch.config.defaults import DefaultsConfig, pool_defaults
+from navarch.config.errors import Problem
 from navarch.config.kinds import ListOf
-from navarch.config.nesting import Named, Nested
-from navarch.config.pool import PoolConfig, pool_name_remedy
-from navarch.config.problem import Problem
+from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
-from navarch.config.reach import is_local
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
 from navarch.config.suggestion import suggest
 from navarch.core.budget import BudgetOf
 
+_LOCAL_NAMES = ("localhost", "localhost.localdomain")
 
-def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
+
+def is_local(url: str) -> bool:
+    """Return whether the host of `url` is a loopback or an unspecified address."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host in _LOCAL_NAMES or host.endswith(".localhost"):
+        return True
+    address = _address(host)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return getattr(found, "ipv4_mapped", None) or found
+    try:
+        # Resolvers also accept short forms such as 127.1.
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+
+
+def _at_least_one_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
     if not pools:
         yield Fault(
             at=("pools",),
@@ -27,19 +53,19 @@ def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
         )
 
 
-def _budgets_once(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
+def _budgets_are_unique(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
     seen: set[tuple[BudgetOf, str | None]] = set()
     for index, each in enumerate(budgets):
         if (each.of, each.name) in seen:
             yield Fault(
                 at=("budgets", index),
-                message=f"there is a budget for {to_budget(each)} already",
+                message=f"duplicate budget for {to_budget(each)}",
                 remedy="keep one of the two",
             )
         seen.add((each.of, each.name))
 
 
-def _budgets_held_by_somebody(
+def _budgets_match_pools(
     budgets: tuple[BudgetConfig, ...], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
     teams = {pool.labels["team"] for pool in pools.values() if "team" in pool.labels}
@@ -50,12 +76,12 @@ def _budgets_held_by_somebody(
         if each.name in names:
             continue
         close = suggest(each.name, names)
-        hint = "pools made over the API may bear it"
+        hint = "ignore this if the pool is created over the API"
         if each.of is BudgetOf.TEAM:
             hint = f"give the team's pools labels: {{team: {each.name}}}"
         yield Fault(
             at=("budgets", index, "name"),
-            message=f'no pool here belongs to the {each.of.value} "{each.name}"',
+            message=f'this file has no pool of the {each.of.value} "{each.name}"',
             remedy=f'did you mean "{close}"?' if close else hint,
             warning=True,
         )
@@ -64,7 +90,7 @@ def _budgets_held_by_somebody(
 def _zones_in_their_regions(
     providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
-    """Yield zones that no region has, at clouds where a zone is called after its region."""
+    """Yield zones outside the listed regions, at clouds that prefix zones with the region."""
     for pool in pools.values():
         home = (pool.region,) if pool.region else ()
         lists: list[tuple[tuple[str | int, ...], str, tuple[str, ...], tuple[str, ...]]] = [
@@ -82,16 +108,16 @@ def _zones_in_their_regions(
                         at=("pools", pool.name, *at, place),
                         message=f'pool "{pool.name}": the zone "{zone}" is not in '
                         f"{' or '.join(regions)}",
-                        remedy="name its region as well, or leave it out",
+                        remedy="add its region, or leave the zone out",
                     )
 
 
-def _agents_reach_the_server(
+def _agents_can_reach_server(
     server: ServerConfig,
     providers: Mapping[str, ProviderConfig],
     pools: Mapping[str, PoolConfig],
 ) -> Iterator[Fault]:
-    """Yield pools with cloud_init whose agents could not reach the server from a cloud."""
+    """Yield pools with cloud_init and an address that agents in the cloud cannot reach."""
     reported: set[tuple[str, ...]] = set()
     for pool in pools.values():
         bought_at = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]
@@ -123,31 +149,33 @@ def _agents_reach_the_server(
             reported.add(at)
 
 
-# Declared in the order in which they are read: a pool is checked against what goes before.
+# Blocks are read in this order: the rules of pools use the blocks before them.
 @block(
     rules=(
-        _some_pool,
-        _budgets_once,
-        _budgets_held_by_somebody,
+        _at_least_one_pool,
+        _budgets_are_unique,
+        _budgets_match_pools,
         _zones_in_their_regions,
-        _agents_reach_the_server,
+        _agents_can_reach_server,
     )
 )
 class Config:
-    """All that an operator has written down, with defaults filled in."""
+    """A configuration file with its defaults filled in."""
 
     server: ServerConfig = key(
-        Nested(cls=ServerConfig), default=ServerConfig(), doc="how the control plane runs"
+        Nested(cls=ServerConfig),
+        default=ServerConfig(),
+        doc="addresses, state and intervals of the control plane",
     )
     defaults: DefaultsConfig = key(
         Nested(cls=DefaultsConfig),
         default=DefaultsConfig(),
-        doc="what holds for pools that do not say otherwise",
+        doc="defaults for pools",
     )
     providers: Mapping[str, ProviderConfig] = key(
         Named(subject="provider", each=PROVIDER),
         default_factory=dict,
-        doc="accounts to buy machines from, by name",
+        doc="accounts that sell machines, by name",
     )
     pools: Mapping[str, PoolConfig] = key(
         Named(
@@ -157,17 +185,17 @@ class Config:
             check=pool_name_remedy,
         ),
         default_factory=dict,
-        doc="groups of like nodes, by name",
+        doc="groups of identical nodes, by name",
     )
     budgets: tuple[BudgetConfig, ...] = key(
         ListOf(each=Nested(cls=BudgetConfig)),
         default=(),
-        doc="what may be spent in a month, by the fleet, a team or a pool",
+        doc="limits on the monthly spending of the fleet, a team or a pool",
     )
     scheduler: SchedulerConfig = key(
         Nested(cls=SchedulerConfig),
         default=SchedulerConfig(),
-        doc="how the fleet's own jobs are placed",
+        doc="queues and plugins of the job scheduler",
     )
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
-    """What works, but probably not as intended."""
+    """Settings that are valid, but probably do not work as intended."""

@@ -1,11 +1,11 @@
-"""Disruption: why sound nodes are replaced, how many at once, and when."""
+"""The `disruption` block of a pool: which healthy nodes are replaced, how many at once, when."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
-from navarch.config.autoscaling import TIME_ZONE, DayName, days_once, each_once
+from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
+from navarch.config.block import Nested
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.limits import NODES_PER_POOL_MAX
@@ -15,7 +15,7 @@ SHARE = Real(least=0, most=1, example="0.1")
 
 
 def _hours_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that names no hours."""
+    """Return the remedy for a text that does not name hours, or None."""
     try:
         begin, end = window(text)
     except ValueError:
@@ -28,26 +28,28 @@ def _hours_remedy(text: str) -> str | None:
 HOURS = Text(noun="hours of the day", example="09:00-17:30", check=_hours_remedy)
 
 
-def _reasons_once(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
-    yield from each_once("reasons", reasons)
+def _reasons_are_unique(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
+    yield from values_are_unique("reasons", reasons)
 
 
-@block(rules=(days_once, _reasons_once))
+@block(rules=(days_are_unique, _reasons_are_unique))
 class DisruptionBudgetConfig:
-    """How many nodes may be out of use or on their way out at once, and when so few."""
+    """How many nodes may be unavailable or draining at once, and at which times."""
 
     nodes_max: int = key(
-        Integer(least=0, most=NODES_PER_POOL_MAX, example="1"), default=1, doc="so many nodes, or"
+        Integer(least=0, most=NODES_PER_POOL_MAX, example="1"),
+        default=1,
+        doc="this many nodes, or",
     )
     share_max: float = key(
         SHARE,
         default=0.1,
-        doc="this share of the pool's size, whichever is more; nobody if both are 0",
+        doc="this share of the pool's size, whichever is more; no node if both are 0",
     )
     reasons: tuple[Cause, ...] = key(
         ListOf(each=Choice(options=Cause)),
         default=(),
-        doc="what it limits; all but `unhealthy` and `spot_notice` if left out",
+        doc="the reasons it limits; all but `unhealthy` and `spot_notice` if left out",
     )
     days: tuple[Day, ...] = key(
         ListOf(each=DayName()),
@@ -57,12 +59,12 @@ class DisruptionBudgetConfig:
     hours: str | None = key(
         HOURS,
         default=None,
-        doc='when it applies, as `"22:00-06:00"`; all day if left out',
+        doc='the hours in which it applies, such as `"22:00-06:00"`; all day if left out',
     )
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of hours and days")
 
 
-def _something_to_replace(
+def _budgets_limit_enabled_reasons(
     lifetime_max: timedelta | None,
     replace_drifted: bool,
     savings_min: float | None,
@@ -80,53 +82,53 @@ def _something_to_replace(
         if cause in limited and not on:
             yield Fault(
                 at=("budgets",),
-                message=f"a budget limits {cause.value}, which never happens here",
+                message=f"a budget limits {cause.value}, which is not enabled",
                 remedy=f"set {name} as well, or leave {cause.value} out",
                 warning=True,
             )
 
 
-def _emptiness_is_watched(empty_after: timedelta | None) -> Iterator[Fault]:
+def _empty_after_is_long_enough(empty_after: timedelta | None) -> Iterator[Fault]:
     if empty_after is not None and empty_after < timedelta(minutes=1):
         yield Fault(
             at=("empty_after",),
-            message="empty_after is too short to tell an empty node from one between two jobs",
+            message="empty_after is too short: a node between two jobs would count as empty",
             remedy="write a minute or more, such as 30m",
         )
 
 
-@block(rules=(_something_to_replace, _emptiness_is_watched))
+@block(rules=(_budgets_limit_enabled_reasons, _empty_after_is_long_enough))
 class DisruptionConfig:
-    """Why and how fast sound nodes are replaced, each only once its successor serves."""
+    """Which healthy nodes are replaced and how fast, each after its successor serves."""
 
     lifetime_max: timedelta | None = key(
-        DURATION, default=None, doc="nodes older than this are replaced; never if left out"
+        DURATION, default=None, doc="replace nodes older than this; never if left out"
     )
     replace_drifted: bool = key(
         BOOLEAN,
         default=False,
-        doc="replace nodes of a kind or place no longer listed, or with an older `user_data`",
+        doc="replace nodes with a type or place that is no longer listed, or an older `user_data`",
     )
     savings_min: float | None = key(
         Real(least=0.01, most=0.99, example="0.3"),
         default=None,
-        doc="replace nodes whose GPUs can be had for this share less; if left out, only those "
-        "bought on demand because the spot machines listed before were sold out",
+        doc="replace nodes if their GPUs are now cheaper by this share; if left out, only nodes "
+        "bought on demand because the preferred spot machines were sold out",
     )
     empty_after: timedelta | None = key(
         DURATION,
         default=None,
-        doc="nodes nobody uses for so long, a minute or more, are given back; never if left out",
+        doc="terminate nodes that are unused for this long, at least 1m; never if left out",
     )
     budgets: tuple[DisruptionBudgetConfig, ...] = key(
         ListOf(each=Nested(cls=DisruptionBudgetConfig)),
         default=(),
-        doc="how many at once; one node or a tenth of the pool, at any time, if left out",
+        doc="how many nodes at once; one node or a tenth of the pool if left out",
     )
 
 
 def to_disruption(config: DisruptionConfig) -> Disruption:
-    """Return what is configured as it is stored with its pool."""
+    """Return the settings as they are stored with the pool."""
     return Disruption(
         lifetime_max=config.lifetime_max,
         replace_drifted=config.replace_drifted,

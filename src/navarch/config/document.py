@@ -1,20 +1,109 @@
-"""Documents: YAML text to a tree with places, however hostile the text."""
+"""YAML documents: untrusted text to a tree of values, each with its line and column."""
 
 import re
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import yaml
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
+from navarch.config.errors import ConfigError, Place, Problem, Source
 from navarch.config.limits import check_events, check_size
-from navarch.config.place import Place
-from navarch.config.problem import ConfigError, Problem
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Entry, Items, Leaf, Tree
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C is ten times as fast, and is not there everywhere."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A scalar."""
+
+    text: str
+    tag: str
+    """The type that YAML infers: str, int, float, bool, null or timestamp."""
+    place: Place
+    plain: bool = True
+    """Written without quotes."""
+    written: str | None = None
+    """The text in the file, if variables have been expanded since."""
+
+    @property
+    def shown(self) -> str:
+        """The text to quote in messages: as written, never the value of a variable."""
+        text = self.text if self.written is None else self.written
+        short = text if len(text) <= 40 else text[:37] + "..."
+        return "".join(c if c.isprintable() else " " for c in short)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """A list."""
+
+    items: tuple["Tree", ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A key with its value."""
+
+    key: Leaf
+    value: "Tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """A mapping with unique keys."""
+
+    entries: tuple[Entry, ...]
+    place: Place
+
+    def get(self, name: str) -> Entry | None:
+        """Return the entry of that name."""
+        return next((entry for entry in self.entries if entry.key.text == name), None)
+
+
+Tree: TypeAlias = Leaf | Items | Entries
+
+
+def is_nothing(tree: Tree) -> bool:
+    """Return whether a key has no value: `key:`."""
+    return isinstance(tree, Leaf) and tree.tag == "null"
+
+
+def is_empty(tree: Tree) -> bool:
+    """Return whether a value is missing, an empty list or an empty mapping."""
+    match tree:
+        case Items(items=()) | Entries(entries=()):
+            return True
+    return is_nothing(tree)
+
+
+def describe(tree: Tree) -> str:
+    """Return the name of a value's type for error messages."""
+    match tree:
+        case Items():
+            return "a list"
+        case Entries():
+            return "a mapping"
+        case Leaf(tag="null"):
+            return "nothing"
+        case Leaf(plain=False):
+            return f'the text "{tree.shown}"'
+        case _:
+            return f'"{tree.shown}"'
+
 
 _TAG_PREFIX = "tag:yaml.org,2002:"
+
+
+def resolve_tag(text: str) -> str:
+    """Return the type that YAML infers for an unquoted scalar: int for 5, bool for true."""
+    tag: str = Resolver().resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag.removeprefix(_TAG_PREFIX)
+
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader in C is ten times as fast, but not installed everywhere."""
+
 _TAGS = frozenset({"str", "int", "float", "bool", "null", "timestamp", "value", "merge"})
 
 _FORBIDDEN = re.compile(
@@ -30,8 +119,8 @@ def parse_document(
 ) -> Tree | None:
     """Return the tree of a document, or None if it is empty.
 
-    What leaves no tree to look at is raised as a ConfigError; what does, such as a key
-    that stands twice, is added to `problems`.
+    Raises ConfigError if no tree can be built. Other problems, such as a duplicate key, are
+    added to `problems`.
     """
     _refuse(check_size(source))
     forbidden = _FORBIDDEN.search(source.text)
@@ -45,7 +134,7 @@ def parse_document(
     except yaml.YAMLError as error:
         _refuse(_syntax_problem(source, error))
         raise
-    return None if root is None else _Planting(source, problems).tree(root)
+    return None if root is None else _TreeBuilder(source, problems).tree(root)
 
 
 def _refuse(problem: Problem | None) -> None:
@@ -55,7 +144,7 @@ def _refuse(problem: Problem | None) -> None:
 
 def _syntax_problem(source: Source, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    detail = getattr(error, "problem", None) or "it cannot be read"
+    detail = getattr(error, "problem", None) or "it cannot be parsed"
     message = f"not valid YAML: {detail}"
     if mark is None:
         return Problem(source=source.name, message=message)
@@ -72,8 +161,8 @@ def _syntax_remedy(source: Source, place: Place) -> str:
     return "look for a missing colon, quote or bracket here or on the line above"
 
 
-class _Planting:
-    """Turns composed nodes into our tree, each node once however often it is aliased."""
+class _TreeBuilder:
+    """Converts YAML nodes to a tree. A node with several aliases is converted once."""
 
     def __init__(self, source: Source, problems: list[Problem]) -> None:
         self._source = source
@@ -98,7 +187,7 @@ class _Planting:
     def _leaf(self, node: yaml.Node) -> Leaf:
         tag = node.tag.removeprefix(_TAG_PREFIX)
         if tag not in _TAGS:
-            self._note(node, f'the tag "{node.tag}" is not used here', "leave it out")
+            self._note(node, f'the tag "{node.tag}" is not supported', "leave it out")
             tag = "str"
         return Leaf(
             text=str(node.value), tag=tag, place=_place(node), plain=not getattr(node, "style", "")
@@ -106,7 +195,7 @@ class _Planting:
 
     def _entries(self, node: yaml.MappingNode) -> Entries:
         if node.tag != f"{_TAG_PREFIX}map":
-            self._note(node, f'the tag "{node.tag}" is not used here', "leave it out")
+            self._note(node, f'the tag "{node.tag}" is not supported', "leave it out")
         entries: dict[str, Entry] = {}
         merged: list[Entry] = []
         for key, value in node.value:
@@ -123,12 +212,12 @@ class _Planting:
     def _add(self, entries: dict[str, Entry], entry: Entry) -> None:
         first = entries.setdefault(entry.key.text, entry)
         if first is not entry:
-            message = f'the key "{entry.key.shown}" stands twice'
-            remedy = f"it is on line {first.key.place.line} already; keep one of the two"
+            message = f'duplicate key "{entry.key.shown}"'
+            remedy = f"it is already on line {first.key.place.line}; keep one of the two"
             self._problems.append(self._source.problem(entry.key.place, message, remedy))
 
     def _merged(self, value: yaml.Node) -> list[Entry]:
-        """Return what `<<: *base` or `<<: [*one, *two]` brings in, the first to be preferred."""
+        """Return the entries of `<<: *base` or `<<: [*one, *two]`; earlier ones take precedence."""
         sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
         found: list[Entry] = []
         for each in sources:

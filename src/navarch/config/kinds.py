@@ -1,4 +1,4 @@
-"""Kinds: what the value of a key may be, how it is read and how it is shown."""
+"""Kinds of value: how the value of a key is parsed, checked and rendered."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,45 +9,44 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from navarch.config.duration import parse_duration, render_duration
-from navarch.config.interpolation import escape
-from navarch.config.place import Place
-from navarch.config.reading import Refused, Scope
+from navarch.config.context import Refused, Scope, escape
+from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
+from navarch.config.errors import Place
 from navarch.config.secret import Secret
 from navarch.config.suggestion import join_names, suggest
-from navarch.config.tree import Entries, Items, Leaf, Tree, is_nothing
+from navarch.core.duration import parse_duration, render_duration
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 
 class Kind(Protocol[T]):
-    """Reads one value. `read` notes what is wrong in its scope and raises Refused."""
+    """Parses one kind of value."""
 
     @property
     def noun(self) -> str:
-        """What it is, for messages and documentation: `a duration`."""
+        """The name of the kind in messages and documentation: `a duration`."""
         ...
 
     def read(self, node: Tree, scope: Scope) -> T:
-        """Return the value."""
+        """Return the value, or record a problem in `scope` and raise Refused."""
         ...
 
     def plain(self, value: T) -> object:
-        """Return the value as YAML would write it, secrets masked."""
+        """Return the value as YAML writes it, with secrets masked."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Words. What YAML takes for a number is text too, as it stands; true and null are not."""
+    """Text. Unquoted numbers are text as well; unquoted true and null are refused."""
 
     noun: str = "text"
     example: str = "name"
     check: Callable[[str], str | None] = lambda _: None
-    """Returns what would be right, for a text that is not."""
+    """Returns the remedy for an invalid text, or None."""
     literal: bool = False
-    """Take `${...}` as written: it is meant for a shell elsewhere."""
+    """Keep `${...}` as written: it is meant for a shell on the node."""
 
     def read(self, node: Tree, scope: Scope) -> str:
         """Return the text."""
@@ -63,7 +62,7 @@ class Text:
         return leaf.text
 
     def plain(self, value: str) -> object:
-        """Return it in a way that puts no variables in when it is read again."""
+        """Return it escaped, so that reading it again expands no variables."""
         return value if self.literal else escape(value)
 
 
@@ -149,7 +148,7 @@ class Boolean:
     noun: str = "true or false"
 
     def read(self, node: Tree, scope: Scope) -> bool:
-        """Return which of the two."""
+        """Return the boolean."""
         leaf = scope.leaf(node, self.noun, "true")
         if leaf.tag != "bool" or leaf.text not in ("true", "false"):
             raise scope.wrong_type(leaf, self.noun, "true")
@@ -162,14 +161,14 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """A length of time in Go's notation."""
+    """A duration, such as `1h30m` or `2d`."""
 
     zero: bool = False
     example: str = "1h30m"
 
     @property
     def noun(self) -> str:
-        """A duration, and whether it may be none at all."""
+        """A duration, and whether it may be zero."""
         return "a duration, zero or more" if self.zero else "a duration above zero"
 
     def read(self, node: Tree, scope: Scope) -> timedelta:
@@ -194,7 +193,7 @@ class Choice(Generic[E]):
 
     options: type[E]
     unknown: str = ""
-    """Begins the message, where the reference has one for this."""
+    """The start of the message for an unknown word, in place of the usual one."""
 
     @property
     def noun(self) -> str:
@@ -219,30 +218,30 @@ class Choice(Generic[E]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePath:
-    """A path; one that is relative starts from the folder of the configuration file."""
+    """A path; a relative one starts from the folder of the configuration file."""
 
     noun: str = "a path"
     example: str = "./file.yaml"
 
     def read(self, node: Tree, scope: Scope) -> str:
-        """Return the path, with the folder it is relative to."""
+        """Return the path, joined to the folder of the configuration file."""
         leaf = scope.leaf(node, self.noun, self.example)
         if leaf.tag in ("bool", "null") or not leaf.text or "\0" in leaf.text:
             raise scope.wrong_type(leaf, self.noun, self.example)
-        return str(scope.reading.beside(leaf.text))
+        return str(scope.context.resolve_path(leaf.text))
 
     def plain(self, value: str) -> object:
-        """Return it in a way that puts no variables in when it is read again."""
+        """Return it escaped, so that reading it again expands no variables."""
         return escape(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretText:
-    """A secret that stands in the file, which `${NAME}` is meant to avoid."""
+    """A secret in the file, usually written as `${NAME}`."""
 
     noun: str = "a secret"
     spaces: bool = False
-    """Whether it may hold spaces, as a header may and a token may not."""
+    """Whether spaces are allowed, as in a header."""
 
     def read(self, node: Tree, scope: Scope) -> Secret:
         """Return the secret."""
@@ -252,7 +251,7 @@ class SecretText:
         return self.wrap(leaf.text, leaf, scope)
 
     def wrap(self, text: str, at: Tree | Place, scope: Scope) -> Secret:
-        """Return the secret, if it can travel in a header."""
+        """Return the secret; refuse one that cannot be sent in a header."""
         if not text:
             raise scope.refuse(at, f"{scope.label} must not be empty", "leave the key out")
         allowed = text.isprintable() and (self.spaces or not re.search(r"\s", text))
@@ -268,7 +267,7 @@ class SecretText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A setting of somebody else's code: text, a number, true or false, as YAML has it."""
+    """An argument of an extension: text, a number, true or false, as YAML infers it."""
 
     noun: str = "text, a number, true or false"
 
@@ -286,7 +285,7 @@ class Scalar:
         return leaf.text
 
     def plain(self, value: str | float | bool) -> object:
-        """Return it in a way that puts no variables in when it is read again."""
+        """Return it escaped, so that reading it again expands no variables."""
         return escape(value) if isinstance(value, str) else value
 
 
@@ -299,11 +298,11 @@ class ListOf(Generic[T]):
 
     @property
     def noun(self) -> str:
-        """A list, and of what."""
+        """A list, and the kind of its items."""
         return f"a list ({self.each.noun} each)"
 
     def read(self, node: Tree, scope: Scope) -> tuple[T, ...]:
-        """Return the items; every bad one is noted."""
+        """Return the items, after recording the problems of all of them."""
         if is_nothing(node) and self.empty:
             return ()
         if not isinstance(node, Items):
@@ -337,11 +336,11 @@ class MapOf(Generic[T]):
 
     @property
     def noun(self) -> str:
-        """A mapping, and to what."""
+        """A mapping, and the kind of its values."""
         return f"a mapping (name to {self.each.noun})"
 
     def read(self, node: Tree, scope: Scope) -> Mapping[str, T]:
-        """Return the values by name; every bad one is noted."""
+        """Return the values by name, after recording the problems of all of them."""
         if is_nothing(node):
             return {}
         if not isinstance(node, Entries):
@@ -363,14 +362,14 @@ class MapOf(Generic[T]):
 
 
 def choose(wrong: str, names: list[str]) -> str:
-    """Return what to write in place of a word that is not known."""
+    """Return the remedy for an unknown word."""
     close = suggest(wrong, names)
     options = join_names(f'"{name}"' for name in names)
     return f'did you mean "{close}"?' if close else f"write {options}"
 
 
 def url_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that is no URL."""
+    """Return the remedy for a text that is not a URL, or None."""
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -381,7 +380,7 @@ def url_remedy(text: str) -> str | None:
 
 
 def address_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that is no address to listen on."""
+    """Return the remedy for a text that is not an address to listen on, or None."""
     found = _ADDRESS.fullmatch(text)
     if found is not None and int(found["port"]) <= 65535:
         return None
@@ -389,17 +388,17 @@ def address_remedy(text: str) -> str | None:
 
 
 def name_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that is no name for a pool or provider."""
+    """Return the remedy for a text that cannot name a provider, or None."""
     if _NAME.fullmatch(text):
         return None
     return "use up to 50 letters, digits, dots, dashes and underscores, a letter or digit first"
 
 
 def factory_remedy(text: str) -> str | None:
-    """Return what to write in place of a text that names no factory."""
+    """Return the remedy for a text that cannot name a factory, or None."""
     if _FACTORY.fullmatch(text):
         return None
-    return "write module:Class, or the name under which an installed package offers it"
+    return "write module:Class, or the name of an entry point of an installed package"
 
 
 TEXT = Text()
@@ -436,3 +435,22 @@ def _bounds(least: float | None, most: float | None) -> str:
 
 def _unquoted(leaf: Leaf) -> str:
     return "nothing" if leaf.tag == "null" else f'"{leaf.shown}"'
+
+
+def read_secret_file(node: Tree, scope: Scope) -> Secret:
+    """Return the secret in the file that `node` names."""
+    leaf = scope.leaf(node, "a path", "./token")
+    if leaf.tag in ("bool", "null") or not leaf.text:
+        raise scope.wrong_type(leaf, "a path", "./token")
+    path = scope.context.resolve_path(leaf.text)
+    try:
+        found = scope.context.read_file(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        message = f"{scope.label}: cannot read {leaf.shown}: {reason}"
+        remedy = "paths are relative to the configuration file"
+        raise scope.refuse(leaf, message, remedy) from None
+    if found.readable_by_others:
+        message = f"{scope.label}: every user of this machine can read {leaf.shown}"
+        scope.warn(leaf, message, f"chmod 600 {leaf.shown}")
+    return SECRET.wrap(found.text.strip(), leaf, scope)

@@ -1,8 +1,8 @@
-"""Limits: how large a document may be before it is taken for an attack or an accident.
+"""Limits on the size of a document, which protect the server from YAML bombs.
 
-A few hundred bytes of YAML can stand for gigabytes, because an alias repeats what its anchor
-names. Sizes are therefore counted with every alias written out, over the stream of parser
-events and before any tree is built.
+A few hundred bytes of YAML can expand to gigabytes, because an alias repeats what its anchor
+names. Sizes are therefore counted with every alias expanded, over the stream of parser events
+and before any tree is built.
 """
 
 from collections.abc import Iterable
@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from navarch.config.place import Place
-from navarch.config.problem import Problem
-from navarch.config.source import Source
+from navarch.config.errors import Place, Problem, Source
 
 TEXT_MAX = 1 << 20
 """Characters. A thousand pools take about a third of this."""
@@ -23,8 +21,8 @@ ALIASES_MAX = 1_000
 
 
 @dataclass(slots=True)
-class _Open:
-    """A collection whose end has not come yet; sizes and heights count aliases in full."""
+class _OpenCollection:
+    """An unfinished collection; its size and height count expanded aliases."""
 
     anchor: str | None
     size: int = 1
@@ -32,16 +30,16 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Gauge:
+class _SizeCounter:
     source: Source
-    open: list[_Open] = field(default_factory=list)
+    open: list[_OpenCollection] = field(default_factory=list)
     anchors: dict[str, tuple[int, int]] = field(default_factory=dict)
     aliases: int = 0
     documents: int = 0
     nodes: int = 0
 
     def take(self, event: yaml.Event) -> Problem | None:
-        """Count one event; return the problem that ends the counting, if any."""
+        """Count one event; return the limit that it exceeds, if any."""
         match event:
             case yaml.DocumentStartEvent():
                 return self._document(event)
@@ -50,7 +48,7 @@ class _Gauge:
             case yaml.ScalarEvent():
                 return self._closed(event, event.anchor, 1, 0)
             case yaml.CollectionStartEvent():
-                self.open.append(_Open(event.anchor))
+                self.open.append(_OpenCollection(event.anchor))
                 return self._deep(event, len(self.open))
             case yaml.CollectionEndEvent():
                 done = self.open.pop()
@@ -69,7 +67,7 @@ class _Gauge:
         if self.aliases > ALIASES_MAX:
             return self._problem(event, f"more than {ALIASES_MAX} aliases", _SMALLER)
         if any(collection.anchor == name for collection in self.open):
-            return self._problem(event, f"*{name} stands inside &{name} and would never end")
+            return self._problem(event, f"*{name} is inside &{name}, so it would never end")
         if name not in self.anchors:
             return self._problem(event, f"*{name} has no anchor", f"write &{name} above it")
         return self._closed(event, None, *self.anchors[name])
@@ -97,15 +95,15 @@ class _Gauge:
 
     def _problem(self, event: yaml.Event, message: str, remedy: str = "") -> Problem:
         mark = event.start_mark
-        assert mark is not None, "parsed events know their place"
+        assert mark is not None, "parsed events have a place"
         return self.source.problem(Place(mark.line + 1, mark.column + 1), message, remedy)
 
 
-_SMALLER = "split the fleet over several control planes, or write it more plainly"
+_SMALLER = "split the fleet over several control planes, or shorten the file"
 
 
 def check_size(source: Source) -> Problem | None:
-    """Return why a text is too long to be looked at."""
+    """Return a problem if a text is too long to parse."""
     if len(source.text) <= TEXT_MAX:
         return None
     return Problem(
@@ -114,8 +112,8 @@ def check_size(source: Source) -> Problem | None:
 
 
 def check_events(source: Source, events: Iterable[yaml.Event]) -> Problem | None:
-    """Return why a document is too large, too deep or endless."""
-    gauge = _Gauge(source)
+    """Return a problem if a document is too large, too deep or recursive."""
+    gauge = _SizeCounter(source)
     for event in events:
         problem = gauge.take(event)
         if problem is not None:

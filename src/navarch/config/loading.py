@@ -1,4 +1,4 @@
-"""Loading: a file to a configuration."""
+"""Loading: files and texts to configurations."""
 
 import os
 import stat
@@ -8,19 +8,25 @@ from pathlib import Path
 
 from navarch.config.block import read_block
 from navarch.config.config import Config
-from navarch.config.document import parse_document
+from navarch.config.context import (
+    FileText,
+    ReadContext,
+    ReadFile,
+    Refused,
+    Scope,
+    TooManyProblems,
+    no_files,
+)
+from navarch.config.document import Entries, Leaf, Tree, parse_document
+from navarch.config.errors import ConfigError, Problem, Source, by_place
 from navarch.config.limits import TEXT_MAX
-from navarch.config.problem import ConfigError, Problem
 from navarch.config.provider import (
     PROVIDER_TYPES,
     BareMetalConfig,
     InventoryConfig,
     ProviderConfig,
 )
-from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
 from navarch.config.server import ServerConfig
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Leaf, Tree
 
 SECRET_MAX = 64 * 1024
 
@@ -28,7 +34,7 @@ SECRET_MAX = 64 * 1024
 def load_config(
     path: str | os.PathLike[str], *, provider_types: Mapping[str, type] = PROVIDER_TYPES
 ) -> Config:
-    """Return the configuration in a file, or raise ConfigError with all that is wrong.
+    """Return the configuration in a file, or raise ConfigError with every problem.
 
     Variables come from this process's environment.
     """
@@ -36,7 +42,7 @@ def load_config(
     config = parse_config(
         read_text(source),
         source=source,
-        # Absolute, so that paths still lead to the same files when a daemon changes folder.
+        # Absolute, so that paths stay valid when a daemon changes its working directory.
         folder=Path(source).absolute().parent,
         environment=os.environ,
         read_file=read_secret,
@@ -46,19 +52,19 @@ def load_config(
 
 
 def load_inventory(path: str) -> InventoryConfig:
-    """Return the machines in an inventory file, or raise ConfigError with all that is wrong."""
-    reading = Reading(
+    """Return the machines in an inventory file, or raise ConfigError with every problem."""
+    context = ReadContext(
         source=Source(path, read_text(path).removeprefix("\ufeff")),
         folder=Path(path).absolute().parent,
         environment=os.environ,
         read_file=read_secret,
     )
-    root = parse_document(reading.source, reading.problems)
-    scope = Scope(reading=reading, label="inventory")
+    root = parse_document(context.source, context.problems)
+    scope = Scope(context=context, label="inventory")
     try:
         return read_block(InventoryConfig, root or Entries(entries=(), place=scope.home), scope)
     except (Refused, TooManyProblems):
-        raise ConfigError(sorted(reading.problems, key=_order)) from None
+        raise ConfigError(sorted(context.problems, key=by_place)) from None
 
 
 def _with_inventories(
@@ -81,50 +87,50 @@ def parse_config(
     read_file: ReadFile | None = None,
     provider_types: Mapping[str, type] = PROVIDER_TYPES,
 ) -> Config:
-    """Return the configuration in a text, or raise ConfigError with all that is wrong.
+    """Return the configuration in a text, or raise ConfigError with every problem.
 
-    It looks at nothing but its arguments: `source` names the text in messages, relative paths
-    start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name, and
-    `provider_types` are the blocks that providers may be, which extensions can add to.
+    The result depends on nothing but the arguments: `source` names the text in messages, relative
+    paths start from `folder` (by default the folder of `source`), `read_file` opens the files that
+    `*_file` keys name, and `provider_types` are the provider blocks, to which extensions can add.
     """
-    reading = Reading(
+    context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(source).parent if folder is None else folder,
         environment=environment or {},
-        read_file=read_file or _no_files,
+        read_file=read_file or no_files,
     )
-    reading.context["provider_types"] = provider_types
-    root = parse_document(reading.source, reading.problems)
+    context.published["provider_types"] = provider_types
+    root = parse_document(context.source, context.problems)
     config = None
     try:
-        config = _read(root, reading)
+        config = _read(root, context)
     except TooManyProblems:
         pass
     except Refused:
-        assert reading.problems, "refused without a reason"
-    if config is None or reading.problems:
-        raise ConfigError(sorted(reading.problems, key=_order))
-    return replace(config, warnings=tuple(sorted(reading.warnings, key=_order)))
+        assert context.problems, "refused without a problem"
+    if config is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place))
+    return replace(config, warnings=tuple(sorted(context.warnings, key=by_place)))
 
 
 def default_config(environment: Mapping[str, str] | None = None) -> Config:
-    """Return what holds without a file: no pools, and a token if the environment has one."""
-    reading = Reading(
+    """Return the configuration without a file: no pools, and the token of the environment."""
+    context = ReadContext(
         source=Source("the environment", ""),
         folder=Path(),
         environment=environment or {},
-        read_file=_no_files,
+        read_file=no_files,
     )
-    scope = Scope(reading=reading, label="server")
+    scope = Scope(context=context, label="server")
     try:
         server = read_block(ServerConfig, Entries(entries=(), place=scope.home), scope)
     except Refused:
-        raise ConfigError(reading.problems) from None
+        raise ConfigError(context.problems) from None
     return Config(server=server)
 
 
 def read_secret(path: Path) -> FileText:
-    """Return what a file holds, and whether everybody may read it."""
+    """Return the text of a secret file, and whether other users can read it."""
     with path.open("rb") as file:
         held = file.read(SECRET_MAX + 1)
         mode = os.fstat(file.fileno()).st_mode
@@ -133,17 +139,17 @@ def read_secret(path: Path) -> FileText:
     return FileText(text=held.decode(), readable_by_others=bool(mode & stat.S_IROTH))
 
 
-def _read(root: Tree | None, reading: Reading) -> Config:
-    scope = Scope(reading=reading)
+def _read(root: Tree | None, context: ReadContext) -> Config:
+    scope = Scope(context=context)
     tree = root if root is not None else Entries(entries=(), place=scope.home)
     if not isinstance(tree, Entries) and not (isinstance(tree, Leaf) and tree.tag == "null"):
         raise scope.within("a configuration").wrong_type(tree, "a mapping", "")
-    reading.context["provider_names"] = _names(tree, "providers")
+    context.published["provider_names"] = _names(tree, "providers")
     return read_block(Config, tree, scope, publish=True)
 
 
 def _names(tree: Tree, section: str) -> tuple[str, ...]:
-    """Return the names in a section, readable or not: what they hold is reported elsewhere."""
+    """Return the names in a section, also of invalid blocks, which are reported later."""
     entry = tree.get(section) if isinstance(tree, Entries) else None
     if entry is None or not isinstance(entry.value, Entries):
         return ()
@@ -151,7 +157,7 @@ def _names(tree: Tree, section: str) -> tuple[str, ...]:
 
 
 def read_text(source: str) -> str:
-    """Return what a file holds, or raise ConfigError."""
+    """Return the text of a file, or raise ConfigError."""
     try:
         with open(source, "rb") as file:
             held = file.read(4 * TEXT_MAX + 1)
@@ -167,11 +173,3 @@ def read_text(source: str) -> str:
 
 def _unreadable(source: str, reason: str) -> ConfigError:
     return ConfigError([Problem(source=source, message=reason)], stage="reading config")
-
-
-def _no_files(_path: Path) -> FileText:
-    raise FileNotFoundError(2, "there are no files here")
-
-
-def _order(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)

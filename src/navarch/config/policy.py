@@ -1,4 +1,4 @@
-"""Policies: files of rules for health events, read like any other configuration."""
+"""Policy files: rules for health events."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from navarch.config.block import read_block
-from navarch.config.document import parse_document
+from navarch.config.block import Nested, read_block
+from navarch.config.context import ReadContext, Refused, Scope, TooManyProblems, no_files
+from navarch.config.document import Entries, Leaf, Tree, parse_document
+from navarch.config.errors import ConfigError, Place, Source, by_place
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.loading import read_text
-from navarch.config.nesting import Nested
-from navarch.config.place import Place
-from navarch.config.problem import ConfigError, Problem
-from navarch.config.reading import FileText, Reading, Refused, Scope, TooManyProblems
 from navarch.config.schema import Fault, block, key
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Leaf, Tree
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
 from navarch.health.policy.policy import (
@@ -36,14 +32,14 @@ from navarch.health.xid.action import Action
 
 VERSIONS = ("v1", "1")
 SOURCES_MAX = 3
-"""The kernel's log, its tracepoint and NVML."""
+"""The kernel log, the kernel's tracepoint and NVML."""
 
 DEFAULT = "default"
-"""The word for the policy that Navarch brings along, wherever a file can be named."""
+"""The name of the built-in policy, accepted in place of a path."""
 
 
 class RuleResult(StrEnum):
-    """What a rule may conclude."""
+    """The results of a rule."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -52,12 +48,12 @@ class RuleResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """An expression in CEL, checked where it stands."""
+    """An expression in CEL, compiled when the file is read."""
 
     noun: str = "a condition in CEL"
 
     def read(self, node: Tree, scope: Scope) -> str:
-        """Return the text of a condition that can be used."""
+        """Return the text of a valid condition."""
         if not isinstance(node, Leaf):
             raise scope.wrong_type(node, self.noun, "'event.event_type == \"xid\"'")
         if node.tag == "null" or not node.text.strip():
@@ -66,7 +62,7 @@ class Condition:
             )
         flaw = find_flaw(node.text)
         if flaw is not None:
-            place = _place_within(scope.reading.source, node, flaw)
+            place = _place_within(scope.context.source, node, flaw)
             raise scope.refuse(place, flaw.message, flaw.remedy)
         return node.text
 
@@ -75,104 +71,110 @@ class Condition:
         return value
 
 
-def _counting(count: int, within: timedelta | None, distinct: str | None) -> Iterator[Fault]:
+def _count_needs_within(
+    count: int, within: timedelta | None, distinct: str | None
+) -> Iterator[Fault]:
     if count > 1 and within is None:
         yield Fault(
             at=("count",),
-            message="count needs to know over how long",
-            remedy="add within: 10m, or whatever the window is",
+            message="count needs within",
+            remedy="add within: with the length of the window, such as 10m",
         )
     if within is not None and count == 1:
         yield Fault(
             at=("within",),
-            message="within counts nothing as long as one event is enough",
+            message="within has no effect while count is 1",
             remedy="add count: 2 or more, or leave within out",
         )
     if within is not None and within > WINDOW_MAX:
         yield Fault(
             at=("within",),
-            message="within reaches further back than 30 days",
-            remedy="write within: 720h or less",
+            message="within cannot exceed 30 days",
+            remedy="write within: 30d or less",
         )
     if distinct and within is None:
         yield Fault(
             at=("distinct",),
-            message="distinct says what is counted, but nothing is",
+            message="distinct has no effect without count and within",
             remedy="add count and within",
         )
 
 
-def _deadly(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
+def _fatal_needs_unhealthy(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
     if fatal and result is not RuleResult.UNHEALTHY:
         yield Fault(
             at=("fatal",),
-            message=f"what is {result} is not fatal",
+            message=f"fatal needs the result unhealthy, not {result}",
             remedy="write result: unhealthy, or leave fatal out",
         )
 
 
-@block(rules=(_counting, _deadly))
+@block(rules=(_count_needs_within, _fatal_needs_unhealthy))
 class RuleConfig:
-    """One rule: when all that it asks for is so, its result is the verdict."""
+    """One rule: if all of its criteria match, its result is the verdict."""
 
-    name: str = key(TEXT, doc="what it is called; no two rules may share a name")
-    description: str = key(TEXT, default="", doc="what it is for, in words")
+    name: str = key(TEXT, doc="the unique name of the rule")
+    description: str = key(TEXT, default="", doc="a description for readers")
     condition: str = key(Condition(), doc="a boolean expression in CEL")
     result: RuleResult = key(
-        Choice(options=RuleResult, unknown="invalid result"), doc="what the event means"
+        Choice(options=RuleResult, unknown="invalid result"), doc="the verdict for the event"
     )
     action: Action | None = key(
         Choice(options=Action),
         default=None,
-        doc="what to do about it; what the check says, if left out",
+        doc="what to do about it; the action of the check if left out",
     )
     fatal: bool | None = key(
         BOOLEAN,
         default=None,
-        doc="act at once; if left out, as the check says, and always for a thing that happened",
+        doc="act at once; if left out, as the check decides, and always for events",
     )
     count: int = key(
         Integer(least=1, most=COUNT_MAX),
         default=1,
-        doc="how many events the condition must have held for",
+        doc="how many events must match the condition",
     )
-    within: timedelta | None = key(DURATION, default=None, doc="over how long they are counted")
+    within: timedelta | None = key(
+        DURATION, default=None, doc="the window in which they are counted"
+    )
     per: CountedPer = key(
-        Choice(options=CountedPer), default=CountedPer.GPU, doc="what has a count of its own"
+        Choice(options=CountedPer), default=CountedPer.GPU, doc="what events are counted by"
     )
     distinct: str | None = key(
-        TEXT, default=None, doc="count different values of this fact, such as `pid`, not events"
+        TEXT,
+        default=None,
+        doc="count distinct values of this fact, such as `pid`, instead of events",
     )
     sources: int = key(
         Integer(least=1, most=SOURCES_MAX),
         default=1,
-        doc="how many sources must have seen the event",
+        doc="how many sources must report the event",
     )
     phases: tuple[MachinePhase, ...] = key(
         ListOf(each=Choice(options=MachinePhase)),
         default=(),
-        doc="what the machine must be at; anything, if left out",
+        doc="the phases of the machine in which the rule applies; all if left out",
     )
 
 
 @block()
 class MetadataConfig:
-    """What the policy is called."""
+    """The name and description of a policy."""
 
-    name: str = key(TEXT, default="unnamed", doc="what it is called in reasons and listings")
-    description: str = key(TEXT, default="", doc="what it is for, in words")
+    name: str = key(TEXT, default="unnamed", doc="the name in reasons and listings")
+    description: str = key(TEXT, default="", doc="a description for readers")
 
 
-def _version_known(version: str) -> Iterator[Fault]:
+def _version_is_supported(version: str) -> Iterator[Fault]:
     if version not in VERSIONS:
         yield Fault(
             at=("version",),
-            message=f'policies of version "{version}" are not known here',
+            message=f'unsupported policy version "{version}"',
             remedy="write version: v1",
         )
 
 
-def _some_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _at_least_one_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     if not rules:
         yield Fault(
             at=("rules",),
@@ -181,19 +183,19 @@ def _some_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
         )
 
 
-def _names_once(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _rule_names_are_unique(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, rule in enumerate(rules):
         if rule.name in seen:
             yield Fault(
                 at=("rules", index, "name"),
                 message=f'rule "{rule.name}": duplicate rule name',
-                remedy="give it a name of its own: reasons quote it",
+                remedy="give it a unique name: reasons quote it",
             )
         seen.add(rule.name)
 
 
-def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     catching: RuleConfig | None = None
     earlier: dict[str, str] = {}
     for index, rule in enumerate(rules):
@@ -209,7 +211,7 @@ def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
             )
         elif always is False:
             yield Fault(
-                at=at, message=f'rule "{rule.name}" can never match', remedy="delete it, or mend it"
+                at=at, message=f'rule "{rule.name}" can never match', remedy="delete or correct it"
             )
         if _rule(rule).unconditional:
             earlier.setdefault(text, rule.name)
@@ -217,40 +219,46 @@ def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
                 catching = rule
 
 
-@block(rules=(_version_known, _some_rule, _names_once, _reachable))
+@block(
+    rules=(_version_is_supported, _at_least_one_rule, _rule_names_are_unique, _rules_are_reachable)
+)
 class PolicyConfig:
-    """A policy as it stands in its file."""
+    """A policy file."""
 
-    version: str = key(TEXT, default="v1", doc="of the format; v1")
+    version: str = key(TEXT, default="v1", doc="the version of the format, v1")
     metadata: MetadataConfig = key(
-        Nested(cls=MetadataConfig), default=MetadataConfig(), doc="what the policy is called"
+        Nested(cls=MetadataConfig),
+        default=MetadataConfig(),
+        doc="the name and description of the policy",
     )
     boot_grace: timedelta = key(
         DURATION_OR_ZERO,
         default=BOOT_GRACE,
-        doc="for how long after a start a machine's phase is booting",
+        doc="how long after its start a machine is in the phase `booting`",
     )
     rules: tuple[RuleConfig, ...] = key(
-        ListOf(each=Nested(cls=RuleConfig)), default=(), doc="tried in this order, for every event"
+        ListOf(each=Nested(cls=RuleConfig)),
+        default=(),
+        doc="the rules, tried in this order for every event",
     )
 
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
-    """Return the policy in a file, or raise ConfigError with all that is wrong with it."""
+    """Return the policy in a file, or raise ConfigError with every problem."""
     source = os.fspath(path)
     return default_policy() if source == DEFAULT else parse_policy(read_text(source), source=source)
 
 
 def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
-    """Return the policy in a text, or raise ConfigError with all that is wrong with it."""
-    reading = Reading(
+    """Return the policy in a text, or raise ConfigError with every problem."""
+    context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(),
         environment={},
-        read_file=_no_files,
+        read_file=no_files,
     )
-    scope = Scope(reading=reading)
-    root = parse_document(reading.source, reading.problems)
+    scope = Scope(context=context)
+    root = parse_document(context.source, context.problems)
     tree = Entries(entries=(), place=scope.home) if root is None else root
     found: PolicyConfig | None = None
     try:
@@ -258,9 +266,9 @@ def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
             raise scope.within("a policy").wrong_type(tree, "a mapping", "")
         found = read_block(PolicyConfig, tree, scope)
     except (Refused, TooManyProblems):
-        assert reading.problems, "refused without a reason"
-    if found is None or reading.problems:
-        raise ConfigError(sorted(reading.problems, key=_order), stage="invalid policy")
+        assert context.problems, "refused without a problem"
+    if found is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place), stage="invalid policy")
     return Policy(
         name=found.metadata.name,
         description=found.metadata.description,
@@ -272,12 +280,12 @@ def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
 
 @cache
 def default_policy() -> Policy:
-    """Return the policy that Navarch brings along."""
+    """Return the built-in policy."""
     return parse_policy(default_policy_text(), source="the built-in policy")
 
 
 def default_policy_text() -> str:
-    """Return the built-in policy as one would write it."""
+    """Return the text of the built-in policy."""
     file = resources.files("navarch.health.policy").joinpath("data", "default.yaml")
     return file.read_text(encoding="utf-8")
 
@@ -300,9 +308,9 @@ def _rule(rule: RuleConfig) -> Rule:
 
 
 def _place_within(source: Source, leaf: Leaf, flaw: Flaw) -> Place:
-    """Return where in the file a place within a condition is.
+    """Return the place in the file of a flaw within a condition.
 
-    A condition may be a block of lines (`|`), folded into one (`>`), quoted or bare.
+    A condition may be a literal block (`|`), a folded block (`>`), quoted or plain.
     """
     line, column = leaf.place.line, leaf.place.column
     mark = source.lines[line - 1][column - 1 : column]
@@ -320,16 +328,8 @@ def _place_within(source: Source, leaf: Leaf, flaw: Flaw) -> Place:
     return leaf.place
 
 
-def _no_files(_path: Path) -> FileText:
-    raise FileNotFoundError(2, "there are no files here")
-
-
-def _order(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
-
-
 def rule_facts(rule: Rule) -> Mapping[str, Any]:
-    """Return what a rule asks for besides its condition, by the names that the file has."""
+    """Return the criteria of a rule besides its condition, by the keys of the file."""
     asked: dict[str, Any] = {
         "action": rule.action,
         "fatal": rule.fatal,

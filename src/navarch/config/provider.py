@@ -1,10 +1,11 @@
-"""Providers: the accounts machines are bought from, one block per type."""
+"""The `providers` block: accounts that sell machines, one class per type."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
+from navarch.config.block import Nested, Tagged
 from navarch.config.kinds import (
     BOOLEAN,
     COMMAND,
@@ -22,14 +23,13 @@ from navarch.config.kinds import (
     Real,
     Text,
 )
-from navarch.config.nesting import Nested, Tagged
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 
 GPUS = Integer(least=1, most=1024, example="8")
 PORT = Integer(least=1, most=65535, example="22")
-SOME = Integer(least=0, most=1_000_000, example="8")
-_REBUILD = "providers are connected once, when the server starts"
+COUNT_OR_ZERO = Integer(least=0, most=1_000_000, example="8")
+_CONNECTED_ONCE = "providers are connected once, when the server starts"
 
 
 def _boot_times_in_order(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
@@ -42,9 +42,9 @@ def _boot_times_in_order(boot_min: timedelta, boot_max: timedelta) -> Iterator[F
 
 
 SIMULATED_GPU_HOUR = Decimal("2.99")
-"""What a simulated GPU costs, unless `prices` says otherwise."""
+"""The price of a simulated GPU that `prices` does not list."""
 ONE_GPU = "h100-1x"
-"""The one type that has a single GPU, whatever the others have."""
+"""The only type with one GPU instead of `gpu_count`."""
 
 
 @block(rules=(_boot_times_in_order,))
@@ -53,71 +53,77 @@ class FakeConfig:
 
     type: ClassVar[str] = "fake"
     name: str
-    gpu_count: int = key(GPUS, default=8, doc="GPUs per machine", restart=_REBUILD)
+    gpu_count: int = key(GPUS, default=8, doc="GPUs per machine", restart=_CONNECTED_ONCE)
     gpu_type: str = key(
-        TEXT, default="NVIDIA H100 80GB HBM3", doc="what the GPUs call themselves", restart=_REBUILD
+        TEXT,
+        default="NVIDIA H100 80GB HBM3",
+        doc="the model that the GPUs report",
+        restart=_CONNECTED_ONCE,
     )
     boot_min: timedelta = key(
         DURATION_OR_ZERO,
         default=timedelta(seconds=3),
-        doc="the shortest a machine takes to boot",
-        restart=_REBUILD,
+        doc="the shortest boot time",
+        restart=_CONNECTED_ONCE,
     )
     boot_max: timedelta = key(
         DURATION_OR_ZERO,
         default=timedelta(seconds=10),
-        doc="the longest a machine takes to boot",
-        restart=_REBUILD,
+        doc="the longest boot time",
+        restart=_CONNECTED_ONCE,
     )
     bad_boot_share: float = key(
         Real(least=0, most=1, example="0.1"),
         default=0.1,
-        doc="the share of machines that boot badly and have to be replaced",
-        restart=_REBUILD,
+        doc="the share of machines that fail to boot and have to be replaced",
+        restart=_CONNECTED_ONCE,
     )
     prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY),
         default_factory=dict,
         doc=f"price per hour by instance type; ${SIMULATED_GPU_HOUR} for each GPU if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     spot_prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY),
         default_factory=dict,
         doc="price per hour of spot machines by instance type",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     stock: Mapping[str, int] | None = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default=None,
-        doc="how many machines of each type can be had at once, spot ones apart under `TYPE spot`; "
+        doc="how many machines of each type can run at once, spot machines under `TYPE spot`; "
         "none of a type that is not listed, any number if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     reservations: Mapping[str, int] = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default_factory=dict,
-        doc="how many machines each capacity reservation holds, by its name",
-        restart=_REBUILD,
+        doc="how many machines each capacity reservation holds, by name",
+        restart=_CONNECTED_ONCE,
     )
     blocks: Mapping[str, int] | None = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default=None,
-        doc="how many machines each block of the network has room for; `ZONE/NAME` is in that "
-        "zone. Four large ones if left out",
-        restart=_REBUILD,
+        doc="how many machines fit into each network block; `ZONE/NAME` is in that zone. "
+        "Four large blocks if left out",
+        restart=_CONNECTED_ONCE,
     )
     seed: int | None = key(
-        Integer(least=0), default=None, doc="makes its troubles repeat", restart=_REBUILD
+        Integer(least=0),
+        default=None,
+        doc="the random seed that makes its failures repeatable",
+        restart=_CONNECTED_ONCE,
     )
 
     def price(self, instance_type: str) -> Decimal:
-        """Return what a machine of a type costs by the hour."""
+        """Return the hourly price of an instance type."""
         gpus = 1 if instance_type == ONE_GPU else self.gpu_count
         return self.prices.get(instance_type, SIMULATED_GPU_HOUR * gpus)
 
 
-def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
+def _api_key_is_set(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
     if api_key is None:
         yield Fault(
             at=("api_key_env",),
@@ -127,7 +133,7 @@ def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_api_key_known,))
+@block(rules=(_api_key_is_set,))
 class LambdaConfig:
     """An account at Lambda."""
 
@@ -140,7 +146,7 @@ class LambdaConfig:
             check=lambda text: None if text.isidentifier() else "write only its name",
         ),
         default="LAMBDA_API_KEY",
-        doc="the variable that holds the API key, when the file does not",
+        doc="the environment variable that holds the API key if the file does not",
     )
     api_key: Secret | None = key(
         SECRET, default=None, file=True, environment_key="api_key_env", doc="the API key"
@@ -148,26 +154,26 @@ class LambdaConfig:
     ssh_key: str | None = key(
         TEXT,
         default=None,
-        doc="the name of a key at Lambda, or a public key, for pools that have none",
-        restart=_REBUILD,
+        doc="the name of an SSH key at Lambda, or a public key, for pools without `ssh_keys`",
+        restart=_CONNECTED_ONCE,
     )
     endpoint: str = key(
         URL,
         default="https://cloud.lambda.ai/api/v1",
-        doc="where the API is",
-        restart=_REBUILD,
+        doc="the URL of the API",
+        restart=_CONNECTED_ONCE,
     )
 
 
 FLEX_START_MAX = timedelta(days=7)
 
 
-def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fault]:
+def _flex_start_needs_max_run(flex_start: bool, max_run: timedelta | None) -> Iterator[Fault]:
     if flex_start and max_run is None:
         yield Fault(
             at=("flex_start",),
             message="flex_start needs max_run",
-            remedy="say for how long a machine may run, up to max_run: 168h",
+            remedy="add max_run: with how long a machine runs, at most 168h",
         )
     if flex_start and max_run is not None and max_run > FLEX_START_MAX:
         yield Fault(
@@ -177,133 +183,158 @@ def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fa
         )
 
 
-@block(rules=(_flex_start_ends,))
+@block(rules=(_flex_start_needs_max_run,))
 class GcpConfig:
     """A project at Google Cloud."""
 
     type: ClassVar[str] = "gcp"
     name: str
-    project: str = key(TEXT, doc="the project machines are bought in", restart=_REBUILD)
+    project: str = key(TEXT, doc="the project that owns the machines", restart=_CONNECTED_ONCE)
     zone: str = key(
-        TEXT, default="us-central1-a", doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT,
+        default="us-central1-a",
+        doc="the zone to buy in if a pool names none",
+        restart=_CONNECTED_ONCE,
     )
     region: str | None = key(
-        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT, default=None, doc="the region to buy in if a pool names none", restart=_CONNECTED_ONCE
     )
     credentials_file: str | None = key(
         PATH,
         default=None,
-        doc="a service account's key; the machine's own credentials if left out",
-        restart=_REBUILD,
+        doc="the key file of a service account; the server's default credentials if left out",
+        restart=_CONNECTED_ONCE,
     )
-    network: str | None = key(TEXT, default=None, doc="the network machines join", restart=_REBUILD)
+    network: str | None = key(
+        TEXT, default=None, doc="the network machines join", restart=_CONNECTED_ONCE
+    )
     subnetwork: str | None = key(
-        TEXT, default=None, doc="the subnetwork machines join", restart=_REBUILD
+        TEXT, default=None, doc="the subnetwork machines join", restart=_CONNECTED_ONCE
     )
     public_address: bool = key(
-        BOOLEAN, default=True, doc="whether machines can be reached from outside", restart=_REBUILD
+        BOOLEAN,
+        default=True,
+        doc="give machines a public address",
+        restart=_CONNECTED_ONCE,
     )
     service_account: str | None = key(
-        TEXT, default=None, doc="whose rights machines have; nobody's if left out", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the service account of the machines; none if left out",
+        restart=_CONNECTED_ONCE,
     )
     image: str | None = key(
         TEXT,
         default=None,
-        doc="the image or image family machines boot; Ubuntu 24.04 if left out",
-        restart=_REBUILD,
+        doc="the image or image family to boot; Ubuntu 24.04 if left out",
+        restart=_CONNECTED_ONCE,
     )
     disk_gb: int = key(
         Integer(least=10, most=65536, example="200"),
         default=200,
         doc="the size of the boot disk",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     flex_start: bool = key(
         BOOLEAN,
         default=False,
-        doc="queue for machines that run for at most max_run, where others would be refused",
-        restart=_REBUILD,
+        doc="queue for machines that run for at most `max_run`, instead of being refused",
+        restart=_CONNECTED_ONCE,
     )
     max_run: timedelta | None = key(
-        DURATION, default=None, doc="how long a machine may run before it ends", restart=_REBUILD
+        DURATION,
+        default=None,
+        doc="how long a machine runs before the provider terminates it",
+        restart=_CONNECTED_ONCE,
     )
-    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+    endpoint: str | None = key(URL, default=None, doc="the URL of the API", restart=_CONNECTED_ONCE)
     billing_endpoint: str | None = key(
         URL,
         default=None,
-        doc="where prices are read; at Google's own unless endpoint is given",
-        restart=_REBUILD,
+        doc="the URL of the billing API; Google's unless `endpoint` is set",
+        restart=_CONNECTED_ONCE,
     )
 
 
-def _home_is_a_region(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:
+def _region_is_among_regions(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:
     if region is not None and regions and region not in regions:
         yield Fault(
             at=("region",),
-            message=f'"{region}" is not among the regions',
+            message=f'"{region}" is not listed under regions',
             remedy=f"add it to regions, or write region: {regions[0]}",
         )
 
 
-@block(rules=(_home_is_a_region,))
+@block(rules=(_region_is_among_regions,))
 class AwsConfig:
-    """An account at AWS. Credentials are found the way AWS's own tools find them."""
+    """An account at AWS, with credentials from the same sources as the AWS command line."""
 
     type: ClassVar[str] = "aws"
     name: str
     region: str | None = key(
-        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT, default=None, doc="the region to buy in if a pool names none", restart=_CONNECTED_ONCE
     )
     regions: tuple[str, ...] = key(
         ListOf(each=TEXT),
         default=(),
-        doc="where machines are bought and looked for; all that the account has if left out",
-        restart=_REBUILD,
+        doc="the regions to buy and list machines in; all regions of the account if left out",
+        restart=_CONNECTED_ONCE,
     )
     profile: str | None = key(
-        TEXT, default=None, doc="the profile of the shared credentials file", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the profile of the shared credentials file",
+        restart=_CONNECTED_ONCE,
     )
     credentials_file: str | None = key(
-        PATH, default=None, doc="a shared credentials file elsewhere", restart=_REBUILD
+        PATH, default=None, doc="a shared credentials file at another path", restart=_CONNECTED_ONCE
     )
     image: str | None = key(
         TEXT,
         default=None,
-        doc="the AMI machines boot, or resolve:ssm: and a parameter; AWS's GPU image if left out",
-        restart=_REBUILD,
+        doc="the AMI to boot, or `resolve:ssm:` and a parameter; AWS's GPU image if left out",
+        restart=_CONNECTED_ONCE,
     )
     images: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="the AMI by region", restart=_REBUILD
+        MapOf(each=TEXT),
+        default_factory=dict,
+        doc="the AMI to boot, by region",
+        restart=_CONNECTED_ONCE,
     )
-    subnet: str | None = key(TEXT, default=None, doc="the subnet machines join", restart=_REBUILD)
+    subnet: str | None = key(
+        TEXT, default=None, doc="the subnet machines join", restart=_CONNECTED_ONCE
+    )
     subnets: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="subnets of several zones", restart=_REBUILD
+        ListOf(each=TEXT), default=(), doc="subnets in several zones", restart=_CONNECTED_ONCE
     )
     security_groups: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="the security groups machines are in", restart=_REBUILD
+        ListOf(each=TEXT),
+        default=(),
+        doc="the security groups of the machines",
+        restart=_CONNECTED_ONCE,
     )
     instance_profile: str | None = key(
-        TEXT, default=None, doc="the IAM instance profile machines have", restart=_REBUILD
+        TEXT, default=None, doc="the IAM instance profile of the machines", restart=_CONNECTED_ONCE
     )
     efa: bool | None = key(
         BOOLEAN,
         default=None,
-        doc="whether machines get every network card; those of gangs do if left out",
-        restart=_REBUILD,
+        doc="attach every network card; only in pools with gangs if left out",
+        restart=_CONNECTED_ONCE,
     )
     root_disk_gb: int = key(
         Integer(least=0, most=65536, example="500"),
         default=0,
-        doc="the size of the root disk; the image's own if left out",
-        restart=_REBUILD,
+        doc="the size of the root disk; the size of the image if left out",
+        restart=_CONNECTED_ONCE,
     )
     event_queue: str | None = key(
         URL,
         default=None,
-        doc="the SQS queue that EventBridge sends EC2's events to: interruptions, rebalancing",
-        restart=_REBUILD,
+        doc="the SQS queue that receives EC2 events from EventBridge: interruptions, rebalancing",
+        restart=_CONNECTED_ONCE,
     )
-    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+    endpoint: str | None = key(URL, default=None, doc="the URL of the API", restart=_CONNECTED_ONCE)
 
 
 @block()
@@ -313,87 +344,108 @@ class DockerConfig:
     type: ClassVar[str] = "docker"
     name: str
     host: str | None = key(
-        TEXT, default=None, doc="the engine; as DOCKER_HOST says if left out", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the address of the engine; DOCKER_HOST if left out",
+        restart=_CONNECTED_ONCE,
     )
     image: str = key(
-        TEXT, default="navarch-agent", doc="the image of every machine", restart=_REBUILD
+        TEXT, default="navarch-agent", doc="the image of every machine", restart=_CONNECTED_ONCE
     )
     command: tuple[str, ...] = key(
         ListOf(each=TEXT),
         default=("navarch", "agent"),
-        doc="what runs in it: the agent, as the image names it",
-        restart=_REBUILD,
+        doc="the command that runs in it: the agent of the image",
+        restart=_CONNECTED_ONCE,
     )
-    network: str = key(TEXT, default="bridge", doc="the network machines join", restart=_REBUILD)
+    network: str = key(
+        TEXT, default="bridge", doc="the network machines join", restart=_CONNECTED_ONCE
+    )
     ssh_public_key_path: str | None = key(
-        PATH, default=None, doc="the key that may log in to machines", restart=_REBUILD
+        PATH,
+        default=None,
+        doc="the public SSH key that can log in to machines",
+        restart=_CONNECTED_ONCE,
     )
     gpu_count: int = key(
-        Integer(least=0, most=1024), default=0, doc="simulated GPUs per machine", restart=_REBUILD
+        Integer(least=0, most=1024),
+        default=0,
+        doc="simulated GPUs per machine",
+        restart=_CONNECTED_ONCE,
     )
     real_gpus: bool = key(
         BOOLEAN,
         default=False,
-        doc="give every machine all GPUs of the engine's, through the NVIDIA runtime",
-        restart=_REBUILD,
+        doc="give every machine all GPUs of the host, through the NVIDIA runtime",
+        restart=_CONNECTED_ONCE,
     )
 
 
 @block()
 class HostConfig:
-    """A machine that is there already."""
+    """A machine of a bare-metal provider."""
 
-    name: str = key(NAME, doc="what it is called")
-    address: str = key(TEXT, doc="how to reach it")
-    instance_type: str = key(TEXT, default="baremetal", doc="what pools call its kind")
-    gpus: int = key(GPUS, default=8, doc="how many GPUs it has")
-    gpu_type: str = key(TEXT, default="", doc="which GPUs it has")
-    host_key: str = key(
-        TEXT, doc="its public SSH key, as `ssh-keyscan -t ed25519 ADDRESS` shows it; pinned"
+    name: str = key(NAME, doc="the name of the machine")
+    address: str = key(TEXT, doc="the address or host name for SSH")
+    instance_type: str = key(
+        TEXT, default="baremetal", doc="the `instance_type` that pools use for it"
     )
-    private_address: str = key(TEXT, default="", doc="its address inside your network")
-    region: str = key(TEXT, default="", doc="what pools call its site; any if left out")
-    zone: str = key(TEXT, default="", doc="what pools call its part of the site; any if left out")
-    block: str = key(TEXT, default="", doc="the part of the network with full speed inside it")
-    rack: str = key(TEXT, default="", doc="where it stands")
-    ssh_user: str = key(TEXT, default="root", doc="who logs in")
-    ssh_port: int = key(PORT, default=22, doc="the port SSH listens on")
-    labels: Mapping[str, str] = key(MapOf(each=TEXT), default_factory=dict, doc="what else it is")
+    gpus: int = key(GPUS, default=8, doc="the number of GPUs")
+    gpu_type: str = key(TEXT, default="", doc="the model of the GPUs")
+    host_key: str = key(
+        TEXT, doc="its public SSH key, as printed by `ssh-keyscan -t ed25519 ADDRESS`; pinned"
+    )
+    private_address: str = key(TEXT, default="", doc="its address in the private network")
+    region: str = key(
+        TEXT, default="", doc="the `region` that pools use for its site; any if left out"
+    )
+    zone: str = key(
+        TEXT, default="", doc="the `zone` that pools use for its part of the site; any if left out"
+    )
+    block: str = key(
+        TEXT, default="", doc="the network block: machines in it reach each other at full speed"
+    )
+    rack: str = key(TEXT, default="", doc="the rack of the machine")
+    ssh_user: str = key(TEXT, default="root", doc="the SSH user")
+    ssh_port: int = key(PORT, default=22, doc="the SSH port")
+    labels: Mapping[str, str] = key(MapOf(each=TEXT), default_factory=dict, doc="further labels")
 
 
-def _hosts_once(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
+def _hosts_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, host in enumerate(hosts):
         if host.name in seen:
             yield Fault(
                 at=("hosts", index, "name"),
-                message=f'the host "{host.name}" stands twice',
+                message=f'the host "{host.name}" is listed twice',
                 remedy="keep one of the two",
             )
         seen.add(host.name)
 
 
-@block(rules=(_hosts_once,))
+@block(rules=(_hosts_are_unique,))
 class InventoryConfig:
-    """An inventory in a file of its own."""
+    """An inventory file."""
 
     hosts: tuple[HostConfig, ...] = key(
         ListOf(each=Nested(cls=HostConfig), empty=False), doc="the machines"
     )
 
 
-def _some_hosts(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterator[Fault]:
+def _hosts_or_inventory(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterator[Fault]:
     if bool(hosts) == bool(inventory):
         yield Fault(
             at=("hosts",),
-            message="say hosts or inventory" if not hosts else "hosts and inventory are both given",
-            remedy="write the machines under hosts:, or inventory: with a file that does",
+            message="cannot specify both hosts and inventory"
+            if hosts
+            else "hosts or inventory is required",
+            remedy="list the machines under hosts:, or write inventory: with a file that does",
         )
 
 
-@block(rules=(_hosts_once, _some_hosts))
+@block(rules=(_hosts_are_unique, _hosts_or_inventory))
 class BareMetalConfig:
-    """Machines of one's own, lent to pools and taken back clean."""
+    """Machines that you own, lent to pools and cleaned up before the next use."""
 
     type: ClassVar[str] = "baremetal"
     name: str
@@ -401,31 +453,34 @@ class BareMetalConfig:
         ListOf(each=Nested(cls=HostConfig), empty=False),
         default=(),
         doc="the machines",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     inventory: str | None = key(
-        PATH, default=None, doc="instead of hosts: a file with the key `hosts`", restart=_REBUILD
+        PATH,
+        default=None,
+        doc="instead of `hosts`: a file with the key `hosts`",
+        restart=_CONNECTED_ONCE,
     )
     ssh_private_key_path: str | None = key(
-        PATH, default=None, doc="the key to log in with", restart=_REBUILD
+        PATH, default=None, doc="the private SSH key", restart=_CONNECTED_ONCE
     )
     clean_up_commands: tuple[str, ...] = key(
         ListOf(each=COMMAND),
         default=(),
-        doc="what is run on a machine before anybody else may have it",
-        restart=_REBUILD,
+        doc="commands to run on a returned machine before it is lent again",
+        restart=_CONNECTED_ONCE,
     )
     claim_file: str = key(
         TEXT,
         default="/var/lib/navarch/claim",
-        doc="the file on a machine that says whose it is",
-        restart=_REBUILD,
+        doc="the file on a machine that records which node uses it",
+        restart=_CONNECTED_ONCE,
     )
     lease_dir: str | None = key(
         PATH,
         default=None,
-        doc="where it is written who has which machine; several servers may share it",
-        restart=_REBUILD,
+        doc="the folder that records which machine is lent to which node; servers may share it",
+        restart=_CONNECTED_ONCE,
     )
 
 
@@ -439,9 +494,9 @@ PROVIDER_TYPES: Mapping[str, type] = {
 }
 
 CLOUDS = (AwsConfig, GcpConfig, LambdaConfig)
-"""The types that sell bare machines, on which nothing starts an agent by itself.
+"""The types of machines that start no agent unless something installs it.
 
-Simulated machines and containers come with one; machines of a rack may have one already.
+Simulated machines and containers come with an agent; bare-metal machines may have one already.
 """
 
 

@@ -1,7 +1,7 @@
-"""The reference: every key there is, as tables for the documentation.
+"""The reference: tables of all keys for the documentation.
 
-`python -m navarch.config.reference docs/reference/configuration.md` writes the tables anew;
-a test fails while they are out of date.
+`python -m navarch.config.reference docs/reference/configuration.md` updates the tables. A test
+fails while they are out of date.
 """
 
 import re
@@ -11,21 +11,23 @@ from pathlib import Path
 
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.budget import BudgetConfig
-from navarch.config.buying import PoolProviderConfig
 from navarch.config.config import Config
-from navarch.config.defaults import DefaultsConfig
 from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
-from navarch.config.health import HealthConfig
-from navarch.config.metrics import MetricsConfig, PrometheusConfig
-from navarch.config.notifier import NotifierConfig, WebhookConfig
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
-from navarch.config.pool import PoolConfig
+from navarch.config.pool import DefaultsConfig, HealthConfig, PoolConfig
+from navarch.config.pool_providers import PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
 from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig
 from navarch.config.schema import Key, keys_of
-from navarch.config.server import ServerConfig
-from navarch.config.stockouts import StockoutsConfig
+from navarch.config.server import (
+    MetricsConfig,
+    NotifierConfig,
+    PrometheusConfig,
+    ServerConfig,
+    StockoutsConfig,
+    WebhookConfig,
+)
 
 SECTIONS: Mapping[str, type] = {
     "top": Config,
@@ -53,14 +55,14 @@ SECTIONS: Mapping[str, type] = {
     "scheduler.queues": QueueConfig,
     "scheduler.plugins": PluginConfig,
 }
-"""Every block of the file, by the name its table has in the documentation."""
+"""Every block of the file, by the name of its table in the documentation."""
 
 POLICY_SECTIONS: Mapping[str, type] = {
     "policy": PolicyConfig,
     "policy.metadata": MetadataConfig,
     "policy.rules": RuleConfig,
 }
-"""The same for the file that a policy stands in."""
+"""Every block of a policy file, likewise."""
 
 ALL_SECTIONS: Mapping[str, type] = {**SECTIONS, **POLICY_SECTIONS}
 
@@ -68,7 +70,7 @@ _TABLE = re.compile(r"<!-- keys (?P<section>[^>]+) -->\n.*?<!-- end -->", re.DOT
 
 
 def render_reference(text: str, sections: Mapping[str, type] = ALL_SECTIONS) -> str:
-    """Return the documentation with every table as the schema has it now."""
+    """Return the documentation with its tables generated from the schema."""
     return _TABLE.sub(lambda found: _table(found["section"], sections), text)
 
 
@@ -77,7 +79,7 @@ def _table(section: str, sections: Mapping[str, type]) -> str:
     for declared in keys_of(sections[section]).values():
         rows.append(_row(declared))
         if declared.file:
-            doc = f"a file that holds `{declared.name}`, in its place"
+            doc = f"a file that holds `{declared.name}`, instead of it"
             rows.append(f"| `{declared.name}_file` | a path | | {doc} |")
     return "\n".join([f"<!-- keys {section} -->", *rows, "<!-- end -->"])
 
@@ -85,7 +87,7 @@ def _table(section: str, sections: Mapping[str, type]) -> str:
 def _row(declared: Key) -> str:
     doc = declared.doc
     if declared.environment:
-        doc += f"; `{declared.environment}` if the file says nothing"
+        doc += f"; default: the variable `{declared.environment}`"
     if declared.restart:
         doc += " (restart)"
     default = "required" if declared.required else _default(declared)

@@ -1,11 +1,11 @@
-"""Reloading: what a changed file changes while the server runs, and what has to wait."""
+"""Reloading: which changes of a file apply at once, and which need a restart."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from navarch.config.block import Nested
 from navarch.config.config import Config
-from navarch.config.nesting import Nested
 from navarch.config.pool import PoolConfig
 from navarch.config.provider import ProviderConfig
 from navarch.config.schema import Key, keys_of
@@ -19,27 +19,27 @@ B = TypeVar("B", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One setting that is not as it was."""
+    """One setting that has changed."""
 
     path: str
-    """Where it stands in the file: `server.address`."""
+    """Its path in the file, such as `server.address`."""
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """What becomes of a changed file."""
+    """The outcome of comparing a changed file with the running configuration."""
 
     config: Config
-    """What to run with from now on: the new file, less what has to wait."""
+    """The configuration to run with: the new file without the changes that need a restart."""
     applied: tuple[Difference, ...] = ()
     waiting: tuple[Difference, ...] = ()
-    """What only a restart can change."""
+    """Changes that need a restart."""
     pools_changed: tuple[str, ...] = ()
-    """Pools to put, new ones among them."""
+    """Pools to create or update."""
     pools_removed: tuple[str, ...] = field(default=())
-    """Pools that are no longer in the file. They are kept: a line lost from a file must not
-    cost anybody their machines."""
+    """Pools that are no longer in the file. They are kept: a line that is deleted by accident must
+    not terminate machines."""
 
     def __str__(self) -> str:
         if not self.applied and not self.waiting:
@@ -48,7 +48,7 @@ class Reload:
 
 
 def compare(old: Config, new: Config) -> Reload:
-    """Return what of `new` can be applied to a server that runs with `old`."""
+    """Return which changes of `new` a server that runs with `old` can apply."""
     applied: list[Difference] = []
     waiting: list[Difference] = []
 
@@ -56,7 +56,7 @@ def compare(old: Config, new: Config) -> Reload:
     providers = dict(_providers(old.providers, new.providers, applied, waiting))
     pools = dict(_pools(old.pools, new.pools, providers, applied, waiting))
     if old.budgets != new.budgets:
-        count = f"{len(new.budgets)} of them" if new.budgets else "there are none any more"
+        count = f"now {len(new.budgets)}" if new.budgets else "now none"
         applied.append(Difference(path="budgets", sentence=f"budgets have changed: {count}"))
     return Reload(
         config=replace(new, server=server, providers=providers, pools=pools),
@@ -102,7 +102,7 @@ def _pools(
         path, before = f"pools.{name}", old.get(name)
         missing = [each.name for each in after.sources if each.name not in providers]
         if missing:
-            text = f"{path} waits for a restart, as its provider {missing[0]} does"
+            text = f"{path} needs a restart, because its provider {missing[0]} does"
             waiting.append(Difference(path=path, sentence=text))
             if before is not None:
                 yield name, before
@@ -116,13 +116,13 @@ def _pools(
             path = f"pools.{name}"
             text = (
                 f"{path} is no longer in the file; it is kept, "
-                f"and `navarch pool delete {name}` gives its nodes back"
+                f"and `navarch pool delete {name}` terminates its nodes"
             )
             applied.append(Difference(path=path, sentence=text))
 
 
 def _merge(path: str, old: B, new: B, applied: list[Difference], waiting: list[Difference]) -> B:
-    """Return a block as it can be from now on, and note each key that differs."""
+    """Return a block with the changes that apply at once, and record each changed key."""
     kept: dict[str, Any] = {}
     if old == new:
         return new
@@ -136,7 +136,7 @@ def _merge(path: str, old: B, new: B, applied: list[Difference], waiting: list[D
         sentence = f"{path}.{name} {_change(declared, before, after)}"
         if declared.restart:
             kept[name] = before
-            sentence += f", which has to wait for a restart: {declared.restart}"
+            sentence += f", which needs a restart: {declared.restart}"
             waiting.append(Difference(path=f"{path}.{name}", sentence=sentence))
         else:
             applied.append(Difference(path=f"{path}.{name}", sentence=sentence))
@@ -149,7 +149,7 @@ def _change(declared: Key, before: object, after: object) -> str:
     if after is None:
         return "is no longer set"
     shown = _shown(declared, before), _shown(declared, after)
-    # What differs but looks the same is a secret, or holds one.
+    # Different values that look the same contain a secret.
     return "has changed" if shown[0] == shown[1] else f"changes from {shown[0]} to {shown[1]}"
 
 

@@ -1,31 +1,31 @@
-"""Remediation: what is done about nodes that are not well, and how much of it at once."""
+"""The `remediation` block of a pool and the `governor` block of the server."""
 
 import re
 from dataclasses import replace
 from datetime import timedelta
 
+from navarch.config.block import Nested
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.nesting import Nested
-from navarch.config.reading import Scope
 from navarch.config.schema import block, key
 from navarch.config.suggestion import suggest
-from navarch.config.tree import Leaf, Tree, is_nothing
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings, default_budgets
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, Remediation
 
 STRATEGIES = BUILT_IN_STRATEGIES
 
-_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+_CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 def _strategy_remedy(text: str) -> str | None:
-    if text in STRATEGIES or _OWN.fullmatch(text):
+    if text in STRATEGIES or _CUSTOM.fullmatch(text):
         return None
     close = suggest(text, STRATEGIES)
     if close:
         return f'did you mean "{close}"?'
-    return f"known are {', '.join(STRATEGIES)}; one's own is written package.module:Class"
+    return f"valid: {', '.join(STRATEGIES)}, or package.module:Class for a custom one"
 
 
 STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)
@@ -33,30 +33,30 @@ STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_r
 
 @block()
 class RemediationConfig:
-    """What is done about nodes that are not well. The name of a strategy alone will do."""
+    """What is done about unhealthy nodes. The file may hold just the name of a strategy."""
 
     strategy: str = key(
         STRATEGY,
         default=CORDON_AND_REPLACE,
-        doc="`cordon_and_replace`, `ladder`, `alert_only`, or one's own as `module:Class`",
+        doc="`cordon_and_replace`, `ladder`, `alert_only`, or a custom one as `module:Class`",
     )
     dry_run: bool = key(
-        BOOLEAN, default=False, doc="decide and write down everything, and do none of it"
+        BOOLEAN, default=False, doc="record every decision in the journal, but carry out none"
     )
     steps: tuple[RecoveryStep, ...] = key(
         ListOf(each=Choice(options=RecoveryStep, unknown="unknown step")),
         default=(),
-        doc="the steps that a ladder may take; all if left out",
+        doc="the steps of the ladder; all if left out",
     )
     reboot_deadline: timedelta = key(
         DURATION,
         default=timedelta(minutes=15),
-        doc="how long a machine may take to come back from a reboot or a power cycle",
+        doc="how long a machine may take to return from a reboot or a power cycle",
     )
 
 
 class RemediationKind(Nested[RemediationConfig]):
-    """A block, or the strategy alone."""
+    """A block, or only the name of a strategy."""
 
     __slots__ = ()
 
@@ -71,10 +71,10 @@ REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapp
 
 
 def to_remediation(config: RemediationConfig) -> Remediation:
-    """Return what the control plane is asked for."""
+    """Return the settings as they are stored with the pool."""
     named = config.strategy != CORDON_AND_REPLACE
     return Remediation(
-        # The default stays unnamed: whoever embeds Navarch may have another.
+        # The default stays empty: a program that embeds Navarch may use a different one.
         strategy=config.strategy if named else "",
         dry_run=config.dry_run,
         steps=config.steps,
@@ -87,10 +87,12 @@ SHARE = Real(least=0.0, most=1.0, example="0.05")
 
 @block()
 class DomainBudgetConfig:
-    """How many nodes of one domain may be acted on within the window."""
+    """How many nodes of one domain automation may act on within the window."""
 
-    nodes: int | None = key(COUNT, default=None, doc="so many always, however small the domain")
-    share: float | None = key(SHARE, default=None, doc="of the domain's nodes, from 0 to 1")
+    nodes: int | None = key(COUNT, default=None, doc="at least this many, however small the domain")
+    share: float | None = key(
+        SHARE, default=None, doc="the share of the domain's nodes, from 0 to 1"
+    )
 
 
 _BUDGET = Nested(cls=DomainBudgetConfig)
@@ -98,10 +100,10 @@ _BUDGET = Nested(cls=DomainBudgetConfig)
 
 @block()
 class GovernorConfig:
-    """How much automation may do before people are asked."""
+    """Limits on what automation may do without approval."""
 
     window: timedelta = key(
-        DURATION, default=timedelta(hours=1), doc="over which actions are counted"
+        DURATION, default=timedelta(hours=1), doc="the window in which actions are counted"
     )
     pool: DomainBudgetConfig = key(
         _BUDGET, default=DomainBudgetConfig(), doc="for each pool; 1 node or 0.05 of it"
@@ -130,24 +132,26 @@ class GovernorConfig:
         doc="for nodes with the same image; 3 nodes or 0.05 of them",
     )
     change_window: timedelta = key(
-        DURATION, default=timedelta(hours=24), doc="how long a change stays under suspicion"
+        DURATION,
+        default=timedelta(hours=24),
+        doc="how long a change is a possible cause of failures",
     )
     suspect_nodes: int = key(
         Integer(least=2, most=1_000_000),
         default=5,
-        doc="so many nodes with the same fault after the same change make it a suspect",
+        doc="how many nodes with the same fault after the same change make it suspect",
     )
 
 
 def to_governor(config: GovernorConfig) -> GovernorSettings:
-    """Return the settings, with defaults for what is left out."""
+    """Return the settings, with defaults for keys that are left out."""
     budgets: dict[Domain, DomainBudget] = {}
     for domain, usual in default_budgets().items():
-        said: DomainBudgetConfig = getattr(config, str(domain))
+        configured: DomainBudgetConfig = getattr(config, str(domain))
         budgets[domain] = replace(
             usual,
-            nodes_min=usual.nodes_min if said.nodes is None else said.nodes,
-            share_max=usual.share_max if said.share is None else said.share,
+            nodes_min=usual.nodes_min if configured.nodes is None else configured.nodes,
+            share_max=usual.share_max if configured.share is None else configured.share,
         )
     return GovernorSettings(
         budgets=budgets,

@@ -1,16 +1,16 @@
-"""Rendering: configurations and what is wrong with them, as text for people."""
+"""Rendering: configurations as YAML, and the outcome of validating one as text."""
 
 import yaml
 
 from navarch.config.config import Config
-from navarch.config.problem import ConfigError
+from navarch.config.errors import ConfigError
 from navarch.config.schema import plain_block
 
 
 def render_config(config: Config) -> str:
     """Return a configuration as YAML, defaults filled in and secrets masked.
 
-    It can be read back, and means the same except for the secrets.
+    The text can be loaded again; only the secrets are lost.
     """
     plain = plain_block(config)
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, allow_unicode=True)

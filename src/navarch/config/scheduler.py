@@ -1,40 +1,40 @@
-"""The scheduler of the fleet's own jobs: queues, plugins and how long it may look for room."""
+"""The `scheduler` block: queues, plugins and time limits of the job scheduler."""
 
 from collections.abc import Iterator, Mapping
 
+from navarch.config.block import Named, Nested
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
-from navarch.config.nesting import Named, Nested
-from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
-from navarch.config.tree import Leaf, Tree, is_nothing
 from navarch.core.queue import Queue
 
 
 @block()
 class QueueConfig:
-    """A queue of jobs. Those that are a part of another share what it has."""
+    """A queue of jobs. Child queues share the resources of their parent."""
 
     name: str
-    parent: str | None = key(TEXT, default=None, doc="the queue it is a part of")
+    parent: str | None = key(TEXT, default=None, doc="the parent queue")
     priority: int = key(Integer(least=0, most=1_000_000), default=100, doc="higher goes first")
-    quota: float = key(Real(), default=0.0, doc="how many GPUs it is promised")
-    limit: float | None = key(Real(), default=None, doc="how many GPUs it may have at most")
-    weight: float = key(Real(), default=1.0, doc="its share of what is left over")
+    quota: float = key(Real(), default=0.0, doc="the number of GPUs it is guaranteed")
+    limit: float | None = key(Real(), default=None, doc="the largest number of GPUs it can use")
+    weight: float = key(Real(), default=1.0, doc="its share of the GPUs beyond all quotas")
 
 
 @block()
 class PluginConfig:
-    """A plugin of the scheduler. Its name alone will do."""
+    """A plugin of the scheduler. The file may hold just its name."""
 
-    name: str = key(NAME, doc="what `navarch sched plugins` calls it")
+    name: str = key(NAME, doc="its name, as listed by `navarch sched plugins`")
     arguments: Mapping[str, str | int | float | bool] = key(
-        SETTINGS, default_factory=dict, doc="its settings, by name"
+        SETTINGS, default_factory=dict, doc="its arguments, by name"
     )
 
 
 class PluginKind(Nested[PluginConfig]):
-    """A block, or the name alone."""
+    """A block, or only the name of a plugin."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ PLUGIN = PluginKind(cls=PluginConfig, noun="a name, or a mapping")
 
 
 def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
-    """Yield a fault for every queue that is a part of none there is, or of itself."""
+    """Yield a fault for every queue with an unknown parent, or with itself as an ancestor."""
     for name, queue in queues.items():
         if queue.parent is None:
             continue
@@ -58,18 +58,18 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
             yield Fault(
                 at=("queues", name, "parent"),
                 message=f'unknown queue "{queue.parent}"',
-                remedy=f'did you mean "{close}"?' if close else f"known are {', '.join(queues)}",
+                remedy=f'did you mean "{close}"?' if close else f"configured: {', '.join(queues)}",
             )
-        elif name in _above(queues, queue.parent):
+        elif name in _ancestors(queues, queue.parent):
             yield Fault(
                 at=("queues", name, "parent"),
-                message=f'queue "{name}" is a part of itself',
-                remedy="leave parent out for a queue at the top",
+                message=f'queue "{name}" is its own parent',
+                remedy="leave parent out for a top-level queue",
             )
 
 
-def _above(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
-    """Return a queue and all that it is a part of."""
+def _ancestors(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
+    """Return a queue and all of its ancestors."""
     found: set[str] = set()
     above: str | None = name
     while above is not None and above in queues and above not in found:
@@ -80,25 +80,25 @@ def _above(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
 
 def plugins_exist(plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
     """Yield a fault for every plugin that cannot be built."""
-    yield from _faults("plugins", plugins)
+    yield from _plugin_faults("plugins", plugins)
 
 
-def _more_plugins(
+def _more_plugins_are_valid(
     plugins: tuple[PluginConfig, ...], more_plugins: tuple[PluginConfig, ...]
 ) -> Iterator[Fault]:
-    yield from _faults("more_plugins", more_plugins)
+    yield from _plugin_faults("more_plugins", more_plugins)
     if plugins and more_plugins:
         yield Fault(
             at=("more_plugins",),
-            message="more_plugins adds to the usual ones, which plugins replaces",
-            remedy="put them all under plugins",
+            message="more_plugins extends the default plugins, but plugins replaces them",
+            remedy="list them all under plugins",
         )
 
 
-def _faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
+def _plugin_faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, plugin in enumerate(plugins):
-        wrong = f"{plugin.name} is listed twice" if plugin.name in seen else _wrong_with(plugin)
+        wrong = f"{plugin.name} is listed twice" if plugin.name in seen else _plugin_error(plugin)
         seen.add(plugin.name)
         if wrong:
             yield Fault(
@@ -108,8 +108,8 @@ def _faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault
             )
 
 
-def _wrong_with(plugin: PluginConfig) -> str:
-    # Only where plugins are named: a light install has no scheduler to ask.
+def _plugin_error(plugin: PluginConfig) -> str:
+    # Imported only if a file names plugins: a light install has no scheduler.
     from navarch.core.errors import InvalidError
     from navarch.scheduler.plugins import built_in_plugins
 
@@ -120,39 +120,39 @@ def _wrong_with(plugin: PluginConfig) -> str:
     return ""
 
 
-@block(rules=(unknown_parents, plugins_exist, _more_plugins))
+@block(rules=(unknown_parents, plugins_exist, _more_plugins_are_valid))
 class SchedulerConfig:
-    """How the fleet's own jobs are placed."""
+    """How jobs are placed on nodes."""
 
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),
         default_factory=dict,
-        doc="who waits with whom, by name; one without bounds, called default, if left out",
+        doc="the queues, by name; one without limits, named `default`, if left out",
     )
     plugins: tuple[PluginConfig, ...] = key(
         ListOf(each=PLUGIN),
         default=(),
-        doc="the rules to place jobs by, in order, instead of the usual ones",
+        doc="the plugins, in order, instead of the default ones",
     )
     more_plugins: tuple[PluginConfig, ...] = key(
         ListOf(each=PLUGIN),
         default=(),
-        doc="rules that go before the usual ones, such as `ageing` or `reservation`",
+        doc="plugins that run before the default ones, such as `ageing` or `reservation`",
     )
     simulations_per_action: int | None = key(
         Integer(least=1),
         default=None,
-        doc="how often an action may try whose work to stop before it gives up",
+        doc="how many sets of victims an action may simulate before it gives up",
     )
     seconds_per_action: float | None = key(
         Real(least=0.001),
         default=5.0,
-        doc="how long an action may look for room, and whose work to stop, before it gives up",
+        doc="how long an action may search for room and victims before it gives up",
     )
 
 
 def to_queue(config: QueueConfig) -> Queue:
-    """Return a queue as the scheduler knows it."""
+    """Return a queue as the scheduler uses it."""
     return Queue(
         name=config.name,
         parent=config.parent,

@@ -1,8 +1,8 @@
-"""The schema: dataclasses that say themselves how they are written in a file.
+"""The schema: dataclasses with fields that declare the keys of the file.
 
-A field declared with `key(...)` is a key of the file: its kind, default, documentation and
-whether it can change while the server runs stand in one place. Reading, rendering, comparing
-and documenting all walk the same declarations, so none of them can forget a key.
+A field declared with `key(...)` is a key of the file. The declaration holds its kind, its default,
+its documentation and whether it can change while the server runs. Loading, rendering, reloading and
+the reference all use the same declarations, so none of them can miss a key.
 """
 
 import dataclasses
@@ -18,42 +18,42 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What the file may say under one name."""
+    """The declaration of one key."""
 
     name: str = ""
     kind: Kind[Any]
     doc: str
     default: object = dataclasses.MISSING
     restart: str = ""
-    """Why a change has to wait for a restart; empty if it does not."""
+    """Why a change needs a restart; empty if it does not."""
     file: bool = False
-    """`<name>_file` may stand in its place and name a file that holds the value."""
+    """Whether `<name>_file` can name a file that holds the value instead."""
     environment: str = ""
-    """The variable that is used when the file says nothing."""
+    """The environment variable that provides the value if the file does not."""
     environment_key: str = ""
-    """The key whose value names that variable."""
+    """The key that overrides the name of that variable."""
 
     @property
     def required(self) -> bool:
-        """Whether it has to be there."""
+        """Whether the key has no default."""
         return self.default is dataclasses.MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What a rule has found."""
+    """A violation that a rule has found."""
 
     message: str
     remedy: str = ""
     at: tuple[str | int, ...] = ()
-    """The path, within the block, of what to point at."""
+    """The path, within the block, of the value to report."""
     warning: bool = False
 
 
 Rule: TypeAlias = Callable[..., Iterable[Fault]]
-"""A condition between keys. Its parameters are named after the keys it needs; it is left out
-when one of them could not be read, so that one mistake is not reported twice. `present` are
-the names of the keys that hold something in the file, `name` is that of the pool or provider."""
+"""A condition between keys. Its parameters are named after the keys it needs. It is skipped if one
+of them could not be read, so that one mistake is not reported twice. `present` holds the names of
+the keys with a value in the file, `name` the name of the pool or provider."""
 
 
 @overload
@@ -84,7 +84,7 @@ def key(
     environment: str = "",
     environment_key: str = "",
 ) -> Any:
-    """Return a dataclass field that is a key of the file; without a default it is required."""
+    """Return a dataclass field that is a key of the file, required unless it has a default."""
     made = default_factory() if default_factory is not dataclasses.MISSING else default
     declared = Key(
         kind=kind,
@@ -102,7 +102,7 @@ def key(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key,))
 def block(*, rules: tuple[Rule, ...] = ()) -> Callable[[type[B]], type[B]]:
-    """Return a decorator that makes a frozen dataclass whose keys obey `rules`."""
+    """Return a decorator that makes a class a frozen dataclass with keys and `rules`."""
 
     def make(cls: type[B]) -> type[B]:
         made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
@@ -132,7 +132,7 @@ def _declared(cls: type[Any]) -> Mapping[str, Key]:
 
 
 def key_names(cls: type) -> list[str]:
-    """Return every name that may stand in a block."""
+    """Return every key that a block accepts."""
     return [
         name
         for key in keys_of(cls).values()
@@ -146,7 +146,7 @@ def rules_of(cls: type) -> tuple[Rule, ...]:
 
 
 def plain_block(value: object) -> dict[str, object]:
-    """Return a block as a mapping of plain values, keys that hold nothing left out."""
+    """Return a block as a mapping of YAML values, without keys that are None."""
     return {
         name: declared.kind.plain(held)
         for name, declared in keys_of(type(value)).items()

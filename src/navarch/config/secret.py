@@ -1,10 +1,10 @@
-"""Secrets: text that does not find its way into logs, tables or tracebacks."""
+"""Secrets: text that is masked in logs, tables and tracebacks."""
 
 import hmac
 
 
 class Secret:
-    """Text that is shown only to whoever asks for it by `reveal()`."""
+    """Text that only `reveal()` returns; every other rendering is a mask."""
 
     __slots__ = ("_text",)
 
@@ -12,7 +12,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text itself: for the wire, never for people."""
+        """Return the text itself, to send it; never to print it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -25,7 +25,7 @@ class Secret:
         return format(MASK, spec)
 
     def __eq__(self, other: object) -> bool:
-        # As slow for a near miss as for a far one, so that nobody can guess by timing.
+        # Constant time, so that timing reveals nothing about the text.
         return isinstance(other, Secret) and hmac.compare_digest(
             self._text.encode(), other._text.encode()
         )
@@ -34,7 +34,7 @@ class Secret:
         return hash(("navarch.config.Secret", self._text))
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not written to disk or sent elsewhere by accident")
+        raise TypeError("a secret cannot be pickled")
 
     def __deepcopy__(self, _memo: object) -> "Secret":
         return self
@@ -44,4 +44,4 @@ class Secret:
 
 
 MASK = "***"
-"""What is shown in a secret's place."""
+"""Replaces a secret wherever it would be shown."""

@@ -1,4 +1,4 @@
-"""Suggestions: the name that was probably meant."""
+"""Suggestions for misspelt and renamed keys."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ MOVED: Mapping[str, str] = {
     "weight": 'write it in an entry of "providers"',
     "priority": 'write it in an entry of "providers"',
 }
-"""Keys that older guides mention, or that stand elsewhere, and what to write instead."""
+"""Remedies for keys of older guides and for keys written in the wrong block."""
 
 _LENGTH_MAX = 64
 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` was probably meant to be."""
+    """Return the known name that is most like `name`, if any is close."""
     if len(name) > _LENGTH_MAX:
         return None
     by_folded = {each.lower().replace("-", "_"): each for each in known}
@@ -38,6 +38,6 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Return names as a person lists them: `a, b or c`."""
+    """Return names as an English list: `a, b or c`."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from navarch.autoscale.building import build_autoscaler
+from navarch.autoscale.factory import build_autoscaler
 from navarch.control.agenda import LONG_AGO
 from navarch.control.loads import Loads
 from navarch.control.usage import Readings, Usage

@@ -26,7 +26,7 @@ from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionScheduler
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 
 LOOK_AGAIN = timedelta(seconds=30)
 """How often to look at a market that is closed: it may open for a reason that has no date."""

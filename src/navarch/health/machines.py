@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from navarch.catalogue.machines import catalogued
+from navarch.catalogue.machines import all_machines
 from navarch.core.machine import MachineKind
 
 
@@ -28,5 +28,5 @@ def _kinds() -> tuple[MachineKind, ...]:
             gpus=machine.gpus,
             gpu_memory_gib=machine.gpu_memory_gib,
         )
-        for machine in catalogued()
+        for machine in all_machines()
     )

@@ -1,1 +1,1 @@
-"""Where to buy: one file per strategy, each a `ProvisionScheduler`."""
+"""Strategies that choose where machines are bought."""

@@ -1,17 +1,14 @@
 """Plugin arguments: declared with a type, checked before a plugin is built."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from navarch.core.duration import parse_duration
 from navarch.core.errors import InvalidError
 
 T = TypeVar("T")
-
-_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
 
 def argument(name: str, *, at_least: float | None = None) -> dict[str, object]:
@@ -62,7 +59,7 @@ class PluginArguments(Mapping[str, object]):
 
     def get_duration(self, name: str, default: timedelta) -> timedelta:
         """Return a duration."""
-        return self._read(name, default, parse_duration)
+        return self._read(name, default, _parse_duration)
 
     def unasked(self) -> list[str]:
         """Return the names that were given but never asked for."""
@@ -150,15 +147,13 @@ def _parse_str(value: object) -> str:
     return value
 
 
-def parse_duration(value: object) -> timedelta:
-    """Return a duration such as `90s`, `1h30m` or `2w`."""
+def _parse_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
-    text = value if isinstance(value, str) else ""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    duration = parse_duration(value) if isinstance(value, str) else None
+    if duration is None or duration < timedelta(0):
         raise ValueError(f"{value!r} is not a duration such as 90s, 1h30m or 2w")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return duration
 
 
 _PARSERS: Final[dict[Any, Callable[[object], object]]] = {
@@ -166,5 +161,5 @@ _PARSERS: Final[dict[Any, Callable[[object], object]]] = {
     int: _parse_int,
     bool: _parse_bool,
     str: _parse_str,
-    timedelta: parse_duration,
+    timedelta: _parse_duration,
 }

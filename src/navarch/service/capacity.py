@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from navarch.catalogue.gpus import in_whole_machines
+from navarch.catalogue.gpus import machines_for_gpus
 from navarch.core.errors import InvalidError
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
@@ -36,7 +36,7 @@ def plan_capacity(
     known = before if before is not None and not before.deleted else None
     fitting = [x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))]
     fitting = sorted(
-        in_whole_machines(fitting, capacity.gpus, lambda offering: offering.gpus),
+        machines_for_gpus(fitting, capacity.gpus, lambda offering: offering.gpus),
         key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
     )
     if not fitting:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.catalogue.gpus import in_whole_machines, parse_gpu_type
+from navarch.catalogue.gpus import machines_for_gpus, parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.core.evolve import evolve
 from navarch.core.offering import Offering
@@ -38,7 +38,7 @@ def sift_offers(
     ]
     fitting = [offer for offer in known if fits(offer.offering, gpu_type)]
     if gpus:
-        fitting = in_whole_machines(fitting, gpus, lambda offer: offer.offering.gpus)
+        fitting = machines_for_gpus(fitting, gpus, lambda offer: offer.offering.gpus)
     found = [_priced_for(_stocked(offer, closed), gpus) for offer in fitting]
     return sorted(found, key=_order)
 

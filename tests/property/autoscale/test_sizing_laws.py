@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.autoscale.building import build_autoscaler
 from navarch.autoscale.demand import Work, nodes_needed
+from navarch.autoscale.factory import build_autoscaler
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,

@@ -1,4 +1,4 @@
-"""The built-in autoscalers: the reference's vectors, and what it got wrong."""
+"""The built-in autoscalers: the Go system's vectors, and its corrected faults."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from navarch.autoscale.building import build_autoscaler
 from navarch.autoscale.composite import Composite
 from navarch.autoscale.cost_aware import CostAware
+from navarch.autoscale.factory import build_autoscaler
 from navarch.autoscale.predictive import Predictive
 from navarch.autoscale.queue import Queue
 from navarch.autoscale.reactive import Reactive
@@ -79,21 +79,21 @@ def test_reactive_fills_a_pool_below_its_minimum() -> None:
 
 
 @pytest.mark.parametrize("healthy", [0, 1, 2])
-def test_reactive_adds_a_node_when_too_few_are_healthy_even_none(healthy: int) -> None:
-    """B21: with no healthy node at all the reference did nothing."""
+def test_reactive_adds_a_node_when_too_few_are_healthy(healthy: int) -> None:
+    """The Go system did nothing without a healthy node."""
     advice = Reactive().recommend(a_state(3, low=3, healthy=healthy))
 
     assert advice.target_nodes == 4
     assert advice.reason == f"healthy nodes below minimum: {healthy} < 3"
 
 
-def test_reactive_does_not_take_nodes_that_start_for_unhealthy_ones() -> None:
+def test_reactive_does_not_count_starting_nodes_as_unhealthy() -> None:
     assert Reactive().recommend(a_state(3, low=3, starting=3)).reason != "healthy nodes below"
     assert Reactive().recommend(a_state(3, low=3, starting=3, utilization=50.0)).target_nodes == 3
 
 
-def test_reactive_waits_for_nodes_that_are_on_their_way() -> None:
-    """B5: every look during a slow boot bought one more machine."""
+def test_reactive_waits_for_starting_nodes() -> None:
+    """In the Go system every round during a slow boot bought another machine."""
     advice = Reactive().recommend(a_state(6, starting=2, utilization=90.0))
 
     assert advice.target_nodes == 6
@@ -103,13 +103,13 @@ def test_reactive_waits_for_nodes_that_are_on_their_way() -> None:
     )
 
 
-def test_reactive_brings_an_empty_pool_back_when_jobs_wait() -> None:
+def test_reactive_starts_a_node_for_pending_jobs_of_an_empty_pool() -> None:
     advice = Reactive().recommend(a_state(0, low=0, pending_jobs=3))
 
     assert advice == Recommendation(target_nodes=1, reason="3 pending jobs and no node")
 
 
-def test_reactive_does_not_shrink_while_jobs_wait() -> None:
+def test_reactive_does_not_shrink_while_jobs_are_pending() -> None:
     assert Reactive().recommend(a_state(5, pending_jobs=1)).target_nodes == 5
 
 
@@ -121,27 +121,27 @@ def test_queue_keeps_enough_nodes_for_its_jobs(depth: int, low: int, target: int
     assert Queue().recommend(a_state(low=low, queue_depth=depth)).target_nodes == target
 
 
-def test_queue_says_how_it_counted() -> None:
+def test_queue_gives_its_calculation_as_the_reason() -> None:
     advice = Queue().recommend(a_state(queue_depth=11))
 
     assert advice.reason == "queue depth 11 requires 2 nodes (10 jobs/node)"
 
 
-def test_queue_counts_pending_jobs_where_nothing_else_is_known() -> None:
+def test_queue_counts_pending_jobs_without_a_queue_depth() -> None:
     assert Queue().recommend(a_state(pending_jobs=35)).target_nodes == 4
 
 
 OFFICE = Schedule(windows=(Window(start=9, end=17, nodes_min=10, nodes_max=50),))
 
 
-def test_scheduled_asks_its_fallback_within_the_hours_bounds() -> None:
+def test_scheduled_applies_its_fallback_within_the_bounds_of_the_hour() -> None:
     advice = Scheduled(schedule=OFFICE, fallback=Reactive()).recommend(a_state(5, utilization=50.0))
 
     assert advice.target_nodes == 10
     assert advice.reason == "every day 9:00 to 17:00: reactive: below minimum: 5 < 10"
 
 
-def test_scheduled_without_fallback_keeps_the_fewest_nodes_of_the_hour() -> None:
+def test_scheduled_without_fallback_keeps_the_lower_bound() -> None:
     scheduled = Scheduled(schedule=OFFICE)
 
     assert scheduled.recommend(a_state(5)).target_nodes == 10
@@ -174,9 +174,7 @@ def test_a_window_past_midnight_belongs_to_the_day_it_begins_on(
 @pytest.mark.parametrize(
     ("month", "hour", "holds"), [(1, 7, False), (1, 8, True), (7, 6, False), (7, 7, True)]
 )
-def test_windows_follow_the_clock_on_the_wall_in_summer_and_winter(
-    month: int, hour: int, holds: bool
-) -> None:
+def test_windows_follow_local_time_in_summer_and_winter(month: int, hour: int, holds: bool) -> None:
     schedule = Schedule(windows=(Window(start=9, end=17),), time_zone="Europe/Berlin")
 
     assert (schedule.window_at(datetime(2026, month, 7, hour, tzinfo=UTC)) is not None) is holds
@@ -191,7 +189,7 @@ def test_windows_follow_the_clock_on_the_wall_in_summer_and_winter(
     ],
     ids=["a usual night", "clocks go forward", "clocks go back"],
 )
-def test_a_window_past_midnight_ends_by_the_clock_also_when_clocks_change(
+def test_a_window_past_midnight_ends_in_local_time_when_clocks_change(
     saturday: datetime, hours: float
 ) -> None:
     night = Window(days=(Day.SATURDAY,), start=22, end=6)
@@ -206,7 +204,7 @@ def test_a_window_past_midnight_ends_by_the_clock_also_when_clocks_change(
     assert (within[0].astimezone(berlin).hour, within[-1].astimezone(berlin).hour) == (22, 5)
 
 
-def test_the_first_window_that_holds_decides() -> None:
+def test_the_first_matching_window_applies() -> None:
     weekend = Window(days=(Day.SATURDAY, Day.SUNDAY), nodes_max=2)
     schedule = Schedule(windows=(weekend, *OFFICE.windows))
 
@@ -230,22 +228,22 @@ def test_predictive_follows_a_rising_trend(
     assert "trend: 20.0" in advice.reason
 
 
-def test_predictive_is_not_turned_round_by_one_outlier() -> None:
-    """Last minus first, as the reference has it, would see a fall of 49 points here."""
+def test_one_outlier_does_not_invert_the_trend() -> None:
+    """Last minus first, as in the Go system, would be a fall of 49 points."""
     history = (99, 54, 58, 62, 66, 70, 74, 78, 82, 50)
     advice = Predictive().recommend(a_state(5, utilization=82.0, utilization_history=history))
 
     assert advice.target_nodes >= 5
 
 
-def test_predictive_scales_down_too_but_not_below_what_is_used_now() -> None:
+def test_predictive_shrinks_but_not_below_the_current_load() -> None:
     falling = (60, 55, 50, 45, 40, 35, 30, 25, 20, 15)
     advice = Predictive().recommend(a_state(10, utilization=42.0, utilization_history=falling))
 
     assert advice.target_nodes == 6
 
 
-def test_predictive_asks_its_fallback_while_it_knows_too_little() -> None:
+def test_predictive_uses_its_fallback_while_it_has_too_little_data() -> None:
     state = a_state(5, utilization=85.0, utilization_history=(85.0,))
 
     assert Predictive().recommend(state).reason == "insufficient history"
@@ -255,7 +253,7 @@ def test_predictive_asks_its_fallback_while_it_knows_too_little() -> None:
 
 
 def loads(*, days: int, busy_at: int, nodes: float) -> list[Load]:
-    """Return quarters of an hour: idle but for one hour of each day."""
+    """Return quarters of an hour that are idle except for one hour of each day."""
     start = SATURDAY.replace(hour=0) - timedelta(days=days)
     return [
         Load(at=at, busy_nodes=nodes if at.hour == busy_at else 0.0)
@@ -264,7 +262,7 @@ def loads(*, days: int, busy_at: int, nodes: float) -> list[Load]:
 
 
 @pytest.mark.parametrize("days", [1, 3, 8])
-def test_predictive_buys_for_the_rush_of_earlier_days_before_it_comes(days: int) -> None:
+def test_predictive_buys_ahead_of_the_rush_of_earlier_days(days: int) -> None:
     flat = (5.0,) * 10
     state = a_state(2, utilization=5.0, utilization_history=flat)
     history = loads(days=days, busy_at=11, nodes=7.0)
@@ -277,7 +275,7 @@ def test_predictive_buys_for_the_rush_of_earlier_days_before_it_comes(days: int)
     assert Predictive().recommend(replace(long_before, metrics=metrics)).target_nodes == 1
 
 
-def test_predictive_wakes_an_empty_pool_for_the_season() -> None:
+def test_predictive_starts_an_empty_pool_for_the_rush_of_earlier_days() -> None:
     history = loads(days=2, busy_at=11, nodes=3.5)
     now = SATURDAY.replace(hour=10, minute=50)
 
@@ -302,7 +300,7 @@ def test_a_weekend_is_predicted_from_the_last_weekend() -> None:
 
 
 @pytest.mark.parametrize(("mode", "target"), [(Mode.MAX, 6), (Mode.MIN, 5), (Mode.AVG, 5)])
-def test_composite_combines_opinions_and_shows_all_reasons(mode: Mode, target: int) -> None:
+def test_composite_combines_recommendations_and_reasons(mode: Mode, target: int) -> None:
     members = [
         Reactive(settings=ReactiveSettings(scale_up_at=70, scale_down_at=30)),
         Reactive(settings=ReactiveSettings(scale_up_at=90, scale_down_at=10)),
@@ -339,14 +337,14 @@ class Muddled:
         return Recommendation(target_nodes=2.5, reason="between two")  # type: ignore[arg-type]
 
 
-def test_composite_does_not_count_a_member_that_answers_with_nonsense() -> None:
+def test_composite_leaves_out_a_member_with_an_invalid_recommendation() -> None:
     advice = Composite(members=[Queue(), Muddled()]).recommend(a_state(5))
 
     assert advice.target_nodes == 5
     assert "2.5 is no number of nodes" in advice.reason
 
 
-def test_composite_with_nobody_left_says_so() -> None:
+def test_composite_fails_if_every_member_fails() -> None:
     with pytest.raises(ValueError, match="all autoscalers failed"):
         Composite(members=[Broken()]).recommend(a_state())
 
@@ -354,16 +352,14 @@ def test_composite_with_nobody_left_says_so() -> None:
 @pytest.mark.parametrize(
     ("hour", "used", "target"), [(10, 85.0, 6), (10, 30.0, 4), (10, 60.0, 5), (20, 95.0, 2)]
 )
-def test_cost_aware_is_small_outside_the_hours_that_pay(
-    hour: int, used: float, target: int
-) -> None:
+def test_cost_aware_is_small_off_peak(hour: int, used: float, target: int) -> None:
     cost_aware = CostAware(settings=CostAwareSettings(off_peak_nodes=2))
 
     now = SATURDAY.replace(hour=hour)
     assert cost_aware.recommend(a_state(5, now=now, utilization=used)).target_nodes == target
 
 
-def test_cost_aware_gives_the_answer_of_the_documented_example() -> None:
+def test_cost_aware_matches_the_documented_example() -> None:
     """At three in the morning, ten nodes, half of them busy, with a peak from nine to six."""
     settings = CostAwareSettings(peak_start=9, peak_end=18, scale_up_at=80, off_peak_nodes=2)
     state = a_state(10, high=20, now=SATURDAY.replace(hour=3), utilization=50.0)
@@ -374,7 +370,7 @@ def test_cost_aware_gives_the_answer_of_the_documented_example() -> None:
     assert CostAware(settings=settings).recommend(replace(state, min_nodes=3)).target_nodes == 3
 
 
-def test_every_strategy_can_be_built_from_what_is_stored() -> None:
+def test_every_strategy_can_be_built_from_its_stored_settings() -> None:
     reactive = Autoscaling(reactive=ReactiveSettings())
     asked = Autoscaling(
         composite=CompositeSettings(

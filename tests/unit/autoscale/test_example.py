@@ -1,4 +1,4 @@
-"""The example of an autoscaler of one's own works as it stands."""
+"""The example of a custom autoscaler runs."""
 
 import subprocess
 import sys

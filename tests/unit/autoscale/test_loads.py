@@ -1,4 +1,4 @@
-"""The history of a pool's load, and where it comes from."""
+"""The history of a pool's load and its sources."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,8 +37,8 @@ def looked(count: int, *, since: datetime = NOON, used: float = 50.0) -> Loads:
     return loads
 
 
-def test_history_is_one_series_in_the_order_of_time_however_many_nodes_there_are() -> None:
-    """B18: the reference put the samples of one node behind those of another."""
+def test_history_is_one_series_in_order_of_time_for_all_nodes() -> None:
+    """The Go system appended the samples of one node to those of another."""
     loads = Loads()
     for number, used in enumerate((10.0, 20.0, 30.0)):
         loads.note(TRAINING, NOON + number * LOOK, utilization=used, nodes=40)
@@ -46,7 +46,7 @@ def test_history_is_one_series_in_the_order_of_time_however_many_nodes_there_are
     assert loads.recent(TRAINING, NOON + 3 * LOOK) == (10.0, 20.0, 30.0)
 
 
-def test_looks_before_a_gap_do_not_belong_to_the_trend() -> None:
+def test_samples_before_a_gap_are_not_part_of_the_trend() -> None:
     loads = looked(5)
     later = NOON + timedelta(minutes=10)
 
@@ -83,7 +83,7 @@ def test_history_survives_a_restart() -> None:
     assert after.quarters(TRAINING) == before.quarters(TRAINING)
 
 
-def test_the_history_of_a_pool_that_is_gone_is_dropped() -> None:
+def test_the_history_of_a_deleted_pool_is_dropped() -> None:
     loads = looked(40)
     loads.forget_all_but([TRAINING])
     assert loads.quarters(TRAINING)
@@ -94,7 +94,7 @@ def test_the_history_of_a_pool_that_is_gone_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("dumped", [b"", b"{", b"[]", b'{"training": {"recent": "x"}}'])
-def test_a_history_that_cannot_be_read_is_left_alone(dumped: bytes) -> None:
+def test_an_unreadable_history_is_ignored(dumped: bytes) -> None:
     assert not Loads().restore(dumped)
 
 
@@ -106,7 +106,7 @@ class Said:
         return [self.used.get(node) for node in nodes]
 
 
-def test_peaks_are_known_only_of_nodes_that_were_watched_all_the_time() -> None:
+def test_peaks_are_known_only_for_nodes_that_were_watched_throughout() -> None:
     said = Said(a=90.0)
     usage = Usage(said)
     both = [NodeId("a"), NodeId("b")]
@@ -129,7 +129,7 @@ async def a_store(*names: str, health: Health = Health.HEALTHY) -> MemoryStore:
     return store
 
 
-def test_heartbeats_say_how_busy_the_nodes_are_that_take_work() -> None:
+def test_heartbeats_report_the_utilization_of_serving_nodes() -> None:
     async def main() -> None:
         store = await a_store("a", "b", "c")
         meter = HeartbeatMeter(store, Said(a=10.0, b=50.0))
@@ -138,7 +138,7 @@ def test_heartbeats_say_how_busy_the_nodes_are_that_take_work() -> None:
     asyncio.run(main())
 
 
-def test_nothing_heard_is_not_nothing_to_do() -> None:
+def test_missing_heartbeats_are_not_idleness() -> None:
     async def main() -> None:
         with pytest.raises(MetricsError, match="none of 2 nodes has said how busy it is"):
             await HeartbeatMeter(await a_store("a", "b"), Said()).pool_metrics(TRAINING)
@@ -189,7 +189,7 @@ class Waiting:
         return [Work(gpus=8, parts=3, waiting=True), Work(gpus=4), Work(gpus=4)]
 
 
-def test_gangs_that_wait_and_jobs_that_run_are_demand() -> None:
+def test_pending_gangs_and_running_jobs_are_demand() -> None:
     async def main() -> None:
         found = await JobsMeter(await a_store(), Waiting()).pool_metrics(TRAINING)
         assert found == PoolMetrics(pending_jobs=1, queue_depth=3, nodes_needed=4)
@@ -207,7 +207,7 @@ class Known:
         return self.metrics
 
 
-def test_sources_complete_each_other_and_one_that_fails_fails_all() -> None:
+def test_sources_are_merged_and_one_failure_fails_all() -> None:
     async def main() -> None:
         jobs = Known(PoolMetrics(pending_jobs=2, nodes_needed=3))
         gpus = Known(PoolMetrics(utilization=40.0, nodes_needed=1))

@@ -1,11 +1,11 @@
-"""Bounds, cooldown, schedules and patience: applied once, whatever the autoscaler."""
+"""Bounds, cooldown, schedules and the shrink delay, which apply to every autoscaler."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.autoscale.building import build_autoscaler
+from navarch.autoscale.factory import build_autoscaler
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -31,7 +31,7 @@ def a_scaled_pool(nodes: int, **settings: object) -> Pool:
 
 
 def said(*nodes: int, every_s: float = 30.0, needed: int = 0) -> list[Opinion]:
-    """Return opinions up to now, oldest first."""
+    """Return recommendations up to now, oldest first."""
     return [
         Opinion(
             at=NOW - timedelta(seconds=every_s * (len(nodes) - 1 - i)),
@@ -61,7 +61,7 @@ def test_no_autoscaler_resizes_a_pool_above_the_limit() -> None:
     assert "paused" in plan_size(pool, said(4), now=NOW).reason
 
 
-def test_a_change_by_anybody_is_followed_by_a_cooldown() -> None:
+def test_any_change_of_size_starts_the_cooldown() -> None:
     pool = a_scaled_pool(3, scaled_at=NOW - timedelta(seconds=100))
 
     sizing = plan_size(pool, said(7), now=NOW)
@@ -78,14 +78,14 @@ def test_a_pool_without_cooldown_does_not_wait() -> None:
     assert plan_size(pool, said(4), now=NOW).nodes == 4
 
 
-def test_a_pool_does_not_shrink_before_it_was_watched_for_long_enough() -> None:
+def test_a_pool_does_not_shrink_before_its_shrink_delay() -> None:
     sizing = plan_size(a_scaled_pool(5), said(2, 2, 2), now=NOW)
 
     assert sizing.nodes == 5
     assert sizing.reason == "watched for 60s of 300s: 2 are right"
 
 
-def test_a_pool_shrinks_only_to_the_most_that_was_wanted_meanwhile() -> None:
+def test_a_pool_shrinks_to_the_highest_recommendation_of_the_delay() -> None:
     quiet = [2] * 11
 
     assert plan_size(a_scaled_pool(5), said(*quiet), now=NOW).nodes == 2
@@ -96,7 +96,7 @@ def test_a_pool_shrinks_only_to_the_most_that_was_wanted_meanwhile() -> None:
     assert plan_size(a_scaled_pool(5), said(6, *quiet), now=NOW).nodes == 2
 
 
-def test_work_that_waits_is_demand_whatever_the_autoscaler_says() -> None:
+def test_pending_work_is_a_floor_for_every_autoscaler() -> None:
     grown = plan_size(a_scaled_pool(1), said(1, needed=4), now=NOW)
 
     assert grown.nodes == 4
@@ -104,7 +104,7 @@ def test_work_that_waits_is_demand_whatever_the_autoscaler_says() -> None:
     assert plan_size(a_scaled_pool(6), said(*[1] * 11, needed=4), now=NOW).nodes == 4
 
 
-def test_a_pool_may_shrink_to_nothing_and_come_back() -> None:
+def test_a_pool_can_shrink_to_zero_and_grow_again() -> None:
     empty = a_pool(size=0, nodes_max=4, nodes_wanted=0)
 
     assert plan_size(replace(empty, nodes_wanted=1), said(*[0] * 11), now=NOW).nodes == 0
@@ -150,7 +150,7 @@ def test_a_schedule_inside_another_strategy_bounds_its_member_and_not_the_pool()
 
 
 @pytest.mark.parametrize(("hour", "size"), [(9, 4), (23, 2), (18, 3)])
-def test_the_hours_bounds_hold_at_once_whatever_the_cooldown(hour: int, size: int) -> None:
+def test_the_bounds_of_the_hour_apply_despite_the_cooldown(hour: int, size: int) -> None:
     now = NOW.replace(hour=hour)
     pool = a_scaled_pool(3, autoscaling=SCHEDULED, scaled_at=now)
 
@@ -161,7 +161,7 @@ def born(hours: int) -> datetime:
     return NOW - timedelta(hours=hours)
 
 
-def test_busy_nodes_are_not_given_up_and_idle_ones_go_before_used_ones() -> None:
+def test_busy_nodes_stay_and_idle_ones_go_before_used_ones() -> None:
     nodes = [
         a_node("busy", created_at=born(9)),
         a_node("used", created_at=born(8)),
@@ -173,7 +173,7 @@ def test_busy_nodes_are_not_given_up_and_idle_ones_go_before_used_ones() -> None
     assert choose_surplus(nodes, peaks, 3) == ["idle", "used"]
 
 
-def test_what_never_ran_and_what_is_broken_goes_first() -> None:
+def test_nodes_that_never_ran_or_are_unhealthy_go_first() -> None:
     nodes = [
         a_node("idle"),
         a_node("broken", health=Health.UNHEALTHY),
@@ -185,8 +185,8 @@ def test_what_never_ran_and_what_is_broken_goes_first() -> None:
     assert choose_surplus(nodes, {nodes[0].id: 0.0}, 9) == ["asked", "boots", "broken", "idle"]
 
 
-def test_gpus_that_were_asked_for_with_up_are_a_floor_for_the_autoscaler() -> None:
-    """`up` is a request that waits for nobody's opinion: low use must not take it back."""
+def test_gpus_requested_with_up_are_a_floor_for_the_autoscaler() -> None:
+    """`up` overrides the autoscaler: low utilization must not undo it."""
     autoscaled = a_pool(size=1, nodes_max=8, autoscaling=Autoscaling(reactive=ReactiveSettings()))
     asked = Capacity(name=autoscaled.name, gpus=32, gpu_type="h100")
     spec = plan_capacity(asked, autoscaled.offerings, autoscaled)
@@ -199,7 +199,7 @@ def test_gpus_that_were_asked_for_with_up_are_a_floor_for_the_autoscaler() -> No
     assert plan_size(pool, [rush], now=NOW).nodes == 8, "it may grow as far as it could before"
 
 
-def test_nodes_that_come_in_gangs_are_counted_in_gangs() -> None:
+def test_pools_with_gangs_are_sized_in_whole_gangs() -> None:
     pool = a_pool(size=0, nodes_max=10, gang=4, nodes_wanted=4)
     asked = [Opinion(at=NOW, nodes=nodes, reason="load") for nodes in (5, 8, 9)]
 

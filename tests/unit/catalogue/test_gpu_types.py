@@ -1,12 +1,12 @@
-"""What people mean by a type of GPU, and what the catalogue makes of it."""
+"""GPU types as users write them, and the machines of the catalogue that match."""
 
 from datetime import date
 from decimal import Decimal
 
 import pytest
 
-from navarch.catalogue.gpus import GpuType, in_whole_machines, parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine, priced_on
+from navarch.catalogue.gpus import GpuType, machines_for_gpus, parse_gpu_type
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.config.catalogue import ABSTRACT_TYPES, BuiltInCatalogue
 
 
@@ -14,25 +14,23 @@ def names(provider: str, text: str, gpus: int) -> list[str]:
     wanted = parse_gpu_type(text)
     fitting = [
         machine
-        for machine in catalogued()
+        for machine in all_machines()
         if machine.provider == provider
         and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
     ]
-    return [x.instance_type for x in in_whole_machines(fitting, gpus, lambda x: x.gpus)]
+    return [x.instance_type for x in machines_for_gpus(fitting, gpus, lambda x: x.gpus)]
 
 
-@pytest.mark.parametrize("provider", sorted({machine.provider for machine in catalogued()}))
+@pytest.mark.parametrize("provider", sorted({machine.provider for machine in all_machines()}))
 @pytest.mark.parametrize("model", ["h100", "h200", "a100", "b200", "l40s"])
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
-def test_a_type_and_a_number_mean_the_same_as_both_in_one_word(
-    provider: str, model: str, gpus: int
-) -> None:
+def test_a_type_with_a_number_equals_both_in_one_word(provider: str, model: str, gpus: int) -> None:
     counted = names(provider, f"{model}-{gpus}x", gpus)
     apart = names(provider, model, gpus)
     assert counted == apart or not counted, "where nobody has that many in one machine"
 
 
-def test_eight_gpus_are_one_machine_where_there_is_such_a_machine() -> None:
+def test_eight_gpus_are_one_machine_if_the_provider_sells_one() -> None:
     assert names("lambda", "h100", 8) == ["gpu_8x_h100_sxm5"]
     assert names("aws", "h100", 8) == ["p5.48xlarge"]
     assert names("aws", "h100", 16) == ["p5.48xlarge"], "two of them"
@@ -57,7 +55,7 @@ def test_eight_gpus_are_one_machine_where_there_is_such_a_machine() -> None:
         ("h100", "", False),
     ],
 )
-def test_a_model_is_meant_by_its_first_word_and_every_other_one(
+def test_a_model_matches_by_its_first_word_and_all_further_ones(
     text: str, model: str, covered: bool
 ) -> None:
     assert parse_gpu_type(text).covers(model, 8) is covered
@@ -71,7 +69,7 @@ def test_a_number_is_only_a_number_at_the_end() -> None:
 
 def test_every_row_of_the_catalogue_makes_sense() -> None:
     seen = set()
-    for machine in catalogued():
+    for machine in all_machines():
         assert (machine.provider, machine.instance_type) not in seen
         seen.add((machine.provider, machine.instance_type))
         assert machine.gpus >= 1
@@ -80,18 +78,18 @@ def test_every_row_of_the_catalogue_makes_sense() -> None:
         assert machine.usd_per_hour >= 0
         if machine.usd_per_hour and machine.spot_usd_per_hour:
             assert machine.spot_usd_per_hour <= machine.usd_per_hour * 2, machine
-    assert len({machine.provider for machine in catalogued()}) == 12
+    assert len({machine.provider for machine in all_machines()}) == 12
     assert priced_on() >= date(2026, 8, 1)
 
 
 @pytest.mark.parametrize("provider", ["aws", "gcp", "lambda"])
-def test_our_own_names_lead_to_machines_that_are_in_the_catalogue(provider: str) -> None:
+def test_abstract_types_lead_to_machines_of_the_catalogue(provider: str) -> None:
     for abstract in ABSTRACT_TYPES.values():
         if provider in abstract.names:
             assert find_machine(provider, abstract.names[provider]) is not None
 
 
-def test_a_pool_may_name_any_model_and_number() -> None:
+def test_a_pool_can_name_any_model_and_number() -> None:
     catalogue = BuiltInCatalogue()
     assert catalogue.resolve("aws", "h200-8x") == "p5en.48xlarge", "the one with a price"
     assert catalogue.resolve("gcp", "h200-8x") == "a3-ultragpu-8g"
@@ -101,7 +99,7 @@ def test_a_pool_may_name_any_model_and_number() -> None:
     assert catalogue.resolve("docker", "h100-8x") == "h100-8x"
 
 
-def test_the_catalogue_tells_price_memory_and_interconnect() -> None:
+def test_the_catalogue_has_price_memory_and_interconnect() -> None:
     found = find_machine("aws", "p5.48xlarge")
     assert isinstance(found, CataloguedMachine)
     assert found.usd_per_hour == Decimal("55.04")

@@ -7,7 +7,7 @@ import click
 import pytest
 from cli_views import NOW, ago
 
-from navarch.cli.options import label, parse_duration
+from navarch.cli.options import label, parse_duration_or_seconds
 from navarch.cli.render.words import age, cells, clock_time, cut, exact_duration, price, wrapped
 
 
@@ -37,12 +37,12 @@ def test_what_never_was_has_no_age() -> None:
     [("30s", 30), ("10m", 600), ("1h30m", 5400), ("2d", 172800), ("45", 45), ("0.5s", 0.5)],
 )
 def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
-    assert parse_duration(text) == timedelta(seconds=seconds)
+    assert parse_duration_or_seconds(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "s", "-3s", "10x", "1h 3m", "inf", "1e9", "9" * 40 + "d"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    assert parse_duration(text) is None
+    assert parse_duration_or_seconds(text) is None
 
 
 def test_a_label_has_a_key() -> None:

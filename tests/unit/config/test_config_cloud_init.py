@@ -48,7 +48,7 @@ def a_file(provider: str, *, server: str = "", pool: str = "") -> str:
 
 
 def refused(text: str) -> tuple[str, str]:
-    """Return what is wrong with a text and the remedy, where its `@` stands and nowhere else."""
+    """Return the message and remedy of the only problem, which must be at the `@` of the text."""
     before = text[: text.index("@")]
     with pytest.raises(ConfigError) as caught:
         parse_config(text.replace("@", "", 1), source="f")
@@ -61,7 +61,7 @@ def refused(text: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 @pytest.mark.parametrize("url", UNREACHABLE)
-def test_an_external_address_that_no_other_machine_reaches_is_refused(cloud: str, url: str) -> None:
+def test_a_local_external_address_is_refused(cloud: str, url: str) -> None:
     message, remedy = refused(a_file(CLOUDS[cloud], server=f'external_address: @"{url}"'))
     assert message == (
         f'pool "p": cloud_init starts agents on machines of c that cannot reach the server at '
@@ -82,12 +82,12 @@ def test_a_missing_external_address_is_refused(cloud: str) -> None:
     assert "control_plane_address" in remedy
 
 
-def test_an_address_to_listen_on_does_not_stand_in_for_an_external_address() -> None:
+def test_a_listen_address_does_not_replace_an_external_address() -> None:
     text = a_file(CLOUDS["aws"], server='address: ":50051", auth_token: x')
     refused(text.replace("cloud_init: true", "cloud_init: @true"))
 
 
-def test_a_bad_address_of_the_pool_is_refused_though_the_external_address_is_good() -> None:
+def test_a_local_address_of_the_pool_is_refused_despite_a_good_external_address() -> None:
     text = a_file(
         CLOUDS["aws"],
         server="external_address: https://navarch.example.com",
@@ -96,7 +96,7 @@ def test_a_bad_address_of_the_pool_is_refused_though_the_external_address_is_goo
     assert "http://localhost:50051" in refused(text)[0]
 
 
-def test_a_good_address_of_the_pool_is_accepted_without_an_external_address() -> None:
+def test_a_good_address_of_the_pool_needs_no_external_address() -> None:
     for server in ("", "external_address: http://localhost:50051"):
         text = a_file(
             CLOUDS["aws"], server=server, pool='    control_plane_address: "http://10.0.0.5:1"\n'
@@ -121,9 +121,7 @@ def test_an_address_that_other_machines_can_reach_is_accepted(url: str) -> None:
 
 @pytest.mark.parametrize("kind", LOCAL)
 @pytest.mark.parametrize("server", ["", "external_address: http://localhost:50051"])
-def test_pools_that_buy_at_no_cloud_may_keep_cloud_init_with_a_local_address(
-    kind: str, server: str
-) -> None:
+def test_cloud_init_outside_the_clouds_accepts_a_local_address(kind: str, server: str) -> None:
     assert parse_config(a_file(LOCAL[kind], server=server)).pools["p"].cloud_init
 
 
@@ -132,18 +130,18 @@ def test_a_pool_without_cloud_init_needs_no_external_address() -> None:
     assert parse_config(text).server.external_address is None
 
 
-def test_one_cloud_among_the_providers_of_a_pool_is_enough() -> None:
+def test_one_cloud_among_several_providers_needs_an_external_address() -> None:
     text = a_file(CLOUDS["aws"]).replace("provider: c", "providers: [{name: home}, {name: c}]")
     refused(text.replace("cloud_init: true", "cloud_init: @true"))
 
 
-def test_an_external_address_that_fails_several_pools_is_reported_once() -> None:
+def test_a_bad_external_address_of_several_pools_is_reported_once() -> None:
     text = a_file(CLOUDS["aws"], server='external_address: @"http://localhost:1"')
     text += "  q: {provider: c, instance_type: x, max_nodes: 1, cloud_init: true}\n"
     assert refused(text)[0].startswith('pool "p": ')
 
 
-def test_config_validate_and_serve_refuse_such_a_file_at_its_line(tmp_path: Path) -> None:
+def test_config_validate_and_serve_report_the_line(tmp_path: Path) -> None:
     file = tmp_path / "navarch.yaml"
     file.write_text(a_file(CLOUDS["aws"], server='external_address: "http://localhost:50051"'))
     serve = ["serve", "--config", str(file), "--data-dir", str(tmp_path / "state")]

@@ -1,4 +1,4 @@
-"""Configurations as a fleet: examples, pools, offerings, reloading and rendering."""
+"""Whole configurations: examples, pools, offerings, reloading and rendering."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,11 +23,11 @@ from navarch.config import (
     to_pool_specs,
 )
 from navarch.config.autoscaling import CompositeConfig, ReactiveConfig, ScheduledConfig
-from navarch.config.buying import Strategy
 from navarch.config.kinds import COUNT
+from navarch.config.pool_providers import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
-from navarch.config.stockouts import StockoutsConfig, to_spans
+from navarch.config.server import StockoutsConfig, to_pauses
 from navarch.core.refusal import Refusal
 from navarch.core.schedule import Day
 from navarch.fleet.stockouts import SPANS
@@ -35,7 +35,7 @@ from navarch.fleet.stockouts import SPANS
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "config").glob("*.yaml"))
 
-# The shapes that older guides and examples use, every key of them.
+# Every key and form of older guides and examples.
 CLASSIC = """\
 server:
   address: ":50051"
@@ -152,13 +152,13 @@ def test_the_classic_schema_is_accepted_in_full() -> None:
     assert config.pools["fungible"].strategy is Strategy.ROUND_ROBIN
 
 
-def test_both_doors_may_ask_for_any_free_port() -> None:
+def test_both_addresses_may_use_any_free_port() -> None:
     text = SMALL.replace('address: ":1"', 'address: ":0", grpc_address: ":0"')
 
     assert parse_config(text).server.grpc_address == ":0"
 
 
-def test_defaults_stand_in_for_what_pools_leave_out() -> None:
+def test_defaults_apply_to_keys_that_pools_leave_out() -> None:
     pools = parse_config(CLASSIC).pools
 
     assert pools["training"].ssh_keys == ("ops-team",)
@@ -179,7 +179,7 @@ def test_defaults_stand_in_for_what_pools_leave_out() -> None:
         ("health: {auto_replace: false}", False),
     ],
 )
-def test_nodes_are_replaced_unless_the_file_says_no(health: str, replaces: bool) -> None:
+def test_nodes_are_replaced_unless_auto_replace_is_false(health: str, replaces: bool) -> None:
     text = f"""\
 providers: {{c: {{type: fake}}}}
 pools:
@@ -192,7 +192,7 @@ pools:
     assert parse_config(text).pools["p"].health.auto_replace is replaces
 
 
-def test_abstract_types_are_resolved_by_the_type_of_a_provider_not_its_name() -> None:
+def test_abstract_types_depend_on_the_type_of_a_provider_and_not_on_its_name() -> None:
     config = parse_config(
         """\
 providers:
@@ -233,7 +233,7 @@ pools:
     ]
 
 
-def test_the_cost_strategy_puts_the_cheapest_first_and_the_unknown_last() -> None:
+def test_the_cost_strategy_puts_the_cheapest_first_and_unknown_prices_last() -> None:
     config = parse_config(
         """\
 providers: {d: {type: docker}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
@@ -269,7 +269,7 @@ class RackConfig:
     aisle: int = key(COUNT, doc="which aisle")
 
 
-def test_a_provider_from_elsewhere_brings_its_own_keys() -> None:
+def test_a_provider_of_an_extension_declares_its_own_keys() -> None:
     text = """\
 providers: {r: {type: rack, aisle: %s}}
 pools: {p: {provider: r, instance_type: x, max_nodes: 1}}
@@ -285,7 +285,7 @@ pools: {p: {provider: r, instance_type: x, max_nodes: 1}}
         parse_config(text % "x", provider_types=types)
 
 
-def test_what_can_change_is_applied_and_what_cannot_is_named() -> None:
+def test_a_reload_applies_what_it_can_and_names_the_rest() -> None:
     old = parse_config(SMALL)
     new = parse_config(
         """\
@@ -306,15 +306,15 @@ pools:
         "pools.p.max_nodes changes from 1 to 9",
         "pools.r is new",
         "pools.q is no longer in the file; it is kept, "
-        "and `navarch pool delete q` gives its nodes back",
+        "and `navarch pool delete q` terminates its nodes",
     ]
     assert [each.sentence for each in reload.waiting] == [
-        'server.address changes from ":1" to ":2", which has to wait for a restart: '
+        'server.address changes from ":1" to ":2", which needs a restart: '
         "the port is opened once, when the server starts",
-        "providers.c.gpu_count changes from 8 to 4, which has to wait for a restart: "
+        "providers.c.gpu_count changes from 8 to 4, which needs a restart: "
         "providers are connected once, when the server starts",
         "providers.n is new; it is connected at the next restart",
-        "pools.s waits for a restart, as its provider n does",
+        "pools.s needs a restart, because its provider n does",
     ]
     assert reload.config.server.address == ":1"
     assert reload.config.server.auth_token == Secret("two")
@@ -323,7 +323,7 @@ pools:
     assert reload.pools_removed == ("q",)
 
 
-def test_reloading_twice_says_again_only_what_still_waits() -> None:
+def test_a_second_reload_reports_only_what_still_needs_a_restart() -> None:
     old = parse_config(SMALL)
     new = parse_config(SMALL.replace('":1"', '":2"').replace("max_nodes: 1", "max_nodes: 5"))
 
@@ -342,7 +342,7 @@ def test_an_unchanged_file_changes_nothing() -> None:
     assert reload.config == config
 
 
-def test_a_provider_that_is_gone_or_another_stays_until_a_restart() -> None:
+def test_a_removed_or_retyped_provider_stays_until_a_restart() -> None:
     old = parse_config(SMALL)
     text = SMALL.replace("c: {type: fake}", "c: {type: docker}").replace(
         ", l: {type: lambda, api_key: k1}", ""
@@ -358,7 +358,7 @@ def test_a_provider_that_is_gone_or_another_stays_until_a_restart() -> None:
     assert reload.config.providers == old.providers
 
 
-def test_a_changed_header_is_noticed_and_not_shown() -> None:
+def test_a_changed_header_is_reported_without_its_value() -> None:
     text = CLASSIC.replace("Bearer abc", "Bearer def")
 
     (change,) = compare(parse_config(CLASSIC), parse_config(text)).applied
@@ -367,7 +367,7 @@ def test_a_changed_header_is_noticed_and_not_shown() -> None:
 
 
 @pytest.mark.parametrize("text", [CLASSIC, SMALL], ids=["classic", "small"])
-def test_a_rendered_configuration_reads_back_as_itself(text: str) -> None:
+def test_a_rendered_configuration_reads_back_unchanged(text: str) -> None:
     config = parse_config(text)
 
     rendered = render_config(config)
@@ -378,7 +378,7 @@ def test_a_rendered_configuration_reads_back_as_itself(text: str) -> None:
         assert f": {secret}" not in rendered
 
 
-def test_a_valid_file_is_summed_up_with_its_warnings() -> None:
+def test_a_valid_file_is_summarised_with_its_warnings() -> None:
     text = SMALL.replace(", api_key: k1", "")
 
     assert render_verdict("f", parse_config(text, source="f")) == (
@@ -402,7 +402,7 @@ fleet.yaml:3:3: unknown key "heartbeat_intervall"
 fleet.yaml:9:3: pool "training": instance_type is required
   9 |   training:
     |   ^
-  help: add instance_type: with a provider's name for it, or one such as h100-8x
+  help: add instance_type: with a name of the provider's, or one such as h100-8x
 
 fleet.yaml:10:15: pool "training": unknown provider "gpc"
   10 |     provider: gpc
@@ -417,11 +417,11 @@ fleet.yaml:11:16: pool "training": min_nodes cannot exceed max_nodes
 fleet.yaml:15:20: pool "training": scale_up_at (20) must be above scale_down_at (60)
   15 |       scale_up_at: 20
      |                    ^
-  help: leave a gap between them, or the pool grows and shrinks in turn
+  help: leave a gap between them, or the pool alternates between growing and shrinking
 """
 
 
-def test_a_file_with_several_mistakes_gets_them_all_back() -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once() -> None:
     text = """\
 # A fleet with a few mistakes in it.
 server:
@@ -447,22 +447,22 @@ pools:
 
 
 @pytest.mark.parametrize(
-    ("autoscaling", "who"),
+    ("autoscaling", "source"),
     [
         ("{type: scheduled, schedule: [{min_nodes: 5}]}", "a window"),
         ("{type: cost-aware, off_peak_nodes: 5}", "cost-aware"),
         ("{type: predictive, fallback: {type: cost-aware, off_peak_nodes: 5}}", "cost-aware"),
     ],
 )
-def test_an_autoscaler_that_asks_for_more_than_the_pool_may_have_is_a_warning(
-    autoscaling: str, who: str
+def test_an_autoscaler_with_a_floor_above_max_nodes_is_a_warning(
+    autoscaling: str, source: str
 ) -> None:
     text = SMALL.replace("max_nodes: 1}", f"max_nodes: 1, autoscaling: {autoscaling}}}")
 
     (warning,) = parse_config(text).warnings
 
     assert warning.message == (
-        f'pool "p": {who} asks for 5 nodes, but max_nodes is 1, which goes before it'
+        f'pool "p": {source} keeps 5 nodes, but max_nodes is 1, which takes precedence'
     )
 
 
@@ -473,7 +473,7 @@ def test_warnings_do_not_make_configurations_differ() -> None:
     assert config != Config()
 
 
-def test_a_providers_own_order_of_terms_counts_where_the_pool_says_nothing() -> None:
+def test_the_capacity_types_of_a_provider_order_those_of_the_pool() -> None:
     text = """
 providers:
   f: {type: fake}
@@ -490,7 +490,7 @@ pools:
     assert bought == [("f", "spot"), ("f", "on demand"), ("g", "on demand")]
 
 
-def test_a_gang_that_could_not_move_is_warned_about() -> None:
+def test_a_gang_without_room_to_move_is_a_warning() -> None:
     text = """
 providers: {f: {type: fake}}
 pools:
@@ -505,12 +505,12 @@ pools:
     assert parse_config(text.replace("MAX", "8")).warnings == ()
 
 
-def test_every_class_of_refusal_closes_for_as_long_with_a_file_as_without() -> None:
-    assert to_spans(StockoutsConfig()) == SPANS
-    assert set(to_spans(StockoutsConfig())) == set(Refusal)
+def test_the_default_pauses_of_the_file_are_those_of_the_code() -> None:
+    assert to_pauses(StockoutsConfig()) == SPANS
+    assert set(to_pauses(StockoutsConfig())) == set(Refusal)
 
 
-def test_reserved_machines_come_first_then_the_capacity_types_as_listed() -> None:
+def test_reservations_come_first_and_then_capacity_types_in_order() -> None:
     text = """
 providers:
   f:
@@ -542,7 +542,7 @@ pools:
     assert (spec.gang, spec.gang_hold) == (4, timedelta(minutes=5))
 
 
-def test_spot_machines_are_priced_by_the_catalogue_where_no_provider_has_spoken_yet() -> None:
+def test_spot_prices_come_from_the_catalogue_until_a_provider_reports_them() -> None:
     text = """
 providers:
   amazon: {type: aws, region: us-east-1}

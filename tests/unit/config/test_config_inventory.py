@@ -1,4 +1,4 @@
-"""An inventory in a file of its own."""
+"""Inventory files."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def write(folder: Path, inventory: str) -> Path:
     return folder / "navarch.yaml"
 
 
-def test_the_machines_of_the_file_are_the_provider_s(tmp_path: Path) -> None:
+def test_the_provider_has_the_machines_of_the_file(tmp_path: Path) -> None:
     line = "{name: a, address: 10.0.0.1, host_key: ssh-ed25519 AAAA, instance_type: h100-8x}"
     provider = load_config(write(tmp_path, f"hosts: [{line}]\n")).providers["rack"]
     assert isinstance(provider, BareMetalConfig)
@@ -40,13 +40,15 @@ def test_the_machines_of_the_file_are_the_provider_s(tmp_path: Path) -> None:
     ],
     ids=["no key", "typo", "empty", "not yaml"],
 )
-def test_a_mistake_is_shown_where_it_is_made(tmp_path: Path, inventory: str, problem: str) -> None:
+def test_a_mistake_is_reported_in_the_inventory_file(
+    tmp_path: Path, inventory: str, problem: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(write(tmp_path, inventory))
     assert problem in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     file = write(tmp_path, "")
     (tmp_path / "hosts.yaml").unlink()
     with pytest.raises(ConfigError, match=r"hosts\.yaml"):

@@ -1,4 +1,4 @@
-"""Every rule: a mistake in, its place, words and remedy out."""
+"""Every rule of the configuration, with the place, message and remedy of its violation."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def in_pool(lines: str) -> str:
         ("providers: {c: }\n" + POOL, '1:13: provider "c": type is required'),
     ],
 )
-def test_what_the_reference_refuses_is_refused_in_its_words(text: str, expected: str) -> None:
+def test_mistakes_that_the_go_system_refused_keep_its_messages(text: str, expected: str) -> None:
     assert problems(text) == [expected]
 
 
@@ -93,9 +93,7 @@ def test_what_the_reference_refuses_is_refused_in_its_words(text: str, expected:
         ),
     ],
 )
-def test_what_the_reference_found_at_start_up_is_found_when_the_file_is_read(
-    text: str, expected: str
-) -> None:
+def test_unknown_types_are_found_when_the_file_is_read(text: str, expected: str) -> None:
     assert problems(text) == [expected]
 
 
@@ -140,7 +138,7 @@ def test_what_the_reference_found_at_start_up_is_found_when_the_file_is_read(
         ),
         (
             "type: cost-aware\npeak_start: 9\npeak_end: 9",
-            "9:19: {} the hours from 9 to 9 are none",
+            "9:19: {} the peak from 9 to 9 is empty",
         ),
         (
             "type: cost-aware\npeak_start: -1",
@@ -198,7 +196,7 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
             '6:20: {} drain_timeout must be a duration, zero or more, not "soon"',
         ),
         ("gang_hold: 0s", '6:16: {} gang_hold must be a duration above zero, not "0s"'),
-        ("gang: 2", "6:11: {} 2 nodes together are more than max_nodes"),
+        ("gang: 2", "6:11: {} gang (2) cannot exceed max_nodes (1)"),
         ("cooldown: [1m]", "6:15: {} cooldown must be a duration, zero or more, not a list"),
         ("cooldown:", "6:14: {} cooldown must be a duration, zero or more, not nothing"),
         (
@@ -237,7 +235,7 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
         ("colour: blue", '6:5: {} unknown key "colour"'),
     ],
 )
-def test_values_of_the_wrong_kind_are_refused_with_their_place(lines: str, expected: str) -> None:
+def test_values_of_the_wrong_type_are_refused_at_their_place(lines: str, expected: str) -> None:
     assert problems(in_pool(lines + "\nmax_nodes: 1")) == [expected.format('pool "p":')]
 
 
@@ -251,7 +249,7 @@ def test_values_of_the_wrong_kind_are_refused_with_their_place(lines: str, expec
         (
             "server: {heartbeat_interval: 30s, heartbeat_timeout: 30s}\n",
             "1:54: heartbeat_timeout must be longer than heartbeat_interval, "
-            "or every node is held to be silent",
+            "or every node counts as silent",
         ),
         ("server: {address: 50051}\n", '1:19: address must be an address, not "50051"'),
         ('server: {address: ":70000"}\n', '1:19: address must be an address, not ":70000"'),
@@ -303,7 +301,7 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         ),
         ("type: gcp", "1:13: {} project is required"),
         ("type: aws, project: a", '1:28: {} unknown key "project"'),
-        ("type: baremetal", "1:13: {} say hosts or inventory"),
+        ("type: baremetal", "1:13: {} hosts or inventory is required"),
         (
             "type: baremetal, hosts: [{name: a, address: x}]",
             "1:42: {} host_key is required",
@@ -311,7 +309,7 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         (
             "type: baremetal, hosts: [{name: a, address: x, host_key: k}, "
             "{name: a, address: y, host_key: k}]",
-            '1:85: {} the host "a" stands twice',
+            '1:85: {} the host "a" is listed twice',
         ),
         (
             "type: lambda, api_key: a, api_key_file: b",
@@ -329,7 +327,7 @@ def test_provider_settings_that_cannot_work_are_refused(settings: str, expected:
     ]
 
 
-def test_a_provider_may_stand_only_once_in_a_pool() -> None:
+def test_a_provider_is_listed_only_once_in_a_pool() -> None:
     text = (
         PROVIDERS
         + """\
@@ -347,27 +345,27 @@ pools:
         '5:27: pool "p": weight must be a whole number from 1 to 1000000, not "0"'
     ]
     assert problems(text.replace("weight: 0", "weight: 1")) == [
-        '6:15: pool "p": the provider "c" stands twice',
-        '7:15: pool "p": the provider "c" stands twice',
+        '6:15: pool "p": the provider "c" is listed twice',
+        '7:15: pool "p": the provider "c" is listed twice',
     ]
 
 
-def test_pools_in_a_list_are_told_how_to_be_written() -> None:
+def test_a_list_of_pools_is_refused_with_the_right_form() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config("pools:\n  - name: training\n")
 
     (problem,) = caught.value.problems
     assert problem.message == "pools must be a mapping from name to settings, not a list"
-    assert problem.remedy == "write the pool's name as a key, and its settings below it"
+    assert problem.remedy == "write the pool's name as a key, and its settings below"
 
 
 @pytest.mark.parametrize("name", ["-p", "a/b", "a b", "p" * 51, "ü"])
-def test_a_name_that_nodes_could_not_carry_is_refused(name: str) -> None:
+def test_a_pool_name_that_is_no_node_name_is_refused(name: str) -> None:
     text = PROVIDERS + f"pools: {{'{name}': {{provider: c, instance_type: x, max_nodes: 1}}}}"
 
     (found,) = problems(text)
 
-    assert found.endswith("this is not a name for a pool")
+    assert found.endswith("this is not a valid name for a pool")
 
 
 @pytest.mark.parametrize(
@@ -380,14 +378,14 @@ def test_a_name_that_nodes_could_not_carry_is_refused(name: str) -> None:
         ("scaling", 'write "autoscaling"'),
     ],
 )
-def test_an_unknown_key_comes_with_the_one_that_was_meant(key: str, remedy: str) -> None:
+def test_an_unknown_key_is_refused_with_a_suggestion(key: str, remedy: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(in_pool(f"max_nodes: 1\n{key}: 1"))
 
     assert [problem.remedy for problem in caught.value.problems] == [remedy]
 
 
-def test_a_key_of_another_type_is_told_whose_it_is() -> None:
+def test_a_key_of_another_type_is_refused_with_the_name_of_that_type() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config("providers: {c: {type: aws, project: a}}\n" + POOL)
 
@@ -418,6 +416,6 @@ def test_a_mistake_in_a_provider_does_not_make_it_unknown_to_its_pools() -> None
         ),
     ],
 )
-def test_a_machine_that_is_queued_for_has_an_end(keys: str, expected: str) -> None:
+def test_flex_start_needs_a_max_run_within_bounds(keys: str, expected: str) -> None:
     text = f"providers: {{c: {{type: gcp, project: p, {keys}}}}}\n" + POOL
     assert problems(text) == [expected]

@@ -1,4 +1,4 @@
-"""How pools are remedied, and how much at once, as operators write it down."""
+"""The `remediation` block of pools and the `governor` block of the server."""
 
 from datetime import timedelta
 
@@ -32,15 +32,15 @@ def remediation(pool: str) -> Remediation:
     return to_remediation(config(pool).pools["training"].remediation)  # type: ignore[attr-defined]
 
 
-def test_a_pool_that_says_nothing_has_the_default() -> None:
+def test_a_pool_without_a_block_has_the_default() -> None:
     assert remediation("") == Remediation()
 
 
-def test_a_strategy_alone_will_do() -> None:
+def test_the_name_of_a_strategy_is_enough() -> None:
     assert remediation("    remediation: ladder") == Remediation(strategy="ladder")
 
 
-def test_a_block_says_more() -> None:
+def test_a_block_sets_every_key() -> None:
     block = (
         "    remediation: {strategy: ladder, dry_run: true, steps: [reset_gpu, replace], "
         "reboot_deadline: 30m}"
@@ -57,24 +57,24 @@ def test_a_dry_run_needs_no_strategy() -> None:
     assert remediation("    remediation: {dry_run: true}") == Remediation(dry_run=True)
 
 
-def test_ones_own_is_named_by_module_and_class() -> None:
+def test_a_custom_remediator_is_named_by_module_and_class() -> None:
     assert remediation("    remediation: my.rules:Gentle").strategy == "my.rules:Gentle"
 
 
 @pytest.mark.parametrize(
-    ("pool", "said"),
+    ("pool", "remedy"),
     [
         ("    remediation: laddr", 'did you mean "ladder"'),
-        ("    remediation: {strategy: 7up}", "known are cordon_and_replace, ladder, alert_only"),
+        ("    remediation: {strategy: 7up}", "valid: cordon_and_replace, ladder, alert_only"),
         ("    remediation: {steps: [kick]}", "unknown step"),
     ],
 )
-def test_a_mistake_is_told_with_its_remedy(pool: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_mistake_is_refused_with_its_remedy(pool: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy):
         config(pool)
 
 
-def test_a_budget_keeps_what_is_not_said() -> None:
+def test_a_budget_keeps_the_defaults_of_other_keys() -> None:
     found = config(server="  governor: {window: 30m, pool: {share: 0.2}, rack: {nodes: 2}}")
     settings = to_governor(found.server.governor)  # type: ignore[attr-defined]
     assert settings.window == timedelta(minutes=30)

@@ -1,4 +1,4 @@
-"""Queues and plugins of the fleet's own jobs, as a file has them."""
+"""The `scheduler` block: queues and plugins."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def names(text: str) -> list[str]:
 USUAL = [plugin.name for plugin in OWN_PLUGINS]
 
 
-def test_jobs_are_placed_with_foresight_unless_somebody_says_otherwise() -> None:
+def test_jobs_are_placed_with_foresight_by_default() -> None:
     assert names("{}") == USUAL
     assert placing_config(()).plugins == OWN_PLUGINS
     assert "foresight" in USUAL
@@ -37,7 +37,7 @@ def test_a_list_of_plugins_always_wins() -> None:
     assert placement.arguments == {"gpu": "spread"}
 
 
-def test_more_plugins_go_before_the_usual_ones_and_stand_in_for_their_namesakes() -> None:
+def test_more_plugins_run_before_the_default_ones_and_replace_their_namesakes() -> None:
     assert names("{more_plugins: [ageing]}") == ["ageing", *USUAL]
     rest = [name for name in USUAL if name != "minruntime"]
     assert names("{more_plugins: [minruntime]}") == ["minruntime", *rest]
@@ -51,20 +51,20 @@ def test_queues_and_bounds_reach_the_scheduler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "words"),
     [
         ("{queues: {a: {parent: b}}}", 'unknown queue "b"'),
-        ("{queues: {a: {parent: b}, b: {parent: a}}}", "is a part of itself"),
+        ("{queues: {a: {parent: b}, b: {parent: a}}}", "is its own parent"),
         ("{plugins: [predicate]}", "no plugin is called 'predicate'"),
         ("{plugins: [ageing, ageing]}", "ageing is listed twice"),
         ("{more_plugins: [{name: ageing, arguments: {evry: 1h}}]}", "evry"),
-        ("{plugins: [predicates], more_plugins: [ageing]}", "put them all under plugins"),
+        ("{plugins: [predicates], more_plugins: [ageing]}", "list them all under plugins"),
         ("{seconds_per_action: 0}", "seconds_per_action must be"),
     ],
 )
-def test_what_cannot_be_scheduled_by_is_refused_with_its_place(text: str, says: str) -> None:
+def test_an_invalid_scheduler_block_is_refused_at_its_place(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:
         scheduler(text)
 
-    assert says in str(refused.value)
+    assert words in str(refused.value)
     assert "line 3" in str(refused.value) or ":3" in str(refused.value)

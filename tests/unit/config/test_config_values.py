@@ -1,55 +1,17 @@
-"""Durations, variables, secrets and files."""
+"""Variables, secrets and files."""
 
 import copy
 import os
 import pickle
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from navarch.config import ConfigError, FileText, Secret, default_config, load_config, parse_config
-from navarch.config.duration import parse_duration, render_duration
-from navarch.config.interpolation import Misuse, interpolate
+from navarch.config.context import BadVariable, interpolate
 from navarch.config.provider import LambdaConfig
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1h30m", 5400),
-        ("90s", 90),
-        ("250ms", 0.25),
-        ("1.5h", 5400),
-        (".5s", 0.5),
-        ("1m1m", 120),
-        ("0", 0),
-        ("+5s", 5),
-        ("-5s", -5),
-        ("100us", 0.0001),
-        ("100µs", 0.0001),
-        ("2562047h", 2562047 * 3600),
-    ],
-)
-def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
-    assert parse_duration(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "5", "s", "1d", "1 h", "5S", "1h-5m", "٣s", "1e3s", "-", ".s", "2562048h", "9" * 60 + "h"],
-)
-def test_what_go_would_not_read_is_no_duration(text: str) -> None:
-    assert parse_duration(text) is None
-
-
-@pytest.mark.parametrize("text", ["1h30m", "90ms", "2h0m1s", "1us", "0s", "-3m"])
-def test_a_rendered_duration_reads_back(text: str) -> None:
-    duration = parse_duration(text)
-    assert duration is not None
-    assert parse_duration(render_duration(duration)) == duration
 
 
 @pytest.mark.parametrize(
@@ -71,10 +33,10 @@ def test_a_rendered_duration_reads_back(text: str) -> None:
         ("${}", None),
     ],
 )
-def test_variables_are_put_in_or_refused(text: str, expected: str | None) -> None:
+def test_variables_are_expanded_or_refused(text: str, expected: str | None) -> None:
     value = interpolate(text, {"A": "one", "EMPTY": ""})
 
-    assert (None if isinstance(value, Misuse) else value) == expected
+    assert (None if isinstance(value, BadVariable) else value) == expected
 
 
 def test_a_variable_takes_the_type_it_looks_like_unless_quoted() -> None:
@@ -98,7 +60,7 @@ pools:
     assert pool.health.auto_replace is False
 
 
-def test_a_variable_that_is_not_set_is_an_error_where_it_stands() -> None:
+def test_an_unset_variable_is_an_error_at_its_place() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(POOL + 'server:\n  external_address: "http://${HOST}:1"\n', source="f")
 
@@ -110,7 +72,7 @@ def test_a_variable_that_is_not_set_is_an_error_where_it_stands() -> None:
     )
 
 
-def test_setup_commands_keep_their_variables_for_the_shell_they_are_meant_for() -> None:
+def test_setup_commands_keep_their_variables_for_the_shell() -> None:
     block = """\
 providers: {c: {type: fake}}
 defaults: {ssh_private_key_path: ~/.ssh/key}
@@ -123,7 +85,7 @@ pools:
     assert pool.ssh_private_key_path == "/home/me/.ssh/key"
 
 
-def test_a_secret_does_not_show_itself() -> None:
+def test_a_secret_is_masked_everywhere() -> None:
     secret = Secret("hunter2")
 
     shown = f"{secret} {secret!r} {[secret]} {secret:>10} %s" % secret
@@ -135,7 +97,7 @@ def test_a_secret_does_not_show_itself() -> None:
         pickle.dumps(secret)
 
 
-def test_nothing_about_a_configuration_shows_its_secrets() -> None:
+def test_the_repr_of_a_configuration_masks_its_secrets() -> None:
     text = (
         "server:\n  auth_token: hunter2\n  notifier:\n    type: webhook\n"
         "    webhook: {cordon_url: 'http://x', headers: {Authorization: Bearer hunter2}}\n"
@@ -146,20 +108,20 @@ def test_nothing_about_a_configuration_shows_its_secrets() -> None:
     assert "hunter2" not in repr(config)
 
 
-def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
-    asked: list[Path] = []
+def test_a_secret_file_is_relative_to_the_configuration() -> None:
+    opened: list[Path] = []
 
     def read_file(path: Path) -> FileText:
-        asked.append(path)
+        opened.append(path)
         return FileText(text="hunter2\n", readable_by_others=True)
 
     text = "server: {auth_token_file: keys/token}\n" + POOL
     config = parse_config(text, source="etc/navarch.yaml", read_file=read_file)
 
-    assert asked == [Path("etc/keys/token")]
+    assert opened == [Path("etc/keys/token")]
     assert config.server.auth_token == Secret("hunter2")
     (warning,) = config.warnings
-    assert warning.message == "auth_token_file: everybody on this machine can read keys/token"
+    assert warning.message == "auth_token_file: every user of this machine can read keys/token"
     assert warning.remedy == "chmod 600 keys/token"
 
 
@@ -171,12 +133,12 @@ def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
             "cannot read t: No such file or directory",
         ),
         (PermissionError(13, "Permission denied"), "cannot read t: Permission denied"),
-        (ValueError("embedded null byte"), "cannot read t: it does not hold text"),
+        (ValueError("embedded null byte"), "cannot read t: it is not text"),
         (FileText(text=""), None),
         (FileText(text="two\nlines"), None),
     ],
 )
-def test_a_secret_file_that_is_of_no_use_is_an_error(
+def test_an_invalid_secret_file_is_an_error(
     held: Exception | FileText, message: str | None
 ) -> None:
     def read_file(_path: Path) -> FileText:
@@ -194,7 +156,7 @@ def test_a_secret_file_that_is_of_no_use_is_an_error(
         assert problem.message == f"auth_token_file: {message}"
 
 
-def test_the_environment_has_the_token_when_the_file_has_none() -> None:
+def test_the_token_of_the_environment_is_used_if_the_file_has_none() -> None:
     environment = {"NAVARCH_AUTH_TOKEN": "hunter2"}
 
     assert parse_config(POOL, environment=environment).server.auth_token == Secret("hunter2")
@@ -239,9 +201,7 @@ def test_a_file_is_loaded_with_its_secrets_and_absolute_paths(tmp_path: Path) ->
         (lambda path: path.write_bytes(b"a: 1\n\xff"), "line 2 is not UTF-8 text"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_sentence(
-    tmp_path: Path, make: object, reason: str
-) -> None:
+def test_an_unreadable_file_is_one_problem(tmp_path: Path, make: object, reason: str) -> None:
     file = tmp_path / "navarch.yaml"
     assert callable(make)
     make(file)
@@ -252,5 +212,5 @@ def test_a_file_that_cannot_be_read_is_a_sentence(
     assert str(caught.value) == f"reading config: 1 problem\n\n{file}: {reason}"
 
 
-def test_a_byte_order_mark_is_no_mistake() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     assert parse_config("\ufeff" + POOL).pools["p"].max_nodes == 1

@@ -1,7 +1,7 @@
-"""Every bad definition of a pool that the reference refuses, and every one it let through.
+"""Every invalid definition of a pool: those that the Go system refused, and those it accepted.
 
-Each row is a file, where the mistake is, its words, and the remedy that goes with it. In the
-texts `@` marks the character that the message must point at.
+Each row is a file, a part of the message and a part of the remedy. In the texts `@` marks the
+character that the message must point at.
 """
 
 import pytest
@@ -35,7 +35,7 @@ def refused(text: str) -> tuple[list[tuple[int, int, str, str]], tuple[int, int]
 
 SCALER = "autoscaling: "
 
-REFERENCE = [
+REFUSED_BY_GO = [
     ("@providers: {c: {type: fake}}\n", "at least one pool is required", "add pools:"),
     (
         a_pool("instance_type: x\nmax_nodes: 1").replace("  p:", "  @p:"),
@@ -66,7 +66,7 @@ REFERENCE = [
     (
         a_pool("provider: @x\ninstance_type: x\nmax_nodes: 1"),
         'pool "p": unknown provider "x"',
-        "configured are c, d",
+        "configured: c, d",
     ),
     (
         a_pool(GOOD + "@setup_commands: [echo]"),
@@ -79,9 +79,9 @@ REFERENCE = [
         "write type: ",
     ),
 ]
-"""The reference's list, item by item."""
+"""What the Go system refused."""
 
-MISSED = [
+ACCEPTED_BY_GO = [
     # Thresholds
     (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @101}"), "scale_up_at", "0 to 100"),
     (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @-1}"), "scale_up_at", "0 to 100"),
@@ -100,15 +100,19 @@ MISSED = [
     (a_pool(GOOD + "disruption: {budgets: [{nodes_max: @-1}]}"), "nodes_max", "1"),
     (a_pool(GOOD + "spares: @-1"), "spares", "2"),
     (a_pool(GOOD + "min_nodes: 8\nspares: @2"), "no room for 2 spares", "max_nodes: 10"),
-    (a_pool(GOOD + "gang: @-1"), "gang must be >= 0", "leave it out"),
-    (a_pool(GOOD + "gang: @10"), "more than max_nodes", "gang: 9 or less"),
-    (a_pool(GOOD + "gang: 4\nmin_nodes: @6"), "6 cannot be had", "min_nodes: 4 or 8"),
-    (a_pool(GOOD + "gang: 4\nspares: @1"), "1 spares cannot be had", "spares: 4"),
+    (a_pool(GOOD + "gang: @-1"), "gang must be >= 0", "leave gang out"),
+    (a_pool(GOOD + "gang: @10"), "gang (10) cannot exceed max_nodes (9)", "gang: 9 or less"),
+    (
+        a_pool(GOOD + "gang: 4\nmin_nodes: @6"),
+        "min_nodes (6) is not a multiple of gang (4)",
+        "min_nodes: 4 or 8",
+    ),
+    (a_pool(GOOD + "gang: 4\nspares: @1"), "spares (1) is not a multiple of gang (4)", "spares: 4"),
     (
         a_pool(
             GOOD + "gang: 4\n" + SCALER + "{type: scheduled, schedule: [{end: 5, min_nodes: @6}]}"
         ),
-        "6 cannot be had",
+        "min_nodes (6) is not a multiple of gang (4)",
         "min_nodes: 4 or 8",
     ),
     (
@@ -150,7 +154,7 @@ MISSED = [
     ),
     (
         a_pool(GOOD + SCALER + "{type: cost-aware, peak_start: @9, peak_end: 9}"),
-        "are none",
+        "is empty",
         "peak_start: 9",
     ),
     (
@@ -178,7 +182,7 @@ MISSED = [
             GOOD + SCALER + "{type: scheduled, schedule: [{start: 9, end: 17, min_nodes: 2}, "
             "@{days: [mon, tue], start: 10, end: 12, min_nodes: 4}]}"
         ),
-        "never holds",
+        "never applies",
         "move it up",
     ),
     (
@@ -187,8 +191,8 @@ MISSED = [
             "{days: [sat], start: 6, end: 8, max_nodes: 3}, "
             "@{days: [sat], start: 3, end: 8, min_nodes: 4}]}"
         ),
-        "never holds",
-        "leave it out",
+        "never applies",
+        "delete it",
     ),
     # Weights
     (
@@ -206,7 +210,7 @@ MISSED = [
         "priority",
         "0 to 1000000",
     ),
-    # Numbers that are none
+    # Invalid numbers
     *(
         (a_pool(GOOD + text.replace("N", f"@{number}")), words, "for example")
         for number in (".nan", ".inf", "-.inf")
@@ -234,10 +238,10 @@ MISSED = [
     # Keys of a provider's entry
     (a_pool(GOOD + "@regions: [r, s]"), 'unknown key "regions"', 'in an entry of "providers"'),
     (a_pool(GOOD + "@weight: 3"), 'unknown key "weight"', 'in an entry of "providers"'),
-    # Names that a cloud would not take
+    # Names that a cloud refuses
     (
         a_pool(GOOD).replace("  p:", "  @My_Pool:"),
-        'pool "My_Pool": this is not a name for a pool',
+        'pool "My_Pool": this is not a valid name for a pool',
         "such as my-pool",
     ),
     (
@@ -247,13 +251,17 @@ MISSED = [
     ),
     (
         a_pool("providers: [{name: c, instance_type: @''}]\ninstance_type: x\nmax_nodes: 1"),
-        "an instance_type needs a name",
+        "instance_type must not be empty",
         "leave it out",
     ),
-    (a_pool(GOOD + "zones: [a, @'']"), "a place needs a name", "leave it out"),
+    (
+        a_pool(GOOD + "zones: [a, @'']"),
+        "the name of a region or zone must not be empty",
+        "leave it out",
+    ),
     (
         a_pool("providers: [{name: c, regions: [@' ']}]\ninstance_type: x\nmax_nodes: 1"),
-        "a place needs a name",
+        "the name of a region or zone must not be empty",
         "leave it out",
     ),
     (
@@ -263,7 +271,7 @@ MISSED = [
             head="providers:\n  a: {type: aws}\n",
         ),
         'the zone "us-west-2a" is not in us-east-1',
-        "name its region as well",
+        "add its region",
     ),
     (
         a_pool(
@@ -272,14 +280,18 @@ MISSED = [
             head="providers:\n  g: {type: gcp, project: x}\n",
         ),
         'the zone "us-central1-a" is not in europe-west4',
-        "name its region as well",
+        "add its region",
     ),
-    (a_pool(GOOD).replace("  p:", '  @"":'), 'pool "": this is not a name', "a letter first"),
-    (a_pool(GOOD).replace("  p:", "  @7b:"), 'pool "7b": this is not a name', "a letter first"),
-    # Names that stand twice
+    (a_pool(GOOD).replace("  p:", '  @"":'), 'pool "": this is not a valid name', "a letter first"),
+    (
+        a_pool(GOOD).replace("  p:", "  @7b:"),
+        'pool "7b": this is not a valid name',
+        "a letter first",
+    ),
+    # Duplicate names
     (
         a_pool("providers: [{name: c}, {name: @c}]\ninstance_type: x\nmax_nodes: 1"),
-        'the provider "c" stands twice',
+        'the provider "c" is listed twice',
         "keep one of the two",
     ),
     (HEAD + "  @c: {type: fake}\n" + a_pool(GOOD, head=""), "c", "keep one"),
@@ -289,35 +301,35 @@ MISSED = [
         "twice",
         "keep the first",
     ),
-    (a_pool(GOOD + "zones: [a, b, @a]"), '"a" stands twice', "keep the first"),
+    (a_pool(GOOD + "zones: [a, b, @a]"), '"a" is listed twice', "keep the first"),
     (
         a_pool("providers: [{name: c, regions: [r, @r]}]\ninstance_type: x\nmax_nodes: 1"),
-        '"r" stands twice',
+        '"r" is listed twice',
         "keep the first",
     ),
     (
         a_pool("providers: [{name: c, zones: [z, @z]}]\ninstance_type: x\nmax_nodes: 1"),
-        '"z" stands twice',
+        '"z" is listed twice',
         "keep the first",
     ),
     (
         a_pool(GOOD + "strategy: region-preference\nregion_order: [r, @r]"),
-        '"r" stands twice',
+        '"r" is listed twice',
         "keep the first",
     ),
     (
         a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{days: [mon, @monday], end: 5}]}"),
-        "monday stands twice",
+        "monday is listed twice",
         "keep the first",
     ),
     (
         a_pool(GOOD + "disruption: {budgets: [{days: [sat, sun, @sat]}]}"),
-        "saturday stands twice",
+        "saturday is listed twice",
         "keep the first",
     ),
     (
         a_pool(GOOD + "disruption: {budgets: [{reasons: [maintenance, @maintenance]}]}"),
-        "maintenance stands twice",
+        "maintenance is listed twice",
         "keep the first",
     ),
     # The strategy, when the file is read
@@ -332,13 +344,13 @@ MISSED = [
     ),
     (
         a_pool(GOOD + "@provision_settings: {a: 1}"),
-        "which is not there",
+        "provision_settings needs provision_scheduler",
         "add provision_scheduler",
     ),
     (
         a_pool(GOOD + SCALER + "{type: composite, autoscalers: [{type: @custom, factory: m:C}]}"),
         "unknown autoscaler type: custom",
-        "known are reactive",
+        "valid types: reactive",
     ),
     # Durations
     *(
@@ -374,7 +386,7 @@ MISSED = [
     (
         a_pool(GOOD + "disruption: {lifetime_max: @1m}"),
         "shorter than boot_deadline (10m)",
-        "such as 720h",
+        "such as 30d",
     ),
     (a_pool(GOOD + "gang: 3\ngang_hold: @-1m"), "gang_hold", "1h30m"),
     ("server: {autoscale_interval: @-5s}\n" + a_pool(GOOD), "autoscale_interval", "1h30m"),
@@ -405,7 +417,7 @@ MISSED = [
     (
         "budgets: [{of: pool, name: p, limit_per_month: 5}, @{of: pool, name: p, "
         "limit_per_month: 6}]\n" + a_pool(GOOD),
-        "there is a budget for pool/p already",
+        "duplicate budget for pool/p",
         "keep one of the two",
     ),
     (
@@ -419,17 +431,17 @@ MISSED = [
         "write ",
     ),
 ]
-"""What the reference let through: thresholds, hours, weights, names that stand twice, strategies
-that are found out too late, durations below zero; and the same of what it did not have."""
+"""What the Go system accepted: thresholds, hours, weights, duplicate names, unknown strategies,
+negative durations; and mistakes in settings that it did not have."""
 
 
 @pytest.mark.parametrize(
     ("text", "words", "remedy"),
-    [*REFERENCE, *MISSED],
-    ids=[f"reference-{i}" for i in range(len(REFERENCE))]
-    + [f"missed-{i}" for i in range(len(MISSED))],
+    [*REFUSED_BY_GO, *ACCEPTED_BY_GO],
+    ids=[f"refused-by-go-{i}" for i in range(len(REFUSED_BY_GO))]
+    + [f"accepted-by-go-{i}" for i in range(len(ACCEPTED_BY_GO))],
 )
-def test_a_bad_pool_is_refused_at_its_place_and_with_a_remedy(
+def test_an_invalid_pool_is_refused_at_its_place_with_a_remedy(
     text: str, words: str, remedy: str
 ) -> None:
     found, marked = refused(text)
@@ -451,7 +463,7 @@ DOUBTFUL = [
     ),
     (
         a_pool(GOOD + "disruption: {empty_after: @10m}\nautoscaling: {type: reactive}"),
-        "empty_after is not looked at",
+        "empty_after has no effect",
         "scale_down_after",
     ),
     (
@@ -459,17 +471,17 @@ DOUBTFUL = [
             "providers: [{name: c, regions: [eu-west-1]}]\ninstance_type: x\nmax_nodes: 1\n"
             "strategy: region-preference\nregion_order: [@eu-wset-1]"
         ),
-        'no provider of this pool is asked in "eu-wset-1"',
+        'no provider of this pool buys in "eu-wset-1"',
         'did you mean "eu-west-1"?',
     ),
 ]
-"""What can be done as it is written, and is hardly what was meant."""
+"""Definitions that are valid, but probably do not work as intended."""
 
 
 @pytest.mark.parametrize(
     ("text", "words", "remedy"), DOUBTFUL, ids=[f"doubtful-{i}" for i in range(len(DOUBTFUL))]
 )
-def test_a_doubtful_pool_is_warned_of_at_its_place_and_with_a_remedy(
+def test_a_doubtful_pool_is_a_warning_at_its_place_with_a_remedy(
     text: str, words: str, remedy: str
 ) -> None:
     (warning,) = parse_config(text.replace("@", "", 1), source="f").warnings

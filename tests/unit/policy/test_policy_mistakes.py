@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from navarch.config.errors import ConfigError
 from navarch.config.policy import default_policy_text, load_policy, parse_policy
-from navarch.config.problem import ConfigError
 from navarch.config.reference import POLICY_SECTIONS, render_reference
 from navarch.health.policy.occurrence import FIELDS
 
@@ -21,17 +21,27 @@ MISTAKES = {
     "not boolean": (RULE.format("1 + 1"), 3, "not true or false", "compare"),
     "anything": (RULE.format("event.metrics.xid_code"), 3, "not true or false", "compare"),
     "empty": (RULE.format('""'), 3, "condition is required", "match everything"),
-    "duplicate": (f"rules:\n{TRUE.format('a')}{TRUE.format('a')}", 5, "duplicate rule name", "own"),
+    "duplicate": (
+        f"rules:\n{TRUE.format('a')}{TRUE.format('a')}",
+        5,
+        "duplicate rule name",
+        "unique",
+    ),
     "unreachable": (f"rules:\n{TRUE.format('a')}{TRUE.format('b')}", 6, "never reached", "above"),
     "never": (RULE.format("1 > 2"), 3, "can never match", "delete"),
     "no rules": ("rules: []\n", 1, "policy must have at least one rule", "add rules"),
     "no name": ('rules:\n  - condition: "true"\n    result: healthy\n', 2, "name is required", ""),
     "result": ('rules:\n  - {name: a, condition: "true", result: bad}\n', 2, "invalid result", ""),
     "key": (RULE.format("true").replace("result", "reslt"), 4, "unknown key", "result"),
-    "version": ("version: v9\n" + RULE.format("true"), 1, "not known here", "v1"),
-    "window": (RULE.format("true") + "    count: 3\n", 5, "over how long", "within"),
-    "no count": (RULE.format("true") + "    within: 3m\n", 5, "one event is enough", "count"),
-    "distinct": (RULE.format("true") + "    distinct: pid\n", 5, "nothing is", "count"),
+    "version": ("version: v9\n" + RULE.format("true"), 1, "unsupported policy version", "v1"),
+    "window": (RULE.format("true") + "    count: 3\n", 5, "count needs within", "within"),
+    "no count": (
+        RULE.format("true") + "    within: 3m\n",
+        5,
+        "no effect while count is 1",
+        "count",
+    ),
+    "distinct": (RULE.format("true") + "    distinct: pid\n", 5, "distinct has no effect", "count"),
     "phase": (RULE.format("true") + "    phases: [sleeping]\n", 5, "booting", "idle"),
     "sources": (RULE.format("true") + "    sources: 9\n", 5, "whole number", ""),
     "action": (RULE.format("true") + "    action: burn\n", 5, "reset_gpu", ""),

@@ -12,7 +12,7 @@ from navarch.core.refusal import Refusal
 from navarch.fleet.pacing import HUMAN_PAUSE
 from navarch.fleet.selection import PROBE_PATIENCE, Market, UnderWay
 from navarch.fleet.stockouts import QUIET, Stockouts
-from navarch.provision.first_available import FirstAvailable
+from navarch.provision.strategies import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
 A = replace(H100, zone="a")

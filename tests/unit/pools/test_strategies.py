@@ -12,12 +12,14 @@ from navarch.core.refusal import Refusal
 from navarch.fleet.selection import ROWS_MAX, Market
 from navarch.fleet.stockouts import Stockouts
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
-from navarch.provision.availability import Availability
-from navarch.provision.carbon_aware import CarbonAware
-from navarch.provision.cost import Cost
-from navarch.provision.first_available import FirstAvailable
-from navarch.provision.region_preference import RegionPreference
-from navarch.provision.round_robin import RoundRobin
+from navarch.provision.strategies import (
+    Availability,
+    CarbonAware,
+    Cost,
+    FirstAvailable,
+    RegionPreference,
+    RoundRobin,
+)
 from navarch.testing.worlds import H100, NOW, a_pool
 
 

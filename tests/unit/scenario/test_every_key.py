@@ -8,8 +8,8 @@ import pytest
 import yaml
 from bases import FLEET, POOL, STRESS, Plain, changed, played
 
+from navarch.config.block import Named, Nested
 from navarch.config.kinds import ListOf
-from navarch.config.nesting import Named, Nested
 from navarch.config.pool import PoolConfig
 from navarch.config.schema import keys_of
 from navarch.sim.outcome import Outcome

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from navarch.agent.recording import Recorder
 from navarch.cli.main import navarch
-from navarch.config.problem import ConfigError
+from navarch.config.errors import ConfigError
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop

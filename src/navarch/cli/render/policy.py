@@ -6,8 +6,8 @@ from datetime import timedelta
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import COLORS, cut, moment, printable
-from navarch.config.duration import render_duration
 from navarch.config.policy import rule_facts
+from navarch.core.duration import render_duration
 from navarch.health.policy.counterfactual import PolicyComparison, PolicyOutcome, PolicyTally
 from navarch.health.policy.policy import Policy, Rule
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.config.duration import render_duration
+from navarch.core.duration import render_duration
 from navarch.sim.figures.figures import flatten
 from navarch.sim.outcome import Outcome
 from navarch.sim.scenario.scenario import Scenario

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from navarch.config.block import Nested
 from navarch.config.kinds import BOOLEAN, ListOf
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.cascading import Cascading
 from navarch.sim.scenario.correlation import Correlation

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 
+from navarch.config.block import Nested
+from navarch.config.context import Scope
+from navarch.config.document import Items, Tree
 from navarch.config.kinds import (
     BOOLEAN,
     DURATION_OR_ZERO,
@@ -16,10 +19,7 @@ from navarch.config.kinds import (
     ListOf,
     MapOf,
 )
-from navarch.config.nesting import Nested
-from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
-from navarch.config.tree import Items, Tree
 from navarch.providers.simulated import Habits
 from navarch.sim.scenario.words import SHARE
 
@@ -47,7 +47,7 @@ class CapacityFile:
             return ListOf(each=Nested(cls=CapacityStep)).read(node, scope)
         path = FilePath().read(node, scope)
         try:
-            text = scope.reading.read_file(scope.reading.beside(path)).text
+            text = scope.context.read_file(scope.context.resolve_path(path)).text
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise scope.refuse(node, f"{path}: {reason}", "write a path to a CSV file") from error

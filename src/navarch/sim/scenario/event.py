@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 
+from navarch.config.block import Nested
 from navarch.config.kinds import (
     BOOLEAN,
     DURATION,
@@ -14,7 +15,6 @@ from navarch.config.kinds import (
     MapOf,
     Real,
 )
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key, keys_of
 from navarch.core.command import CommandKind
 from navarch.core.health import Health

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
+from navarch.config.block import Nested
 from navarch.config.kinds import MONEY, TEXT, Integer, ListOf, MapOf
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.startup import USUAL, Startup
 from navarch.sim.scenario.words import ANY_NUMBER, WEIGHTS

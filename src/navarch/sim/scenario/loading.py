@@ -5,12 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from navarch.config.block import read_block
-from navarch.config.document import parse_document
+from navarch.config.context import (
+    FileText,
+    ReadContext,
+    ReadFile,
+    Refused,
+    Scope,
+    TooManyProblems,
+    no_files,
+)
+from navarch.config.document import Entries, Tree, parse_document
+from navarch.config.errors import ConfigError, Problem, Source, by_place
 from navarch.config.limits import TEXT_MAX
-from navarch.config.problem import ConfigError, Problem
-from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Tree
 from navarch.sim.scenario.scenario import Scenario
 
 STAGE = "invalid scenario"
@@ -40,34 +46,34 @@ def parse_scenario(
     read_file: ReadFile | None = None,
 ) -> Scenario:
     """Return the scenario in a text, or raise ConfigError with all that is wrong."""
-    reading = Reading(
+    context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(source).parent if folder is None else folder,
         environment=environment or {},
-        read_file=read_file or _no_files,
+        read_file=read_file or no_files,
     )
     try:
-        root = parse_document(reading.source, reading.problems)
+        root = parse_document(context.source, context.problems)
     except ConfigError as error:
         raise ConfigError(error.problems, stage="parsing scenario") from None
     scenario = None
     try:
-        scenario = _read(root, reading)
+        scenario = _read(root, context)
     except TooManyProblems:
         pass
     except Refused:
-        assert reading.problems, "refused without a reason"
-    if scenario is None or reading.problems:
-        raise ConfigError(sorted(reading.problems, key=_order), stage=STAGE)
+        assert context.problems, "refused without a reason"
+    if scenario is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place), stage=STAGE)
     return scenario
 
 
-def _read(root: Tree | None, reading: Reading) -> Scenario:
-    scope = Scope(reading=reading)
+def _read(root: Tree | None, context: ReadContext) -> Scenario:
+    scope = Scope(context=context)
     tree = root if root is not None else Entries(entries=(), place=scope.home)
     if not isinstance(tree, Entries):
         raise scope.within("a scenario").wrong_type(tree, "a mapping", "")
-    reading.context["provider_names"] = _names(tree, "providers")
+    context.published["provider_names"] = _names(tree, "providers")
     return read_block(Scenario, tree, scope)
 
 
@@ -85,11 +91,3 @@ def read_file(path: Path) -> FileText:
     if len(held) > 4 * TEXT_MAX:
         raise ValueError("it is too long")
     return FileText(text=held.decode())
-
-
-def _no_files(_path: Path) -> FileText:
-    raise FileNotFoundError(2, "there are no files here")
-
-
-def _order(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)

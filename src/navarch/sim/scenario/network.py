@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, ListOf
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.outage import percentage
 from navarch.sim.scenario.words import SHARE, Scope

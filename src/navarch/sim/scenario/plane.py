@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, Integer, ListOf
-from navarch.config.nesting import Nested
 from navarch.config.schema import block, key
 from navarch.sim.scenario.words import SHARE
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from navarch.config.context import Scope
+from navarch.config.document import Tree
+from navarch.config.errors import ConfigError
 from navarch.config.kinds import FilePath
 from navarch.config.policy import parse_policy
-from navarch.config.problem import ConfigError
-from navarch.config.reading import Scope
-from navarch.config.tree import Tree
 from navarch.health.policy.engine import PolicySet, compile_policies
 
 
@@ -31,7 +31,7 @@ class PolicyPath:
         """Return the policy, or note what is wrong with its file."""
         path = FilePath().read(node, scope)
         try:
-            text = scope.reading.read_file(scope.reading.beside(path)).text
+            text = scope.context.read_file(scope.context.resolve_path(path)).text
             parse_policy(text, source=path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)

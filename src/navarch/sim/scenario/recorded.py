@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from navarch.agent.recording import Recording, RecordingError, read_recording
+from navarch.config.context import Scope
+from navarch.config.document import Tree
 from navarch.config.kinds import FilePath
-from navarch.config.reading import Scope
-from navarch.config.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class RecordingPath:
         path = FilePath().read(node, scope)
         remedy = "write the path of a file that `navarch agent record` made"
         try:
-            text = scope.reading.read_file(scope.reading.beside(path)).text
+            text = scope.context.read_file(scope.context.resolve_path(path)).text
             recording = read_recording(text.encode().splitlines())
         except (OSError, ValueError, RecordingError) as error:
             reason = getattr(error, "strerror", None) or str(error)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
+from navarch.config.block import Named, Nested
 from navarch.config.kinds import DURATION, TEXT, ListOf
-from navarch.config.nesting import Named, Nested
 from navarch.config.pool import PoolConfig
 from navarch.config.scheduler import (
     PLUGIN,

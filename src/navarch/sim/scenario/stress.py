@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, TEXT, Integer, Real
-from navarch.config.nesting import Nested
 from navarch.config.schema import block, key
 from navarch.sim.scenario.chaos import Chaos
 from navarch.sim.scenario.fleet_gen import FleetGen

@@ -2,10 +2,10 @@
 
 from enum import StrEnum
 
+from navarch.config.context import Scope as Reading
+from navarch.config.document import Tree
 from navarch.config.kinds import Choice, Integer, MapOf, Real
-from navarch.config.reading import Scope as Reading
 from navarch.config.suggestion import join_names
-from navarch.config.tree import Tree
 
 SHARE = Real(most=1.0, example="0.5")
 WEIGHTS = MapOf(each=Real(example="50"))

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from statistics import median
 
-from navarch.config.duration import render_duration
+from navarch.core.duration import render_duration
 from navarch.core.event import BY_HAND, Event, Recorded
 from navarch.core.health import HEARTBEAT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName

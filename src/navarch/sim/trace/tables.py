@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from navarch.config.duration import render_duration
+from navarch.core.duration import render_duration
 from navarch.core.errors import InvalidError
 
 OPENB_NODES = frozenset({"sn", "gpu", "model"})

@@ -1,4 +1,7 @@
-"""Durations in Go's notation: `1h30m`, `90s`, `250ms`."""
+"""Durations as text: Go's notation (`1h30m`, `90s`, `250ms`) plus days and weeks (`1d`, `2w`).
+
+The command line, configuration files, scenarios and scheduler plugins all use this parser.
+"""
 
 import re
 from datetime import timedelta
@@ -13,18 +16,23 @@ _UNITS_US = {
     "s": Decimal(1_000_000),
     "m": Decimal(60_000_000),
     "h": Decimal(3_600_000_000),
+    "d": Decimal(24 * 3_600_000_000),
+    "w": Decimal(7 * 24 * 3_600_000_000),
 }
-_PART = re.compile(r"(\d{1,19}(?:\.\d{0,19})?|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d{1,19}(?:\.\d{0,19})?|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 _WHOLE = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)", re.ASCII)
 
 _LONGEST_US = Decimal((1 << 63) - 1) / 1000
-"""Go counts nanoseconds in 64 bits: about 292 years."""
+"""About 292 years: Go counts nanoseconds in 64 bits."""
 
 _TEXT_MAX = 64
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Return the duration, or None if it is not one that Go would accept."""
+    """Return the duration that `text` names, or None if it names none.
+
+    A number without a unit is no duration, except `0`.
+    """
     whole = _WHOLE.fullmatch(text) if len(text) <= _TEXT_MAX else None
     if whole is None:
         return None
@@ -37,7 +45,7 @@ def parse_duration(text: str) -> timedelta | None:
 
 
 def render_duration(duration: timedelta) -> str:
-    """Return a duration in the notation it is read in, without parts that are zero."""
+    """Return the text that `parse_duration` reads back as `duration`, without zero parts."""
     microseconds = duration // timedelta(microseconds=1)
     if microseconds == 0:
         return "0s"

@@ -1,4 +1,4 @@
-"""Sizes: how many nodes a pool may have, and for what there must be room."""
+"""The rules between the keys of a pool that bound its size."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,16 +10,16 @@ from navarch.config.autoscaling import (
     strategies,
 )
 from navarch.config.disruption import DisruptionConfig
-from navarch.config.duration import render_duration
 from navarch.config.schema import Fault
+from navarch.core.duration import render_duration
 
 
-def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+def _node_bounds_are_in_order(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
     if max_nodes <= 0:
         yield Fault(
             at=("max_nodes",),
             message="max_nodes must be > 0",
-            remedy="write how many nodes the pool may have at most, such as max_nodes: 10",
+            remedy="write the largest number of nodes, such as max_nodes: 10",
         )
     if min_nodes < 0:
         yield Fault(
@@ -44,7 +44,7 @@ def _autoscaling_within_bounds(
                 yield Fault(
                     at=("autoscaling",),
                     message=f"a window allows {window.max_nodes} nodes, "
-                    f"but min_nodes is {min_nodes}, which goes before it",
+                    f"but min_nodes is {min_nodes}, which takes precedence",
                     remedy="lower min_nodes, or raise max_nodes of the window",
                     warning=True,
                 )
@@ -52,15 +52,15 @@ def _autoscaling_within_bounds(
         if nodes > max_nodes > 0:
             yield Fault(
                 at=("autoscaling",),
-                message=f"{what} asks for {nodes} nodes, "
-                f"but max_nodes is {max_nodes}, which goes before it",
+                message=f"{what} keeps {nodes} nodes, "
+                f"but max_nodes is {max_nodes}, which takes precedence",
                 remedy=f"raise max_nodes, or lower {key}",
                 warning=True,
             )
 
 
 def _floors(autoscaling: AutoscalingConfig | None) -> Iterator[tuple[str, str, int]]:
-    """Yield what a strategy always keeps at some hours: what says so, its key, how many nodes."""
+    """Yield the lower bounds of strategies: the source, its key and the number of nodes."""
     for strategy in strategies(autoscaling):
         match strategy:
             case ScheduledConfig(schedule=schedule):
@@ -70,31 +70,38 @@ def _floors(autoscaling: AutoscalingConfig | None) -> Iterator[tuple[str, str, i
                 yield "cost-aware", "off_peak_nodes", nodes
 
 
-def _whole_gangs(gang: int, min_nodes: int, max_nodes: int, spares: int) -> Iterator[Fault]:
+def _sizes_are_multiples_of_gang(
+    gang: int, min_nodes: int, max_nodes: int, spares: int
+) -> Iterator[Fault]:
     if gang > max_nodes > 0:
         yield Fault(
             at=("gang",),
-            message=f"{gang} nodes together are more than max_nodes",
+            message=f"gang ({gang}) cannot exceed max_nodes ({max_nodes})",
             remedy=f"write gang: {max_nodes} or less, or a higher max_nodes",
         )
     elif gang > 0 and min_nodes > 0 and min_nodes % gang:
         yield Fault(
             at=("min_nodes",),
-            message=f"nodes come {gang} together, so {min_nodes} cannot be had",
+            message=f"min_nodes ({min_nodes}) is not a multiple of gang ({gang})",
             remedy=f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
         )
     elif gang > 0 and spares % gang:
         yield Fault(
             at=("spares",),
-            message=f"nodes come {gang} together, so {spares} spares cannot be had",
-            remedy=f"write spares: {-(-spares // gang) * gang} for a gang in reserve, "
-            "or leave them out",
+            message=f"spares ({spares}) is not a multiple of gang ({gang})",
+            remedy=f"write spares: {-(-spares // gang) * gang} for a spare gang, or leave it out",
         )
     if gang < 0:
-        yield Fault(at=("gang",), message="gang must be >= 0", remedy="leave it out for none")
+        yield Fault(
+            at=("gang",),
+            message="gang must be >= 0",
+            remedy="leave gang out to buy nodes one by one",
+        )
 
 
-def _windows_of_whole_gangs(gang: int, autoscaling: AutoscalingConfig | None) -> Iterator[Fault]:
+def _windows_are_multiples_of_gang(
+    gang: int, autoscaling: AutoscalingConfig | None
+) -> Iterator[Fault]:
     if gang <= 1 or not isinstance(autoscaling, ScheduledConfig):
         return
     for index, window in enumerate(autoscaling.schedule):
@@ -102,12 +109,12 @@ def _windows_of_whole_gangs(gang: int, autoscaling: AutoscalingConfig | None) ->
         if nodes % gang:
             yield Fault(
                 at=("autoscaling", "schedule", index, "min_nodes"),
-                message=f"nodes come {gang} together, so {nodes} cannot be had",
+                message=f"min_nodes ({nodes}) is not a multiple of gang ({gang})",
                 remedy=f"write min_nodes: {nodes // gang * gang} or {-(-nodes // gang) * gang}",
             )
 
 
-def _old_before_it_is_there(
+def _lifetime_exceeds_boot_deadline(
     disruption: DisruptionConfig, boot_deadline: timedelta
 ) -> Iterator[Fault]:
     lifetime = disruption.lifetime_max
@@ -116,19 +123,19 @@ def _old_before_it_is_there(
         yield Fault(
             at=("disruption", "lifetime_max"),
             message=f"lifetime_max is shorter than boot_deadline ({deadline}): "
-            "a successor could be too old before it is there",
-            remedy="write hours or days, such as 720h",
+            "a successor could expire before it registers",
+            remedy="write hours or days, such as 30d",
         )
 
 
-def _given_back_twice(
+def _empty_after_without_autoscaling(
     disruption: DisruptionConfig, autoscaling: AutoscalingConfig | None
 ) -> Iterator[Fault]:
     if disruption.empty_after is not None and autoscaling is not None:
         yield Fault(
             at=("disruption", "empty_after"),
-            message="empty_after is not looked at where a pool has autoscaling",
-            remedy="leave one of the two out; scale_down_after says how patient autoscaling is",
+            message="empty_after has no effect in a pool with autoscaling",
+            remedy="leave one of the two out; scale_down_after delays autoscaling",
             warning=True,
         )
 
@@ -137,7 +144,7 @@ def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fa
     if spares and 0 < max_nodes < min_nodes + spares:
         yield Fault(
             at=("spares",),
-            message=f"max_nodes leaves no room for {spares} spares next to {min_nodes} nodes",
+            message=f"max_nodes leaves no room for {spares} spares beside {min_nodes} nodes",
             remedy=f"write max_nodes: {min_nodes + spares} or more",
         )
 
@@ -153,7 +160,7 @@ def _room_for_successors(
     if replaces and max_nodes > 0 and max_nodes == min_nodes + spares:
         yield Fault(
             at=("disruption",),
-            message="max_nodes leaves no room for a successor, so nothing sound is ever replaced",
+            message="max_nodes leaves no room for a successor, so no healthy node is ever replaced",
             remedy=f"write max_nodes: {max_nodes + 1} or more",
             warning=True,
         )
@@ -165,21 +172,21 @@ def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> 
         yield Fault(
             at=("max_nodes",),
             message="max_nodes leaves no room for a gang to move when its block is full: "
-            "it then stays without its broken node",
+            "it then stays without its failed node",
             remedy=f"write max_nodes: {kept + gang} or more",
             warning=True,
         )
 
 
 SIZE_RULES = (
-    _bounds_make_sense,
+    _node_bounds_are_in_order,
     _autoscaling_within_bounds,
-    _whole_gangs,
-    _windows_of_whole_gangs,
-    _old_before_it_is_there,
-    _given_back_twice,
+    _sizes_are_multiples_of_gang,
+    _windows_are_multiples_of_gang,
+    _lifetime_exceeds_boot_deadline,
+    _empty_after_without_autoscaling,
     _room_for_spares,
     _room_for_successors,
     _room_for_a_gang,
 )
-"""What must hold between the keys that say how large a pool is."""
+"""The rules between the keys that bound the size of a pool."""

@@ -1,4 +1,4 @@
-"""Buying: where a pool's machines come from, on what terms, and in which order."""
+"""The keys of a pool that choose providers, regions and capacity types, and their rules."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -9,7 +9,7 @@ from navarch.config.suggestion import suggest
 
 
 class Strategy(StrEnum):
-    """How the next machine's provider is chosen."""
+    """How the provider of the next machine is chosen."""
 
     PRIORITY = "priority"
     COST = "cost"
@@ -21,7 +21,7 @@ class Strategy(StrEnum):
 
 
 class CapacityType(StrEnum):
-    """On what terms a machine is bought."""
+    """How a machine is bought."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -32,36 +32,42 @@ CAPACITY_TYPES = ListOf(each=Choice(options=CapacityType), empty=False)
 
 @block()
 class PoolProviderConfig:
-    """One of several providers a pool buys from."""
+    """One of several providers of a pool."""
 
-    name: str = key(TEXT, doc="the provider's name")
+    name: str = key(TEXT, doc="the name of the provider")
     priority: int = key(Integer(least=0, most=1_000_000), default=0, doc="lower is tried first")
     weight: int = key(
         Integer(least=1, most=1_000_000), default=1, doc="its share under round-robin"
     )
     regions: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's region if left out"
+        ListOf(each=TEXT),
+        default=(),
+        doc="regions to buy in, preferred first; the pool's region if left out",
     )
     zones: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's zones if left out"
+        ListOf(each=TEXT),
+        default=(),
+        doc="zones to buy in, preferred first; the pool's zones if left out",
     )
     instance_type: str | None = key(
-        TEXT, default=None, doc="what to buy there, if not the pool's instance type"
+        TEXT, default=None, doc="the instance type to buy there; the pool's if left out"
     )
     reservation: str | None = key(
-        TEXT, default=None, doc="a capacity reservation there, which is used first"
+        TEXT, default=None, doc="a capacity reservation there, used before other capacity"
     )
     reserved_nodes: int | None = key(
         Integer(least=1, most=100_000),
         default=None,
-        doc="how many machines the reservation holds; the provider's refusal tells if left out",
+        doc="how many machines the reservation holds; if left out, until the provider refuses",
     )
     capacity_types: tuple[CapacityType, ...] | None = key(
-        CAPACITY_TYPES, default=None, doc="on what terms to buy there; the pool's if left out"
+        CAPACITY_TYPES,
+        default=None,
+        doc="`on-demand` or `spot`, preferred first; the pool's if left out",
     )
 
 
-def _some_way_to_buy(
+def _provider_is_required(
     provider: str | None, providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     if not provider and not providers:
@@ -71,7 +77,7 @@ def _some_way_to_buy(
         )
 
 
-def _one_way_to_buy(present: frozenset[str]) -> Iterator[Fault]:
+def _provider_or_providers(present: frozenset[str]) -> Iterator[Fault]:
     if {"provider", "providers"} <= present:
         yield Fault(
             at=("providers",),
@@ -96,37 +102,37 @@ def _providers_exist(
             yield Fault(
                 at=at,
                 message=f'unknown provider "{name}"',
-                remedy=f'did you mean "{close}"?' if close else f"configured are {known}",
+                remedy=f'did you mean "{close}"?' if close else f"configured: {known}",
             )
 
 
-def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+def _providers_are_unique(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, each in enumerate(providers):
         if each.name in seen:
             yield Fault(
                 at=("providers", index, "name"),
-                message=f'the provider "{each.name}" stands twice',
+                message=f'the provider "{each.name}" is listed twice',
                 remedy="keep one of the two; several regions can go in one entry",
             )
         seen.add(each.name)
 
 
-def _type_given(
+def _instance_type_is_required(
     instance_type: str | None, providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     if not instance_type or not instance_type.strip():
         yield Fault(
             at=("instance_type",),
             message="instance_type is required",
-            remedy="add instance_type: with a provider's name for it, or one such as h100-8x",
+            remedy="add instance_type: with a name of the provider's, or one such as h100-8x",
         )
     for index, each in enumerate(providers):
         if each.instance_type is not None and not each.instance_type.strip():
             yield Fault(
                 at=("providers", index, "instance_type"),
-                message="an instance_type needs a name",
-                remedy="write what this provider calls it, or leave it out for the pool's",
+                message="instance_type must not be empty",
+                remedy="write a name of this provider's, or leave it out to use the pool's",
             )
 
 
@@ -136,11 +142,11 @@ def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterat
             yield Fault(
                 at=("providers", index, "reserved_nodes"),
                 message="reserved_nodes without a reservation",
-                remedy="add reservation: with the provider's name for it",
+                remedy="add reservation: with its name at the provider",
             )
 
 
-def _strategy_has_what_it_needs(
+def _strategy_has_its_settings(
     strategy: Strategy, region_order: tuple[str, ...], carbon_g_per_kwh: Mapping[str, float]
 ) -> Iterator[Fault]:
     needs = (
@@ -163,7 +169,9 @@ def _strategy_has_what_it_needs(
             )
 
 
-def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+def _weights_are_used(
+    strategy: Strategy, providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
     for index, each in enumerate(providers):
         if each.weight != 1 and strategy is not Strategy.ROUND_ROBIN:
             yield Fault(
@@ -174,22 +182,22 @@ def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...])
             )
 
 
-def _one_way_to_choose(present: frozenset[str]) -> Iterator[Fault]:
+def _strategy_or_provision_scheduler(present: frozenset[str]) -> Iterator[Fault]:
     if {"strategy", "provision_scheduler"} <= present:
         yield Fault(
             at=("provision_scheduler",),
             message="cannot specify both strategy and provision_scheduler",
-            remedy="keep strategy for a built-in one, provision_scheduler for one of yours",
+            remedy="keep strategy for a built-in strategy, provision_scheduler for a custom one",
         )
     if "provision_settings" in present and "provision_scheduler" not in present:
         yield Fault(
             at=("provision_settings",),
-            message="provision_settings are for provision_scheduler, which is not there",
+            message="provision_settings needs provision_scheduler",
             remedy="add provision_scheduler: module:Class, or leave the settings out",
         )
 
 
-def _terms_once(
+def _capacity_types_are_unique(
     capacity_types: tuple[CapacityType, ...], providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     places: list[tuple[tuple[str | int, ...], tuple[CapacityType, ...]]] = [
@@ -202,23 +210,25 @@ def _terms_once(
     for at, given in places:
         if len(set(given)) < len(given):
             yield Fault(
-                at=at, message="the same terms stand twice", remedy="keep the first of the two"
+                at=at,
+                message="a capacity type is listed twice",
+                remedy="keep the first of the two",
             )
 
 
-def _regions_sold_in(
+def _region_order_matches_providers(
     region: str | None, region_order: tuple[str, ...], providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
-    """Yield the preferred regions in which the pool buys nothing: most of them are misspelt."""
+    """Yield a warning for every preferred region in which the pool buys nothing."""
     regions = {name for each in providers for name in each.regions or (region or "",)}
     if not providers or "" in regions:
-        return  # A provider's own settings say where it sells.
+        return  # The provider's own settings choose the region.
     for place, name in enumerate(region_order):
         if name not in regions:
             close = suggest(name, sorted(regions))
             yield Fault(
                 at=("region_order", place),
-                message=f'no provider of this pool is asked in "{name}"',
+                message=f'no provider of this pool buys in "{name}"',
                 remedy=f'did you mean "{close}"?'
                 if close
                 else "add it to a provider's regions, or leave it out",
@@ -226,7 +236,7 @@ def _regions_sold_in(
             )
 
 
-def _places_once(
+def _places_are_unique(
     zones: tuple[str, ...],
     region_order: tuple[str, ...],
     providers: tuple[PoolProviderConfig, ...],
@@ -243,29 +253,29 @@ def _places_once(
             if not name.strip():
                 yield Fault(
                     at=(*at, place),
-                    message="a place needs a name",
-                    remedy="write what the provider calls it, or leave it out",
+                    message="the name of a region or zone must not be empty",
+                    remedy="write its name at the provider, or leave it out",
                 )
             elif name in names[:place]:
                 yield Fault(
                     at=(*at, place),
-                    message=f'"{name}" stands twice',
+                    message=f'"{name}" is listed twice',
                     remedy="keep the first of the two",
                 )
 
 
-BUYING_RULES = (
-    _some_way_to_buy,
-    _one_way_to_buy,
+PROVIDER_RULES = (
+    _provider_is_required,
+    _provider_or_providers,
     _providers_exist,
-    _providers_once,
-    _type_given,
+    _providers_are_unique,
+    _instance_type_is_required,
     _reservations_are_named,
-    _strategy_has_what_it_needs,
-    _weights_used,
-    _one_way_to_choose,
-    _terms_once,
-    _regions_sold_in,
-    _places_once,
+    _strategy_has_its_settings,
+    _weights_are_used,
+    _strategy_or_provision_scheduler,
+    _capacity_types_are_unique,
+    _region_order_matches_providers,
+    _places_are_unique,
 )
-"""What must hold between the keys that say where a pool buys."""
+"""The rules between the keys that choose where a pool buys."""

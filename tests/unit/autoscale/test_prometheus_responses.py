@@ -1,4 +1,4 @@
-"""What Prometheus answers, read with suspicion."""
+"""Responses of Prometheus: one number, or an error."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def vector(*values: str) -> bytes:
         (b'{"status":"success","data":{"resultType":"scalar","result":[1.5,"7"]}}', 7.0),
     ],
 )
-def test_one_number_is_an_answer(body: bytes, number: float) -> None:
+def test_one_number_is_accepted(body: bytes, number: float) -> None:
     assert parse_answer(body, "up") == number
 
 
@@ -38,7 +38,7 @@ def test_one_number_is_an_answer(body: bytes, number: float) -> None:
         (b"", "no answer to up"),
     ],
 )
-def test_anything_else_is_not_known_rather_than_zero(body: bytes, words: str) -> None:
+def test_anything_else_is_an_error_and_not_zero(body: bytes, words: str) -> None:
     with pytest.raises(MetricsError) as caught:
         parse_answer(body, "up")
 

@@ -1,13 +1,15 @@
-"""Offerings: where a pool's machines may be bought, best first."""
+"""Pool specs: configured pools as requests to the control plane, with their offerings."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 
-from navarch.config.buying import CapacityType, PoolProviderConfig, Strategy
+from navarch.config.autoscaling import to_autoscaling
 from navarch.config.catalogue import Catalogue, MachineKind
 from navarch.config.config import Config
+from navarch.config.disruption import to_disruption
 from navarch.config.pool import PoolConfig
+from navarch.config.pool_providers import CapacityType, PoolProviderConfig, Strategy
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,
@@ -16,16 +18,19 @@ from navarch.config.provider import (
     GcpConfig,
     ProviderConfig,
 )
-from navarch.core.ids import ProviderName
+from navarch.config.remediation import to_remediation
+from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.ports.api import PoolSpec
 
 
 def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[Offering, ...]:
-    """Return what a pool may buy, in the order of its strategy.
+    """Return the offerings of a pool, in the order of its strategy.
 
-    What is reserved comes first, then the terms: where spot is listed before on-demand, spot
-    is tried everywhere before anything is bought on demand. Within one provider the order is
-    the file's: regions as listed, zones within each.
+    Reservations come first. Then the capacity types follow: if spot is listed before on-demand,
+    spot is tried everywhere before anything is bought on demand. Within one provider the order is
+    that of the file: regions as listed, zones within each.
     """
     sources = sorted(pool.sources, key=lambda source: source.priority)
     choices = [
@@ -46,9 +51,9 @@ def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[O
 
 
 def _terms(pool: PoolConfig) -> Iterator[CapacityType]:
-    """Yield every kind of terms the pool buys on: in its own order, or in that of its providers.
+    """Yield the capacity types of a pool, in the order of its own list or of its providers' lists.
 
-    A list of one has no order, so it does not go before one that says what is better.
+    A list of one item defines no order, so longer lists take precedence.
     """
     lists = [pool.capacity_types, *(source.capacity_types or () for source in pool.sources)]
     lists.sort(key=lambda named: len(named) < 2)
@@ -56,7 +61,7 @@ def _terms(pool: PoolConfig) -> Iterator[CapacityType]:
 
 
 def _price_order(offering: Offering) -> tuple[bool, Decimal]:
-    # A price nobody knows is not a low one.
+    # Offerings with an unknown price come last.
     return (offering.price_per_hour == 0, offering.price_per_hour / max(offering.gpus, 1))
 
 
@@ -86,7 +91,7 @@ def _at_provider(
 def _reserved(
     provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig, catalogue: Catalogue
 ) -> Iterator[Offering]:
-    """Yield what is paid for whether it is used or not."""
+    """Yield the offerings of a capacity reservation, which is paid for even if unused."""
     if source.reservation is None:
         return
     usual = _at_provider(provider, source, pool, catalogue, CapacityType.ON_DEMAND)
@@ -97,15 +102,15 @@ def _reserved(
 
 
 def _spot_price(provider: ProviderConfig, kind: MachineKind) -> Decimal:
-    # The catalogue's price is some weeks old; a provider that reports its own goes before it. A
-    # guess is better than none: without one a spot machine would stand in the books as free.
+    # The price of the catalogue is weeks old; a price that the provider reports takes precedence.
+    # Without an estimate, a spot machine would be booked as free.
     if isinstance(provider, FakeConfig):
         return provider.spot_prices.get(kind.instance_type, Decimal(0))
     return kind.spot_per_hour
 
 
 def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalogue) -> MachineKind:
-    """Return what a provider sells under a name, as far as anybody knows."""
+    """Return the GPUs and prices of an instance type at a provider, as far as they are known."""
     known = catalogue.find(provider.type, instance_type)
     match provider:
         case FakeConfig():
@@ -128,7 +133,7 @@ def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalo
 
 
 UNKNOWN_GPUS = 8
-"""What a machine nobody has described is taken to hold until its agent has counted."""
+"""The assumed number of GPUs of an unknown instance type, until its agent reports them."""
 
 
 def _places(
@@ -137,7 +142,7 @@ def _places(
     regions = source.regions or ((pool.region,) if pool.region else ())
     zones = source.zones or pool.zones
     if not regions and not zones:
-        yield _home(provider)
+        yield _default_place(provider)
         return
     left = list(zones)
     for region in regions:
@@ -148,15 +153,15 @@ def _places(
         elif not left or len(regions) > 1:
             yield region, ""
     if source.zones or not source.regions:
-        # Zones that do not carry their region's name, as at some providers.
+        # At some providers the names of zones do not start with the region.
         first = regions[0] if regions else ""
         yield from ((first, zone) for zone in left)
     elif left and len(regions) == 1:
         yield regions[0], ""
 
 
-def _home(provider: ProviderConfig) -> tuple[str, str]:
-    """Return the region and zone that a provider's own settings name."""
+def _default_place(provider: ProviderConfig) -> tuple[str, str]:
+    """Return the region and zone in the provider's own settings."""
     match provider:
         case GcpConfig(region=str(region)) if not provider.zone.startswith(region):
             return region, ""
@@ -165,3 +170,38 @@ def _home(provider: ProviderConfig) -> tuple[str, str]:
         case AwsConfig(region=str(region)):
             return region, ""
     return "", ""
+
+
+def to_pool_specs(config: Config, catalogue: Catalogue) -> tuple[PoolSpec, ...]:
+    """Return every configured pool as a request to the control plane, in the order of the file."""
+    return tuple(to_pool_spec(config, pool, catalogue) for pool in config.pools.values())
+
+
+def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> PoolSpec:
+    """Return one pool as a request to the control plane, which leaves its size unchanged."""
+    return PoolSpec(
+        name=PoolName(pool.name),
+        offerings=offerings(config, pool, catalogue),
+        nodes_min=pool.min_nodes,
+        nodes_max=pool.max_nodes,
+        labels={**pool.labels, "pool": pool.name},
+        ssh_keys=pool.ssh_keys,
+        auto_replace=pool.health.auto_replace,
+        unhealthy_after=pool.health.unhealthy_after,
+        silent_after=pool.health.silent_after,
+        boot_deadline=pool.boot_deadline,
+        drain_timeout=pool.drain_timeout,
+        autoscaling=None if pool.autoscaling is None else to_autoscaling(pool.autoscaling),
+        cooldown=pool.cooldown,
+        shrink_after=pool.scale_down_after,
+        gang=pool.gang,
+        gang_hold=pool.gang_hold,
+        spares=pool.spares,
+        disruption=to_disruption(pool.disruption),
+        remediation=to_remediation(pool.remediation),
+    )
+
+
+def to_pool(spec: PoolSpec) -> Pool:
+    """Return the pool that a request describes, without nodes."""
+    return Pool(**{field.name: getattr(spec, field.name) for field in fields(spec)})

@@ -1,4 +1,4 @@
-"""What operators may ask of autoscaling."""
+"""Validation, storage and encoding of autoscaling settings."""
 
 import msgspec
 import pytest
@@ -106,7 +106,7 @@ def test_autoscaling_that_cannot_work_is_refused_with_its_path(
     assert str(caught.value) == message
 
 
-def test_strategies_may_be_nested_but_not_without_end() -> None:
+def test_strategies_can_be_nested_up_to_a_limit() -> None:
     check_autoscaling(nested(7))
     with pytest.raises(InvalidError, match="nested deeper than 8"):
         check_autoscaling(nested(8))
@@ -129,7 +129,7 @@ EVERYTHING = Autoscaling(
 )
 
 
-def test_what_was_asked_survives_the_store_and_both_wires() -> None:
+def test_settings_survive_the_store_and_both_encodings() -> None:
     pool = a_pool(autoscaling=EVERYTHING)
     spec = pool_spec(pool)
     check_autoscaling(EVERYTHING)
@@ -139,7 +139,7 @@ def test_what_was_asked_survives_the_store_and_both_wires() -> None:
     assert read_message(PoolSpec, write_message(spec, fleet_pb2.PoolSpec())) == spec
 
 
-def test_a_day_that_is_none_is_refused_on_the_wire() -> None:
+def test_an_unknown_day_is_refused_on_the_wire() -> None:
     message = fleet_pb2.Window(days=[fleet_pb2.DAY_UNSPECIFIED])
 
     with pytest.raises(InvalidError, match="days"):
