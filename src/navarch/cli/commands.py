@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import click
 
-from navarch.cli.failures import CommandError
-from navarch.cli.options import SHARED_OPTIONS
+from navarch.cli.errors import CommandError
+from navarch.cli.options import GLOBAL_OPTIONS
 
 HINT = "Every command also takes -s/--server, -o/--output, --timeout, --insecure, --no-color."
 
@@ -25,7 +25,7 @@ class Command(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return its own options and the shared ones."""
-        return with_shared(super().get_params(ctx))
+        return with_global_options(super().get_params(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write its own options; the shared ones are the same everywhere."""
@@ -51,7 +51,7 @@ class Group(click.Group):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return its own options and the shared ones."""
-        return with_shared(super().get_params(ctx))
+        return with_global_options(super().get_params(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write its own options and its commands."""
@@ -67,10 +67,10 @@ def verbatim(text: str | None) -> str | None:
     return None if text is None else text.replace("\\b\n", "\b\n")
 
 
-def with_shared(own: list[click.Parameter]) -> list[click.Parameter]:
+def with_global_options(own: list[click.Parameter]) -> list[click.Parameter]:
     """Return a command's options with the shared ones that it does not define itself."""
     taken = {word for param in own for word in param.opts}
-    return [*own, *(option for option in SHARED_OPTIONS if not taken & set(option.opts))]
+    return [*own, *(option for option in GLOBAL_OPTIONS if not taken & set(option.opts))]
 
 
 def write_options(

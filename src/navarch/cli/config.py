@@ -10,7 +10,7 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.credentials import Credentials, read_credentials, write_credentials
-from navarch.cli.failures import CommandError
+from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
 
 
@@ -125,7 +125,7 @@ def _keep(
     """Keep what has proved to open something; of what has not, nothing is kept."""
     if check:
         tried = {**words, "endpoint": endpoint.rstrip("/")} if endpoint else words
-        click.echo(session.surroundings.check(provider, tried))
+        click.echo(session.environment.check(provider, tried))
 
     def changed(before: Credentials) -> Credentials:
         return replace(before, providers={**before.providers, provider: words})
@@ -149,7 +149,7 @@ def set_token(session: Session, token_file: TextIO | None) -> None:
 
 
 def _change(session: Session, changed: Callable[[Credentials], Credentials]) -> Path:
-    directory = session.surroundings.config_dir
+    directory = session.environment.config_dir
     return write_credentials(directory, changed(read_credentials(directory)))
 
 
@@ -188,13 +188,13 @@ def _show_file(session: Session, file: str) -> None:
 
 def _setup(session: Session) -> dict[str, str | list[str]]:
     """Return the settings in force. Of secrets only where they are from."""
-    kept = read_credentials(session.surroundings.config_dir)
-    told = session.chosen.token or session.surroundings.environ.get("NAVARCH_AUTH_TOKEN")
+    kept = read_credentials(session.environment.config_dir)
+    told = session.options.token or session.environment.environ.get("NAVARCH_AUTH_TOKEN")
     source = "--token or NAVARCH_AUTH_TOKEN" if told else "kept"
     return {
         "server": session.server,
         "token": source if session.token else "none",
-        "directory": str(session.surroundings.config_dir),
+        "directory": str(session.environment.config_dir),
         "tokens_for": sorted(kept.tokens),
         "credentials": sorted(kept.providers),
     }

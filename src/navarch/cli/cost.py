@@ -3,7 +3,7 @@
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.render.cost import render_cost
 from navarch.cli.session import Session, with_session
 from navarch.ports.api import CostBy
@@ -24,6 +24,6 @@ def cost(session: Session, by: str, since: When | None) -> None:
 
     The forecast is for this month, if what runs now runs to its end.
     """
-    start = None if since is None else moment_of(since, session.clock.now())
-    report = session.ask(lambda api: api.cost(CostBy(by), since=start))
+    start = None if since is None else resolve_when(since, session.clock.now())
+    report = session.call(lambda api: api.cost(CostBy(by), since=start))
     session.show(report, lambda canvas: render_cost(report, canvas))

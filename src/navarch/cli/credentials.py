@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from navarch.cli.failures import NOT_ALLOWED, CommandError
+from navarch.cli.errors import NOT_ALLOWED, CommandError
 
 FILE = "credentials.json"
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
-from navarch.cli.failures import FAILED, UNREACHABLE, CommandError
+from navarch.cli.completion import complete_node
+from navarch.cli.errors import FAILED, UNREACHABLE, CommandError
 from navarch.cli.render.scan import render_results
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.core.command import Command as Order
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.health import CheckResult, Health
@@ -23,7 +23,7 @@ _LINE = re.compile(r"^(?P<check>\S+) (?P<health>healthy|degraded|unhealthy|unkno
 
 
 @click.command("diag", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option(
     "--test",
     "tests",
@@ -37,7 +37,7 @@ _LINE = re.compile(r"^(?P<check>\S+) (?P<health>healthy|degraded|unhealthy|unkno
     "peers",
     metavar="NODE",
     multiple=True,
-    shell_complete=node_names,
+    shell_complete=complete_node,
     help="Let the test nccl span this node too, which must be cordoned and idle. Repeatable.",
 )
 @with_session
@@ -48,8 +48,10 @@ def diag(session: Session, node: str, tests: tuple[str, ...], peers: tuple[str, 
     """
     if peers and not {"nccl", "all"} & set(tests):
         raise click.UsageError("--with is for --test nccl, the only test that spans nodes")
-    within = session.limit(WAIT_WITHIN)
-    order = session.stay(lambda api: _diagnose(session, api, NodeId(node), tests, peers, within))
+    within = session.timeout_or(WAIT_TIMEOUT)
+    order = session.call_without_timeout(
+        lambda api: _diagnose(session, api, NodeId(node), tests, peers, within)
+    )
     if order.status is not CommandStatus.COMPLETED:
         raise CommandError(f"the diagnosis {order.status}: {order.result or 'nobody says why'}")
     results = parse_results(order.result)

@@ -5,13 +5,13 @@ from datetime import timedelta
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import pool_names
-from navarch.cli.failures import CommandError
+from navarch.cli.completion import complete_pool
+from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
 from navarch.cli.output import Output, render_data
-from navarch.cli.pages import every
-from navarch.cli.render.words import count, exact_duration
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.pagination import list_all
+from navarch.cli.render.formatting import count, exact_duration
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.cli.waiting import wait_until_gone
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName
@@ -19,7 +19,7 @@ from navarch.ports.api import FleetApi, PoolView, Query
 
 
 @click.command("down", cls=Command)
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @click.option("--wait/--no-wait", default=True, help="Return when nothing is left.  [--wait]")
 @click.option("--reason", default="torn down by hand", help="Why; it is kept.")
 @timeout_option("How long to wait.  [20m]")
@@ -33,12 +33,12 @@ def down(
 ) -> None:
     """Drain a pool's nodes, give their machines back, and wait until nothing is left."""
     pool = PoolName(name)
-    limit = within or session.limit(WAIT_WITHIN)
+    limit = within or session.timeout_or(WAIT_TIMEOUT)
     if wait:
-        gone = session.stay(lambda api: _go_down(session, api, pool, reason, limit))
+        gone = session.call_without_timeout(lambda api: _go_down(session, api, pool, reason, limit))
         text = f"Pool {name} is gone"
     else:
-        gone = session.ask(lambda api: begin_to_delete(api, pool, reason))
+        gone = session.call(lambda api: begin_to_delete(api, pool, reason))
         text = f"Pool {name} is being deleted"
     click.echo(text if session.output is Output.TABLE else render_data(gone, session.output))
 
@@ -61,7 +61,7 @@ async def begin_to_delete(api: FleetApi, pool: PoolName, reason: str) -> PoolVie
 
 
 async def _remainder(api: FleetApi, pool: PoolName, limit: timedelta) -> str:
-    left = await every(api.list_nodes, Query(pool=pool))
+    left = await list_all(api.list_nodes, Query(pool=pool))
     names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")
     return (
         f"{count(len(left), 'machine')} of {pool} left after {exact_duration(limit)} ({names}); "

@@ -5,8 +5,9 @@ from datetime import datetime
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.output import Output, render_line
+from navarch.cli.pagination import list_all_events
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
 from navarch.core.event import Recorded, Subject
@@ -35,11 +36,11 @@ def events(
 ) -> None:
     """Show what happened and why, oldest first."""
     subject = _subject(about)
-    start = None if since is None else moment_of(since, session.clock.now())
+    start = None if since is None else resolve_when(since, session.clock.now())
     if follow:
-        session.stay(lambda api: _follow(session, api, subject, start, limit))
+        session.call_without_timeout(lambda api: _follow(session, api, subject, start, limit))
         return
-    found = session.ask(lambda api: past(api, subject, start, limit))
+    found = session.call(lambda api: read_events(api, subject, start, limit))
     session.show(found, lambda canvas: render_events(found, canvas))
 
 
@@ -52,21 +53,21 @@ def _subject(about: str | None) -> Subject | None:
     return Subject(about)
 
 
-async def past(
+async def read_events(
     api: FleetApi, about: Subject | None, since: datetime | None, limit: int | None
 ) -> list[Recorded]:
     """Return the newest events of the journal, oldest first."""
     if limit is None and since is None:
         limit = NEWEST
     if about is None:
-        found = await _tail(api, since, limit)
+        found = await _recent(api, since, limit)
     else:
-        found = await _whole(api, 0, about)
+        found = await list_all_events(api, about=about)
     kept = [entry for entry in found if since is None or entry.event.at >= since]
     return kept if limit is None else kept[-limit:]
 
 
-async def _tail(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
+async def _recent(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
     """Return the journal from far enough back, without reading what is older.
 
     Events are numbered in order, so that a window can be cut off the end and doubled until
@@ -78,16 +79,8 @@ async def _tail(api: FleetApi, since: datetime | None, limit: int | None) -> lis
         start = max(0, newest - span)
         first = await api.events(after=start, limit=1)
         if start == 0 or since is None or not first or first[0].event.at < since:
-            return await _whole(api, start, None)
+            return await list_all_events(api, after=start)
         span *= 4
-
-
-async def _whole(api: FleetApi, after: int, about: Subject | None) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await api.events(after=after, about=about, limit=PAGE_SIZE_MAX):
-        found += page
-        after = page[-1].number
-    return found
 
 
 async def _follow(
@@ -100,16 +93,16 @@ async def _follow(
     # The revision is taken first, so that nothing falls between the past and the stream.
     revision = (await api.status()).revision
     last = 0
-    for entry in await past(api, about, since, limit):
-        _say(session, entry)
+    for entry in await read_events(api, about, since, limit):
+        _print(session, entry)
         last = max(last, entry.number)
     async for update in api.watch(after_revision=revision):
         for entry in update.events:
             if entry.number > last and about in (None, entry.event.about):
-                _say(session, entry)
+                _print(session, entry)
 
 
-def _say(session: Session, entry: Recorded) -> None:
+def _print(session: Session, entry: Recorded) -> None:
     if session.output is Output.TABLE:
         click.echo(render_event(entry, session.canvas()))
     else:

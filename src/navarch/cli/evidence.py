@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.output import render_data
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -19,7 +19,7 @@ from navarch.ports.evidence import EvidenceApi
 
 
 @click.command("evidence", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.argument("name", metavar="[ID]", required=False)
 @click.option("--all", "show_all", is_flag=True, help="List the bundles instead of showing one.")
 @with_session
@@ -30,10 +30,10 @@ def evidence(session: Session, node: str, name: str | None, show_all: bool) -> N
     versions, as they were when something was found. It outlives the machine.
     """
     if show_all:
-        notes = session.ask(lambda api: _archive(api).list_evidence(NodeId(node)))
+        notes = session.call(lambda api: _archive(api).list_evidence(NodeId(node)))
         session.show(notes, lambda _: _table(notes))
         return
-    found = session.ask(lambda api: _one(api, NodeId(node), name))
+    found = session.call(lambda api: _one(api, NodeId(node), name))
     session.show(_content(found), lambda _: render_data(_content(found), session.output))
 
 

@@ -3,8 +3,8 @@
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
-from navarch.cli.events import past
+from navarch.cli.completion import complete_node
+from navarch.cli.events import read_events
 from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.cli.render.health import NodeHealth, gpu_health, render_health
 from navarch.cli.session import Session, with_session
@@ -20,7 +20,7 @@ TOLD = {"node.health", "health.finding"}
 
 
 @click.command("health", cls=Command)
-@click.argument("node", required=False, shell_complete=node_names)
+@click.argument("node", required=False, shell_complete=complete_node)
 @click.option(
     "--history",
     type=click.IntRange(min=0),
@@ -32,16 +32,16 @@ TOLD = {"node.health", "health.finding"}
 def health(session: Session, node: str | None, history: int) -> None:
     """Show how the fleet is; or what is wrong with a node, GPU by GPU, and how that came."""
     if node is None:
-        fleet = session.ask(lambda api: _health_api(api).fleet_health())
+        fleet = session.call(lambda api: _health_api(api).fleet_health())
         session.show(fleet, lambda canvas: render_fleet_health(fleet, canvas))
         return
-    found = session.ask(lambda api: _look(api, NodeId(node), history))
+    found = session.call(lambda api: _look(api, NodeId(node), history))
     session.show(found, lambda canvas: render_health(found, canvas))
 
 
 async def _look(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
     detail = await api.get_node(node)
-    story = await past(api, about("node", node), None, None) if history else []
+    story = await read_events(api, about("node", node), None, None) if history else []
     changes = [entry for entry in story if entry.event.kind in TOLD]
     return gpu_health(detail, changes[-history:] if history else [])
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import click
 
 from navarch.cli.commands import Command, Group
-from navarch.cli.completing import node_names, pool_names
+from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, count, printable
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, count, printable
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
@@ -34,18 +34,18 @@ def held(context: click.Context) -> None:
 
 
 @held.command("list")
-@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
+@click.option("--pool", help="Only in this pool.", shell_complete=complete_pool)
 @with_session
 def list_held(session: Session, pool: str | None) -> None:
     """List the nodes that wait, longest first."""
     name = PoolName(pool) if pool else None
-    found = session.ask(lambda api: held_api(api).list_held(pool=name))
+    found = session.call(lambda api: held_api(api).list_held(pool=name))
     session.show(found, lambda canvas: render_held(found, canvas))
 
 
 @held.command("release", cls=Command)
-@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=node_names)
-@click.option("--pool", help="All that wait in this pool.", shell_complete=pool_names)
+@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
+@click.option("--pool", help="All that wait in this pool.", shell_complete=complete_pool)
 @click.option("--reason", default="", help="Why; it is kept.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before releasing a whole pool.")
 @with_session
@@ -69,7 +69,7 @@ def release_held(
     if name is not None and not yes:
         waiting = [
             each
-            for each in session.ask(lambda api: held_api(api).list_held(pool=name))
+            for each in session.call(lambda api: held_api(api).list_held(pool=name))
             if each.held.releasable
         ]
         if waiting:
@@ -77,7 +77,7 @@ def release_held(
             nodes_waiting = count(len(waiting), "node")
             click.confirm(f"Act on {nodes_waiting} of pool {name} at once?", abort=True)
     names = [NodeId(node) for node in nodes]
-    found = session.ask(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
+    found = session.call(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
     if session.output is Output.TABLE:
         for each in found:
             click.echo(f"Node {each.node} released: to be dealt with ({each.held.action})")

@@ -3,11 +3,11 @@
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.held import held_api, release_held
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
@@ -22,7 +22,7 @@ def incident() -> None:
 
 @incident.command("list")
 @click.option("--open", "only_open", is_flag=True, help="Only those that are not over.")
-@click.option("--node", shell_complete=node_names, help="Only on this node.")
+@click.option("--node", shell_complete=complete_node, help="Only on this node.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
@@ -37,7 +37,7 @@ def list_incidents(
 ) -> None:
     """List the incidents, the latest first."""
     name = NodeId(node) if node else None
-    answer(
+    show_or_watch(
         session,
         lambda api: api.list_incidents(node=name, only_open=only_open, limit=limit),
         render_incidents,
@@ -50,8 +50,8 @@ def list_incidents(
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one incident: its cause, its symptoms and what is done about it."""
-    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
-    waiting = session.ask(lambda api: _waiting(api, found))
+    found = session.call(lambda api: api.get_incident(IncidentId(name)))
+    waiting = session.call(lambda api: _waiting(api, found))
     session.show(found, lambda canvas: render_incident(found, canvas, waiting))
 
 
@@ -71,8 +71,8 @@ def release(session: Session, name: str, reason: str) -> None:
 
     It goes at once, whatever the budgets say: as `navarch held release` for its nodes.
     """
-    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
-    waiting = {each.node: each for each in session.ask(lambda api: held_api(api).list_held())}
+    found = session.call(lambda api: api.get_incident(IncidentId(name)))
+    waiting = {each.node: each for each in session.call(lambda api: held_api(api).list_held())}
     held = [node for node in found.nodes if node in waiting]
     if not held:
         raise NotPossibleError(f"nothing is held back about incident {name}; it is {found.state}")

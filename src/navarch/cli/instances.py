@@ -4,10 +4,10 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.options import labels_option, state_option
-from navarch.cli.pages import every
+from navarch.cli.pagination import list_all
 from navarch.cli.render.instances import render_instance, render_instances
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.ids import PoolName
 from navarch.core.node import InstanceState
 from navarch.ports.api import Query
@@ -46,7 +46,9 @@ def list_instances(
         labels=dict(labels),
         include_gone=include_gone or state in (InstanceState.TERMINATED, InstanceState.FAILED),
     )
-    answer(session, lambda api: every(api.list_instances, query), render_instances, watch=watch)
+    show_or_watch(
+        session, lambda api: list_all(api.list_instances, query), render_instances, watch=watch
+    )
 
 
 @instance.command("get")
@@ -54,5 +56,5 @@ def list_instances(
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one machine, by its own name, its launch's token or its node's name."""
-    view = session.ask(lambda api: api.get_instance(name))
+    view = session.call(lambda api: api.get_instance(name))
     session.show(view, lambda canvas: render_instance(view, canvas))

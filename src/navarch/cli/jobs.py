@@ -7,12 +7,12 @@ from datetime import timedelta
 import click
 
 from navarch.cli.commands import Command, Group
-from navarch.cli.completing import job_names, pool_names
-from navarch.cli.failures import CommandError
+from navarch.cli.completion import complete_job, complete_pool
+from navarch.cli.errors import CommandError
 from navarch.cli.options import duration
 from navarch.cli.output import Output
 from navarch.cli.render.jobs import render_job, render_jobs
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job, JobState
@@ -22,7 +22,7 @@ from navarch.ports.jobs import JobApi, JobRequest
 POLL_S = 1.0
 TIMED_OUT = 124
 
-NAME = click.argument("name", shell_complete=job_names)
+NAME = click.argument("name", shell_complete=complete_job)
 
 
 @click.group("job", cls=Group)
@@ -42,7 +42,7 @@ def job() -> None:
     default=1,
     help="How many start together, or none. [default: 1]",
 )
-@click.option("--pool", help="The only pool that will do.", shell_complete=pool_names)
+@click.option("--pool", help="The only pool that will do.", shell_complete=complete_pool)
 @click.option("--type", "gpu_type", default="", help="The only type of GPU that will do.")
 @click.option("--queue", default=DEFAULT_QUEUE, show_default=True, help="Who waits with it.")
 @click.option(
@@ -79,15 +79,15 @@ def submit(
         preemptible=preemptible,
         runtime=runtime,
     )
-    taken = session.ask(lambda api: job_api(api).submit_job(request))
+    taken = session.call(lambda api: job_api(api).submit_job(request))
     if wait:
-        taken = session.stay(lambda api: _placed(session, job_api(api), taken))
+        taken = session.call_without_timeout(lambda api: _placed(session, job_api(api), taken))
     _show(session, taken)
 
 
 async def _placed(session: Session, api: JobApi, job: Job) -> Job:
     """Return the job once it has its GPUs, or has ended without."""
-    limit = session.limit(WAIT_WITHIN)
+    limit = session.timeout_or(WAIT_TIMEOUT)
     try:
         async with asyncio.timeout(limit.total_seconds()):
             while job.state is JobState.WAITING:
@@ -108,7 +108,7 @@ async def _placed(session: Session, api: JobApi, job: Job) -> Job:
 @with_session
 def list_jobs(session: Session, queue: str | None, over: bool) -> None:
     """List jobs in the order in which they came."""
-    found = session.ask(lambda api: job_api(api).list_jobs(queue=queue, over=over))
+    found = session.call(lambda api: job_api(api).list_jobs(queue=queue, over=over))
     session.show(found, lambda canvas: render_jobs(found, canvas))
 
 
@@ -117,12 +117,12 @@ def list_jobs(session: Session, queue: str | None, over: bool) -> None:
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one job: what it asks for, its state, and where its tasks are."""
-    found = session.ask(lambda api: job_api(api).get_job(JobName(name)))
+    found = session.call(lambda api: job_api(api).get_job(JobName(name)))
     session.show(found, lambda canvas: render_job(found, canvas))
 
 
 @job.command("cancel", cls=Command)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=job_names)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_job)
 @click.option("--reason", default="", help="Why; it is kept.")
 @with_session
 def cancel(session: Session, names: tuple[str, ...], reason: str) -> None:
@@ -131,7 +131,7 @@ def cancel(session: Session, names: tuple[str, ...], reason: str) -> None:
 
 
 def _cancelled(session: Session, name: JobName, reason: str) -> Job:
-    return session.ask(lambda api: job_api(api).cancel_job(name, reason=reason))
+    return session.call(lambda api: job_api(api).cancel_job(name, reason=reason))
 
 
 @job.command("finish", cls=Command)
@@ -139,7 +139,7 @@ def _cancelled(session: Session, name: JobName, reason: str) -> Job:
 @with_session
 def finish(session: Session, name: str) -> None:
     """Give the GPUs of a job back whose work is done."""
-    _show(session, session.ask(lambda api: job_api(api).finish_job(JobName(name))))
+    _show(session, session.call(lambda api: job_api(api).finish_job(JobName(name))))
 
 
 @job.command("checkpoint", cls=Command)
@@ -147,7 +147,7 @@ def finish(session: Session, name: str) -> None:
 @with_session
 def checkpoint(session: Session, name: str) -> None:
     """Note that a job has just saved its work, so that less is lost if it is stopped."""
-    saved = session.ask(lambda api: job_api(api).checkpoint_job(JobName(name)))
+    saved = session.call(lambda api: job_api(api).checkpoint_job(JobName(name)))
     if session.output is Output.TABLE:
         click.echo(f"Job {saved.name} has saved its work")
     else:

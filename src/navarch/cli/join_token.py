@@ -3,7 +3,7 @@
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId
@@ -12,7 +12,7 @@ from navarch.ports.joining import JoinApi
 
 
 @click.command("join-token", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option(
     "--again", is_flag=True, help="Also if a machine has joined already: the next takes its place."
 )
@@ -29,7 +29,7 @@ def join_token(session: Session, node: str, again: bool, reason: str) -> None:
 
     A machine that was installed anew has lost its key; --again lets it join once more.
     """
-    token = session.ask(
+    token = session.call(
         lambda api: _joins(api).issue_join_token(NodeId(node), again=again, reason=reason)
     )
     session.show({"node": node, "token": token}, lambda _: token)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.session import Session, with_session
 from navarch.core.bringup import BringUpLog, CommandLog
 from navarch.core.errors import NotPossibleError
@@ -15,7 +15,7 @@ from navarch.ports.bringup import BringUpApi
 
 
 @click.command("logs", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option(
     "--bootstrap", is_flag=True, help="How it was set up. The default: there is no other."
 )
@@ -26,7 +26,7 @@ def logs(session: Session, node: str, bootstrap: bool, show_all: bool) -> None: 
 
     The logs outlive the machine. Secrets that were passed to commands are not in them.
     """
-    found = session.ask(lambda api: _logs(api).list_bringups(NodeId(node)))
+    found = session.call(lambda api: _logs(api).list_bringups(NodeId(node)))
     shown = found if show_all else found[-1:]
     session.show(shown, lambda _: render_bringups(shown, attempts=len(found)))
 

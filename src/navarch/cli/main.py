@@ -10,11 +10,11 @@ from typing import NoReturn
 import click
 
 from navarch.cli.commands import Entry, LazyGroup
-from navarch.cli.failures import (
+from navarch.cli.errors import (
     BAD_USAGE,
     FAILED,
     INTERRUPTED,
-    explain_failure,
+    describe_error,
     first_cause,
 )
 from navarch.core.version import VERSION
@@ -136,7 +136,7 @@ def main() -> NoReturn:
 
 def _report(error: Exception, words: list[str]) -> int:
     """Tell what went wrong in one sentence; return the exit code."""
-    failure = explain_failure(error)
+    failure = describe_error(error)
     if "--debug" in words:
         traceback.print_exception(first_cause(error))
     # Colours are for terminals, which click knows, and for those who have not refused them.

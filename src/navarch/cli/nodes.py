@@ -7,15 +7,15 @@ from typing import TypeVar
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names, pool_names
-from navarch.cli.failures import explain_failure
+from navarch.cli.completion import complete_node, complete_pool
+from navarch.cli.errors import describe_error
 from navarch.cli.options import health_option, labels_option, sort_option, status_option
 from navarch.cli.output import Output, render_data
-from navarch.cli.pages import every
+from navarch.cli.pagination import list_all
+from navarch.cli.render.formatting import duration
 from navarch.cli.render.nodes import render_node, render_nodes
-from navarch.cli.render.words import duration
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NavarchError
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
@@ -33,7 +33,7 @@ STALE = timedelta(minutes=2)
 @click.option("--region", help="Only in this region.")
 @status_option
 @health_option("Only with this health.")
-@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
+@click.option("--pool", help="Only in this pool.", shell_complete=complete_pool)
 @labels_option
 @click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
 @sort_option
@@ -65,15 +65,15 @@ def list_nodes(
         include_gone=include_gone,
         order_by=sort,
     )
-    answer(session, lambda api: every(api.list_nodes, query), render_nodes, watch=watch)
+    show_or_watch(session, lambda api: list_all(api.list_nodes, query), render_nodes, watch=watch)
 
 
 @click.command("get", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @with_session
 def get(session: Session, node: str) -> None:
     """Show everything that is known about one node."""
-    detail = session.ask(lambda api: api.get_node(NodeId(node)))
+    detail = session.call(lambda api: api.get_node(NodeId(node)))
     session.show(detail, lambda canvas: render_node(detail, canvas))
 
 
@@ -82,7 +82,7 @@ def _reason_option(function: F) -> F:
 
 
 @click.command("cordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -91,7 +91,7 @@ def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("uncordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @with_session
 def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
     """Let new work onto nodes again.
@@ -102,7 +102,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
 
 @click.command("drain", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -111,7 +111,7 @@ def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("terminate", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -121,7 +121,7 @@ def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("override", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @click.option("--reason", required=True, help="Why; it is kept.")
 @with_session
 def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -155,7 +155,7 @@ def _each(
             except NavarchError as error:
                 if len(names) == 1:
                     raise
-                failure = explain_failure(error)
+                failure = describe_error(error)
                 codes.append(failure.code)
                 text = str(failure)
                 click.echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
@@ -163,7 +163,7 @@ def _each(
                 if session.output is Output.TABLE:
                     click.echo(f"Node {name} {outcome}")
 
-    session.ask(all_of_them)
+    session.call(all_of_them)
     if session.output is not Output.TABLE:
         click.echo(render_data(done, session.output))
     return codes[0] if codes else 0

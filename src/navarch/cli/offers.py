@@ -28,7 +28,7 @@ def offers(
 
     The GPUs are counted in whole machines: those that hold just so many, if there are any.
     """
-    found = session.ask(
+    found = session.call(
         lambda api: api.offers(gpu_type=gpu_type, gpus=gpus or 0, provider=provider, region=region)
     )
     kept = [

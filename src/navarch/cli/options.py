@@ -17,11 +17,11 @@ from navarch.core.node import InstanceState, NodeStatus
 F = TypeVar("F", bound=Callable[..., object])
 W = TypeVar("W", bound=StrEnum)
 
-_CHOSEN = "navarch.chosen"
+_META_KEY = "navarch.global_options"
 
 
 @dataclass(slots=True)
-class Chosen:
+class GlobalOptions:
     """What was said on the command line, wherever it was said; the last word counts."""
 
     server: str | None = None
@@ -33,9 +33,9 @@ class Chosen:
     debug: bool = False
 
 
-def chosen(context: click.Context) -> Chosen:
+def global_options(context: click.Context) -> GlobalOptions:
     """Return the choices made so far, kept at the root so that every level shares them."""
-    found: Chosen = context.find_root().meta.setdefault(_CHOSEN, Chosen())
+    found: GlobalOptions = context.find_root().meta.setdefault(_META_KEY, GlobalOptions())
     return found
 
 
@@ -86,7 +86,7 @@ def when(text: str) -> When:
     return moment
 
 
-def moment_of(typed: When, now: datetime) -> datetime:
+def resolve_when(typed: When, now: datetime) -> datetime:
     """Return the moment that was meant."""
     return now - typed if isinstance(typed, timedelta) else typed
 
@@ -203,10 +203,10 @@ def timeout_option(text: str) -> Callable[[F], F]:
 
 def _remember(context: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None and value is not False:
-        setattr(chosen(context), str(param.name), value)
+        setattr(global_options(context), str(param.name), value)
 
 
-def _shared_options() -> list[click.Option]:
+def _make_global_options() -> list[click.Option]:
     return [
         click.Option(
             ["-s", "--server"],
@@ -245,5 +245,5 @@ def _shared_options() -> list[click.Option]:
     ]
 
 
-SHARED_OPTIONS = _shared_options()
+GLOBAL_OPTIONS = _make_global_options()
 """One set for all commands: a parser tells options apart by identity."""

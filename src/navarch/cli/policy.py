@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from navarch.cli.commands import Group
-from navarch.cli.events import past
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.events import read_events
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.cli.session import Session, with_session
 from navarch.config.policy import default_policy_text, load_policy
@@ -140,11 +140,11 @@ def diff(session: Session, old: str, new: str, since: When, file: Path | None) -
     policies, under the circumstances of its time.
     """
     policies = load_policy(old), load_policy(new)
-    start = moment_of(since, session.clock.now())
+    start = resolve_when(since, session.clock.now())
     if file is None:
         # What rules count began before what they are asked about.
         first = start - max(policy.memory for policy in policies)
-        found: Sequence[Recorded] = session.ask(lambda api: past(api, None, first, None))
+        found: Sequence[Recorded] = session.call(lambda api: read_events(api, None, first, None))
     else:
         found = _saved(file)
     events: list[Event] = [entry.event for entry in found]

@@ -6,14 +6,14 @@ from decimal import Decimal, InvalidOperation
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import pool_names
+from navarch.cli.completion import complete_pool
 from navarch.cli.down import down
-from navarch.cli.failures import NOT_ALLOWED, CommandError
+from navarch.cli.errors import NOT_ALLOWED, CommandError
 from navarch.cli.options import duration, label
+from navarch.cli.render.formatting import count
 from navarch.cli.render.pools import render_pool, render_pools
-from navarch.cli.render.words import count
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.autoscaling import (
     Autoscaling,
     CostAwareSettings,
@@ -47,26 +47,26 @@ def pool() -> None:
 @with_session
 def list_pools(session: Session, watch: bool) -> None:
     """Show every pool, its size and what it is waiting for."""
-    answer(session, lambda api: api.list_pools(), render_pools, watch=watch)
+    show_or_watch(session, lambda api: api.list_pools(), render_pools, watch=watch)
 
 
 @pool.command("get")
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one pool."""
-    view = session.ask(lambda api: api.get_pool(PoolName(name)))
+    view = session.call(lambda api: api.get_pool(PoolName(name)))
     session.show(view, lambda _: render_pool(view))
 
 
 @pool.command("scale")
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @click.argument("nodes", type=click.IntRange(min=0))
 @click.option("--reason", default=BY_HAND, help="Why; it is kept.")
 @with_session
 def scale(session: Session, name: str, nodes: int, reason: str) -> None:
     """Ask for so many nodes, within the pool's bounds."""
-    view = session.ask(lambda api: api.scale(PoolName(name), nodes, reason=reason))
+    view = session.call(lambda api: api.scale(PoolName(name), nodes, reason=reason))
     session.show(view, lambda _: f"Pool {name} scaled to {count(view.size, 'node')}")
 
 
@@ -201,7 +201,7 @@ def create(
         gang=gang or 0,
         gang_hold=gang_hold,
     )
-    view = session.ask(lambda api: _create(api, spec, reason))
+    view = session.call(lambda api: _create(api, spec, reason))
     session.show(view, lambda _: f"Pool {name} created with {count(view.size, 'node')}")
 
 
@@ -218,7 +218,7 @@ async def _create(api: FleetApi, spec: PoolSpec, reason: str) -> PoolView:
 
 
 @pool.command("delete")
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @click.option("--wait/--no-wait", default=False, help="Return when nothing is left.")
 @click.option("--reason", default="deleted by hand", help="Why; it is kept.")
 @click.pass_context

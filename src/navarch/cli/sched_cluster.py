@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from navarch.cli.render.explanation import render_explanation, tell_explanation
+from navarch.cli.render.explanation import explanation_to_dict, format_explanation
 from navarch.clock.system import SystemClock
 from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
@@ -94,10 +94,10 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
 
     found: list[Explanation] = _checked(work)
     if as_json:
-        plain = [render_explanation(each) for each in found]
+        plain = [explanation_to_dict(each) for each in found]
         click.echo(json.dumps(plain if job is None else plain[0], indent=1))
     else:
-        click.echo("\n\n\n".join(map(tell_explanation, found)) or "no job stays pending")
+        click.echo("\n\n\n".join(map(format_explanation, found)) or "no job stays pending")
 
 
 @click.command()

@@ -17,8 +17,8 @@ from navarch.api.http.host import is_loopback
 from navarch.app.addresses import StartError
 from navarch.app.server import Running, Server
 from navarch.cli.credentials import as_environment, read_credentials
-from navarch.cli.failures import CommandError
-from navarch.cli.surroundings import Surroundings
+from navarch.cli.environment import CliEnvironment
+from navarch.cli.errors import CommandError
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.core.errors import NavarchError, StoreError
 from navarch.core.version import VERSION
@@ -74,9 +74,9 @@ def serve(
     _configure_logs(as_json=log_json)
     _allow_many_connections()
 
-    surroundings = Surroundings()
+    environment = CliEnvironment()
     try:
-        kept = read_credentials(surroundings.config_dir)
+        kept = read_credentials(environment.config_dir)
     except CommandError as error:
         click.echo(f"navarch serve: {error}", err=True)
         sys.exit(1)

@@ -11,10 +11,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from navarch.cli.credentials import read_credentials
-from navarch.cli.options import Chosen, chosen
+from navarch.cli.environment import CliEnvironment, Target, Terminal
+from navarch.cli.options import GlobalOptions, global_options
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 DEFAULT_SERVER = "http://localhost:50051"
-ANSWER_WITHIN = timedelta(seconds=30)
+REQUEST_TIMEOUT = timedelta(seconds=30)
 """For a command that asks and prints."""
-WAIT_WITHIN = timedelta(minutes=20)
+WAIT_TIMEOUT = timedelta(minutes=20)
 """For a command that waits for machines; a large GPU machine takes ten minutes to boot."""
 
 
@@ -32,29 +32,29 @@ WAIT_WITHIN = timedelta(minutes=20)
 class Session:
     """What a command has at hand."""
 
-    surroundings: Surroundings
-    chosen: Chosen
+    environment: CliEnvironment
+    options: GlobalOptions
 
     @property
     def clock(self) -> Clock:
         """Time, for ages and pauses."""
-        return self.surroundings.clock
+        return self.environment.clock
 
     @property
     def output(self) -> Output:
         """How to write the answer."""
-        return self.chosen.output
+        return self.options.output
 
     @property
     def terminal(self) -> Terminal:
         """Where the answer goes."""
-        return self.surroundings.terminal()
+        return self.environment.terminal()
 
     @property
     def server(self) -> str:
         """The server's address: as told, else from the environment, else on this machine."""
-        environ = self.surroundings.environ
-        told = self.chosen.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
+        environ = self.environment.environ
+        told = self.options.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
         return told.rstrip("/")
 
     @property
@@ -63,46 +63,46 @@ class Session:
 
         A token kept for one server is never sent to another.
         """
-        told = self.chosen.token or self.surroundings.environ.get("NAVARCH_AUTH_TOKEN")
-        return told or read_credentials(self.surroundings.config_dir).tokens.get(self.server)
+        told = self.options.token or self.environment.environ.get("NAVARCH_AUTH_TOKEN")
+        return told or read_credentials(self.environment.config_dir).tokens.get(self.server)
 
     def connect(self) -> AbstractAsyncContextManager[FleetApi]:
         """Return a connection to the server, to be opened."""
         target = Target(
             url=self.server,
             token=self.token,
-            timeout=min(self.limit(ANSWER_WITHIN), ANSWER_WITHIN),
-            insecure=self.chosen.insecure,
+            timeout=min(self.timeout_or(REQUEST_TIMEOUT), REQUEST_TIMEOUT),
+            insecure=self.options.insecure,
         )
-        return self.surroundings.connect(target)
+        return self.environment.connect(target)
 
-    def limit(self, default: timedelta) -> timedelta:
+    def timeout_or(self, default: timedelta) -> timedelta:
         """Return how long the command may take."""
-        return default if self.chosen.timeout is None else self.chosen.timeout
+        return default if self.options.timeout is None else self.options.timeout
 
-    def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
+    def call(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
         """Return what the server answers to `request`."""
 
         async def main() -> T:
-            async with asyncio.timeout(self.limit(ANSWER_WITHIN).total_seconds()):
+            async with asyncio.timeout(self.timeout_or(REQUEST_TIMEOUT).total_seconds()):
                 async with self.connect() as api:
                     return await request(api)
 
-        return self.surroundings.run(main())
+        return self.environment.run(main())
 
-    def stay(self, conversation: Callable[[FleetApi], Awaitable[T]]) -> T:
+    def call_without_timeout(self, conversation: Callable[[FleetApi], Awaitable[T]]) -> T:
         """Return what comes of a conversation that sets its own limits."""
 
         async def main() -> T:
             async with self.connect() as api:
                 return await conversation(api)
 
-        return self.surroundings.run(main())
+        return self.environment.run(main())
 
     def canvas(self, now: datetime | None = None) -> Canvas:
         """Return the space there is to write in."""
         terminal = self.terminal
-        plain = self.chosen.no_color or bool(self.surroundings.environ.get("NO_COLOR"))
+        plain = self.options.no_color or bool(self.environment.environ.get("NO_COLOR"))
         return Canvas(
             now=now or self.clock.now(),
             width=terminal.width,
@@ -120,16 +120,16 @@ class Session:
         return render_data(answer, self.output)
 
 
-def session_of(context: click.Context) -> Session:
+def get_session(context: click.Context) -> Session:
     """Return the session of a command that is being run."""
-    surroundings = context.find_object(Surroundings) or Surroundings()
-    return Session(surroundings=surroundings, chosen=chosen(context))
+    environment = context.find_object(CliEnvironment) or CliEnvironment()
+    return Session(environment=environment, options=global_options(context))
 
 
 def with_session(command: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
     """Give a command its session as the first argument."""
 
     def run(*args: P.args, **options: P.kwargs) -> T:
-        return command(session_of(click.get_current_context()), *args, **options)
+        return command(get_session(click.get_current_context()), *args, **options)
 
     return update_wrapper(run, command)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.options import duration, health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
@@ -56,21 +56,21 @@ def run(
     if seeds is not None:
         if real_time or out is not None or html is not None:
             raise click.UsageError("--seeds goes neither with --real-time, --out nor --html")
-        from navarch.cli.sim_run import play_seeds
+        from navarch.cli.sim_run import run_many_seeds
 
-        return play_seeds(
+        return run_many_seeds(
             session, scenario, first=seed or 0, count=seeds, processes=processes, json=as_json
         )
     if real_time:
-        from navarch.cli.sim_real_time import play_in_real_time
+        from navarch.cli.sim_real_time import run_in_real_time
 
-        told = session.chosen.server or session.surroundings.environ.get("NAVARCH_SERVER")
-        return play_in_real_time(
+        told = session.options.server or session.environment.environ.get("NAVARCH_SERVER")
+        return run_in_real_time(
             session, scenario, server=told, seed=seed, out=out, html=html, json=as_json
         )
-    from navarch.cli.sim_run import play
+    from navarch.cli.sim_run import run_one
 
-    return play(session, scenario, seed=seed, out=out, html=html, json=as_json)
+    return run_one(session, scenario, seed=seed, out=out, html=html, json=as_json)
 
 
 @sim.command("validate")
@@ -198,7 +198,7 @@ def interactive(session: Session, scenario: Path | None, seed: int | None, speed
 
 
 @sim.command("inject")
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option("--xid", type=click.IntRange(min=1, max=99_999), help="Report this XID error.")
 @click.option("--gpu", type=click.IntRange(min=0), default=0, help="On this GPU.  [0]")
 @click.option("--check", help="Let the check of this name report something.")
@@ -237,7 +237,7 @@ def inject(
         )
     else:
         raise click.UsageError("say what: --xid 79, or --check NAME with --health or --clear")
-    session.ask(lambda api: api.inject(NodeId(node), result))
+    session.call(lambda api: api.inject(NodeId(node), result))
     session.show(result, lambda _: _told(node, result))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output
 from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, render_scenarios
 from navarch.cli.session import Session

@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from navarch.cli.failures import CommandError
+from navarch.cli.environment import Target
+from navarch.cli.errors import CommandError
 from navarch.cli.render.sim import nodes_of
 from navarch.cli.session import Session
-from navarch.cli.sim_run import progress_line, tell
-from navarch.cli.surroundings import Target
+from navarch.cli.sim_run import progress_line, report_outcome
 from navarch.config.duration import render_duration
 from navarch.core.errors import NavarchError
 from navarch.sim.outcome import Outcome
@@ -29,7 +29,7 @@ SPARE_FILES = 200
 PR_SET_PDEATHSIG = 1
 
 
-def play_in_real_time(
+def run_in_real_time(
     session: Session,
     path: Path,
     *,
@@ -47,7 +47,7 @@ def play_in_real_time(
     async def main() -> Outcome:
         async with _server(session, scenario, server) as url:
             target = Target(url=url, token=session.token)
-            async with session.surroundings.connect(target) as api:
+            async with session.environment.connect(target) as api:
                 with progress_line(session, scenario.name) as told:
                     return await perform(
                         scenario,
@@ -59,8 +59,8 @@ def play_in_real_time(
                         progress=told,
                     )
 
-    outcome = session.surroundings.run(main())
-    return tell(session, scenario, outcome, out=out, html=html, json=json)
+    outcome = session.environment.run(main())
+    return report_outcome(session, scenario, outcome, out=out, html=html, json=json)
 
 
 def _make_room(agents: int) -> None:
@@ -136,7 +136,7 @@ async def _until_up(session: Session, url: str, process: asyncio.subprocess.Proc
         if process.returncode is not None:
             raise CommandError("the control plane did not start; try: navarch serve")
         try:
-            async with session.surroundings.connect(Target(url=url, token=session.token)) as api:
+            async with session.environment.connect(Target(url=url, token=session.token)) as api:
                 await api.status()
                 return
         except (NavarchError, OSError) as error:

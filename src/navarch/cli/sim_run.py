@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import structlog
 
-from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.sim import render_outcome, render_seeds
 from navarch.cli.session import Session
@@ -23,7 +23,7 @@ LONG_S = 1.0
 """A run that takes less shows no progress."""
 
 
-def play(
+def run_one(
     session: Session,
     path: Path,
     *,
@@ -38,10 +38,10 @@ def play(
     with progress_line(session, scenario.name) as told:
         outcome = run_scenario(scenario, seed=seed, progress=told)
     outcome = replace(outcome, source=str(path))
-    return tell(session, scenario, outcome, out=out, html=html, json=json)
+    return report_outcome(session, scenario, outcome, out=out, html=html, json=json)
 
 
-def play_seeds(
+def run_many_seeds(
     session: Session, path: Path, *, first: int, count: int, processes: int | None, json: bool
 ) -> int:
     """Play one scenario with many seeds; return the exit code."""
@@ -58,7 +58,7 @@ def play_seeds(
     return FAILED if report.failed else 0
 
 
-def tell(
+def report_outcome(
     session: Session,
     scenario: Scenario,
     outcome: Outcome,
@@ -82,7 +82,7 @@ def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Pa
     for path in reports:
         write_file(path, dump_outcome(outcome))
     if stress is not None and stress.log_file:
-        write_file(Path(stress.log_file), log_of(outcome).encode())
+        write_file(Path(stress.log_file), format_log(outcome).encode())
     pages = [html] if html is not None else []
     if stress is not None and stress.html_report_file:
         pages.append(Path(stress.html_report_file))
@@ -90,7 +90,7 @@ def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Pa
         write_file(path, render_html(outcome).encode())
 
 
-def log_of(outcome: Outcome) -> str:
+def format_log(outcome: Outcome) -> str:
     """Return what happened, line by line, in order."""
     lines = [(x.at_s, f"{x.kind} {x.target} {x.text}") for x in outcome.happenings]
     lines += [
@@ -135,13 +135,13 @@ class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
         self._drawn = False
 
     def __enter__(self) -> Callable[[float, float], None]:
-        return self._tell
+        return self._update
 
     def __exit__(self, *_: object) -> None:
         if self._drawn:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def _tell(self, done: float, whole: float) -> None:
+    def _update(self, done: float, whole: float) -> None:
         now = self._clock.monotonic()
         if not self._live or now - self._begin < LONG_S or now - self._last < 0.1:
             return

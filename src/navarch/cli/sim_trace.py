@@ -1,19 +1,18 @@
 """Traces of real clusters, written as scenarios."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import click
 import yaml
 
-from navarch.cli.failures import CommandError
+from navarch.cli.errors import CommandError
+from navarch.cli.pagination import list_all, list_all_events
 from navarch.cli.session import Session
 from navarch.cli.sim_run import write_file
 from navarch.config.duration import render_duration
 from navarch.config.loading import load_config
-from navarch.core.event import Recorded
-from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
+from navarch.ports.api import FleetApi, Query
 from navarch.service.agents import Timing
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
@@ -37,8 +36,8 @@ def record_fleet(
     async def look(api: FleetApi) -> FleetTrace:
         return trace_fleet(
             await api.list_pools(),
-            await _every_node(api),
-            await _journal(api),
+            await list_all(api.list_nodes, Query(include_gone=True, order_by="created")),
+            await list_all_events(api),
             name=scenario.stem,
             since=None if since is None else now - since,
             until=now,
@@ -46,7 +45,7 @@ def record_fleet(
             prices=prices,
         )
 
-    trace = session.stay(look)
+    trace = session.call_without_timeout(look)
     text = yaml.safe_dump(trace.plain, sort_keys=False)
     parse_scenario(text, source=str(scenario))
     write_file(scenario, text.encode())
@@ -66,24 +65,6 @@ def _timing(config: Path) -> Timing:
         heartbeat_timeout=server.heartbeat_timeout,
         health_check_interval=server.health_check_interval,
     )
-
-
-async def _every_node(api: FleetApi) -> list[NodeView]:
-    found: list[NodeView] = []
-    query = Query(include_gone=True, order_by="created", page_size=PAGE_SIZE_MAX)
-    while True:
-        page = await api.list_nodes(query)
-        found += page.items
-        if not page.next_page_token:
-            return found
-        query = replace(query, page_token=page.next_page_token)
-
-
-async def _journal(api: FleetApi) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await api.events(after=found[-1].number if found else 0, limit=PAGE_SIZE_MAX):
-        found += page
-    return found
 
 
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:

@@ -5,7 +5,7 @@ import click
 from navarch.cli.commands import Command
 from navarch.cli.render.status import render_status
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 
 
 @click.command("status", cls=Command)
@@ -13,4 +13,4 @@ from navarch.cli.watch import answer, watch_option
 @with_session
 def status(session: Session, watch: bool) -> None:
     """Show the fleet on one screen: its pools, its price and what happened last."""
-    answer(session, lambda api: api.status(), render_status, watch=watch)
+    show_or_watch(session, lambda api: api.status(), render_status, watch=watch)

@@ -5,11 +5,11 @@ from datetime import timedelta
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.failures import CommandError
+from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
+from navarch.cli.render.formatting import count, exact_duration, price
 from navarch.cli.render.pools import offer
-from navarch.cli.render.words import count, exact_duration, price
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.cli.waiting import wait_until_up
 from navarch.core.ids import PoolName
 from navarch.ports.api import Capacity, FleetApi, PoolView
@@ -57,11 +57,11 @@ def up(
         gang=gang or 0,
     )
     if not wait:
-        pool = session.ask(lambda api: api.up(capacity))
+        pool = session.call(lambda api: api.up(capacity))
         session.show(pool, lambda _: f"{_asked(pool)}\nFollow it with: navarch status --watch")
         return
-    limit = within or session.limit(WAIT_WITHIN)
-    pool = session.stay(lambda api: _come_up(session, api, capacity, limit))
+    limit = within or session.timeout_or(WAIT_TIMEOUT)
+    pool = session.call_without_timeout(lambda api: _come_up(session, api, capacity, limit))
     session.show(pool, lambda _: _risen(pool))
 
 

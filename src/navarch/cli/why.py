@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.failures import BAD_USAGE, NOT_FOUND, CommandError
+from navarch.cli.errors import BAD_USAGE, NOT_FOUND, CommandError
 from navarch.cli.jobs import job_api
-from navarch.cli.render.explanation import tell_explanation
+from navarch.cli.render.explanation import format_explanation
 from navarch.cli.render.why import render_why
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotFoundError
@@ -43,14 +43,14 @@ def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None
             raise click.UsageError("a snapshot has jobs: navarch why job NAME --snapshot FILE")
         _why_job_in(session, name, snapshot)
         return
-    story = session.ask(lambda api: _the_only_story(api, kinds, name))
+    story = session.call(lambda api: _the_only_story(api, kinds, name))
     if not story.about.startswith("job/"):
         session.show(story, lambda canvas: render_why(story, canvas))
         return
-    explanation = session.ask(lambda api: job_api(api).explain_job(JobName(name)))
+    explanation = session.call(lambda api: job_api(api).explain_job(JobName(name)))
     session.show(
         explanation,
-        lambda canvas: f"{tell_explanation(explanation)}\n\n{render_why(story, canvas)}",
+        lambda canvas: f"{format_explanation(explanation)}\n\n{render_why(story, canvas)}",
     )
 
 
@@ -62,7 +62,7 @@ def _why_job_in(session: Session, name: str, snapshot: Path) -> None:
 
     loaded = load_any(read_document(snapshot.read_bytes()), None)
     explanation = why_job(loaded.cluster, loaded.config, name)
-    session.show(explanation, lambda _canvas: tell_explanation(explanation))
+    session.show(explanation, lambda _canvas: format_explanation(explanation))
 
 
 def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

@@ -7,7 +7,7 @@ import click
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.session import Session, with_session
-from navarch.cli.xid_log import describe_file
+from navarch.cli.xid_log import write_xids_as_json
 from navarch.health.xid.catalogue import driver_branch
 from navarch.health.xid.entry import Kind
 from navarch.health.xid.ruling import Ruling, rule
@@ -65,7 +65,7 @@ def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> 
 @click.option("--driver", default="", metavar="VERSION", help="As this driver means it.")
 def parse(file: BinaryIO, driver: str) -> None:
     """Print one line of JSON for every XID and SXid in a log; - is standard input."""
-    describe_file(file, sys.stdout.buffer, branch=driver_branch(driver))
+    write_xids_as_json(file, sys.stdout.buffer, branch=driver_branch(driver))
 
 
 def _told(ruling: Ruling) -> str:

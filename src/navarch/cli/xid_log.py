@@ -43,7 +43,7 @@ class _Found(msgspec.Struct):
     fatal: bool
 
 
-class XidLog:
+class XidLogParser:
     """Reads one log, chunk by chunk, as one driver branch means it."""
 
     def __init__(self, *, branch: int | None = None) -> None:
@@ -84,17 +84,17 @@ class XidLog:
         return msgspec.json.encode(whole).decode() + "\n"
 
 
-def describe(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
+def xids_as_json(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
     """Yield a line of JSON for every one of `lines` that reports an error, in order."""
-    log = XidLog(branch=branch)
+    log = XidLogParser(branch=branch)
     for line in lines:
         for found in log.read(line.removesuffix(b"\n").decode("utf-8", "replace")):
             yield found.encode()
 
 
-def describe_file(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:
+def write_xids_as_json(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:
     """Write a line of JSON for every error in `file`, as soon as there is something to write."""
-    log, rest = XidLog(branch=branch), b""
+    log, rest = XidLogParser(branch=branch), b""
     read = getattr(file, "read1", file.read)
     while chunk := read(CHUNK_BYTES):
         whole, newline, after = chunk.rpartition(b"\n")

@@ -4,7 +4,7 @@ import ssl
 from typing import Protocol
 
 from navarch.client.address import parse_address
-from navarch.client.connection import HttpConnections
+from navarch.client.connection import HttpConnectionPool
 from navarch.client.http import HttpAgentClient, HttpFleetClient
 from navarch.core.errors import InvalidError
 from navarch.ports.api import FleetApi
@@ -34,7 +34,7 @@ def connect_fleet(
         from navarch.client.grpc import GrpcFleetClient
 
         return GrpcFleetClient(address, token=token, timeout_s=timeout_s)
-    return HttpFleetClient(HttpConnections(address, token=token, timeout_s=timeout_s, tls=tls))
+    return HttpFleetClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s, tls=tls))
 
 
 def connect_agent(
@@ -44,4 +44,4 @@ def connect_agent(
     address = parse_address(url)
     if address.scheme == "grpc":
         raise InvalidError("agents are served over http")
-    return HttpAgentClient(HttpConnections(address, token=token, timeout_s=timeout_s))
+    return HttpAgentClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s))

@@ -26,7 +26,7 @@ class Response:
 
 
 @dataclass(slots=True)
-class _Wire:
+class _Connection:
     """One connection."""
 
     reader: asyncio.StreamReader
@@ -85,7 +85,7 @@ class _Wire:
         return (await self.reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
 
 
-class HttpConnections:
+class HttpConnectionPool:
     """Asks one server, over as many connections as there are questions at a time."""
 
     def __init__(
@@ -100,79 +100,79 @@ class HttpConnections:
         self._token = token
         self._timeout_s = timeout_s
         self._tls = tls
-        self._idle: list[_Wire] = []
+        self._idle: list[_Connection] = []
 
-    async def ask(
+    async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = ""
     ) -> Response:
         """Return the answer. Raises UnreachableError if there is none in time."""
         head = self._head(method, path, body, content_type)
-        with self._told_as_unreachable():
+        with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
-                wire = self._idle_wire()
-                if wire is None:
-                    return await self._exchange(await self._connected(), head, body)
+                connection = self._reuse_idle()
+                if connection is None:
+                    return await self._exchange(await self._open(), head, body)
                 try:
-                    return await self._exchange(wire, head, body)
+                    return await self._exchange(connection, head, body)
                 except (asyncio.IncompleteReadError, ConnectionError):
                     # The server closed what had been idle for too long, just as we spoke. Asking
                     # for something a second time is harmless; doing it a second time may not be.
                     if method != "GET":
                         raise
-                return await self._exchange(await self._connected(), head, body)
+                return await self._exchange(await self._open(), head, body)
 
-    async def _exchange(self, wire: _Wire, head: bytes, body: bytes) -> Response:
+    async def _exchange(self, connection: _Connection, head: bytes, body: bytes) -> Response:
         try:
-            await wire.send(head, body)
-            answer = await wire.body()
+            await connection.send(head, body)
+            answer = await connection.body()
         except BaseException:
-            wire.writer.close()
+            connection.writer.close()
             raise
-        if wire.reusable:
-            self._idle.append(wire)
+        if connection.reusable:
+            self._idle.append(connection)
         else:
-            wire.writer.close()
-        return Response(status=wire.status, headers=wire.headers, body=answer)
+            connection.writer.close()
+        return Response(status=connection.status, headers=connection.headers, body=answer)
 
     @asynccontextmanager
-    async def follow(self, path: str, *, silence_s: float) -> AsyncIterator["Following"]:
+    async def stream(self, path: str, *, silence_s: float) -> AsyncIterator["StreamedResponse"]:
         """Open an answer that has no end; it is cut after `silence_s` without a word."""
-        with self._told_as_unreachable():
+        with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
-                wire = await self._connected()
-                await wire.send(self._head("GET", path, b"", ""), b"")
+                connection = await self._open()
+                await connection.send(self._head("GET", path, b"", ""), b"")
         try:
-            yield Following(wire, silence_s, self)
+            yield StreamedResponse(connection, silence_s, self)
         finally:
-            wire.writer.close()
+            connection.writer.close()
 
     async def close(self) -> None:
         """Hang up."""
         idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.writer.close()
-        for wire in idle:
+        for connection in idle:
+            connection.writer.close()
+        for connection in idle:
             try:
-                await wire.writer.wait_closed()
+                await connection.writer.wait_closed()
             except OSError:
                 continue  # It was gone already, which is what we wanted.
 
-    def _idle_wire(self) -> _Wire | None:
+    def _reuse_idle(self) -> _Connection | None:
         while self._idle:
-            wire = self._idle.pop()
-            if wire.reusable:
-                return wire
-            wire.writer.close()
+            connection = self._idle.pop()
+            if connection.reusable:
+                return connection
+            connection.writer.close()
         return None
 
-    async def _connected(self) -> _Wire:
+    async def _open(self) -> _Connection:
         tls = self._tls
         if tls is None and self.address.scheme == "https":
             tls = ssl.create_default_context()
         reader, writer = await asyncio.open_connection(
             self.address.host, self.address.port, ssl=tls, limit=_LINE_BYTES_MAX
         )
-        return _Wire(reader, writer)
+        return _Connection(reader, writer)
 
     def _head(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
         lines = [
@@ -186,31 +186,33 @@ class HttpConnections:
             lines.append(f"Authorization: Bearer {self._token}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    def _told_as_unreachable(self) -> "_Unreachable":
-        return _Unreachable(self.address, self._timeout_s)
+    def _translate_errors(self) -> "_ErrorTranslation":
+        return _ErrorTranslation(self.address, self._timeout_s)
 
 
-class Following:
+class StreamedResponse:
     """An answer that goes on."""
 
-    def __init__(self, wire: _Wire, silence_s: float, connections: HttpConnections) -> None:
-        self.status = wire.status
-        self._wire = wire
+    def __init__(
+        self, connection: _Connection, silence_s: float, connections: HttpConnectionPool
+    ) -> None:
+        self.status = connection.status
+        self._connection = connection
         self._silence_s = silence_s
         self._connections = connections
 
     async def body(self) -> bytes:
         """Return the whole of an answer that turned out to have an end."""
-        with self._told():
+        with self._translate_errors():
             async with asyncio.timeout(self._silence_s):
-                return await self._wire.body()
+                return await self._connection.body()
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
         """Yield each line that is not empty."""
         rest = b""
-        chunks = self._wire.chunks()
+        chunks = self._connection.chunks()
         while True:
-            with self._told():
+            with self._translate_errors():
                 async with asyncio.timeout(self._silence_s):
                     chunk = await anext(chunks, None)
             if chunk is None:
@@ -220,11 +222,11 @@ class Following:
                 if line:
                     yield line
 
-    def _told(self) -> "_Unreachable":
-        return _Unreachable(self._connections.address, self._silence_s)
+    def _translate_errors(self) -> "_ErrorTranslation":
+        return _ErrorTranslation(self._connections.address, self._silence_s)
 
 
-class _Unreachable:
+class _ErrorTranslation:
     """Turns what the network may do to us into our own error."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:

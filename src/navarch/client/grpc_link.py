@@ -54,7 +54,7 @@ class GrpcLink:
     async def register(self, registration: Registration) -> Welcome:
         """Introduce the machine."""
         answer = pb.Welcome()
-        await self._ask("Register", write_message(registration, pb.Registration()), answer)
+        await self._request("Register", write_message(registration, pb.Registration()), answer)
         welcome: Welcome = read_message(Welcome, answer)
         return welcome
 
@@ -63,7 +63,7 @@ class GrpcLink:
     ) -> Sequence[Command]:
         """Say that `node` is alive; return what it is asked to do."""
         answer = pb.HeartbeatResponse()
-        await self._ask("Heartbeat", _beat(node, metrics, sequence), answer)
+        await self._request("Heartbeat", _heartbeat_request(node, metrics, sequence), answer)
         # A kind that only a newer control plane knows is not ours to carry out.
         return [_command(node, each) for each in answer.commands if each.kind in _KINDS]
 
@@ -72,38 +72,38 @@ class GrpcLink:
         request = pb.ReportHealthRequest(node=node)
         write_message(report, request.report)
         answer = pb.ReportHealthResponse()
-        await self._ask("ReportHealth", request, answer)
+        await self._request("ReportHealth", request, answer)
         return NodeStatus(answer.status) if answer.status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Hand over readings taken while the control plane could not be reached."""
         late = LateReadings(node=node, samples=tuple(samples))
         request = write_message(late, pb.ReportMetricsRequest())
-        await self._ask("ReportMetrics", request, pb.ReportMetricsResponse())
+        await self._request("ReportMetrics", request, pb.ReportMetricsResponse())
 
     async def report_evidence(self, evidence: Evidence) -> None:
         """Hand a bundle in; a control plane without a place for it is no reason to try again."""
         request = write_message(evidence, pb.ReportEvidenceRequest())
-        await self._ask("ReportEvidence", request, pb.ReportEvidenceResponse())
+        await self._request("ReportEvidence", request, pb.ReportEvidenceResponse())
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""
         request = pb.AcknowledgeRequest(node=node, command=command)
-        await self._ask("Acknowledge", request, pb.AcknowledgeResponse())
+        await self._request("Acknowledge", request, pb.AcknowledgeResponse())
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Say how a command ended."""
         request = pb.FinishRequest(node=node, command=command, succeeded=succeeded, result=result)
-        await self._ask("Finish", request, pb.FinishResponse())
+        await self._request("Finish", request, pb.FinishResponse())
 
     async def close(self) -> None:
         """Hang up."""
         if self._channel is not None:
             await self._channel.close()
 
-    async def _ask(self, call: str, request: Message, answer: Message) -> None:
+    async def _request(self, call: str, request: Message, answer: Message) -> None:
         if self._channel is None:
             self._channel = self._open_channel()
         ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
@@ -134,7 +134,9 @@ def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
     return error_from(code.name.lower(), text)
 
 
-def _beat(node: NodeId, metrics: NodeMetrics | None, sequence: int) -> pb.HeartbeatRequest:
+def _heartbeat_request(
+    node: NodeId, metrics: NodeMetrics | None, sequence: int
+) -> pb.HeartbeatRequest:
     said = metrics or NodeMetrics()
     return pb.HeartbeatRequest(
         node_id=node,

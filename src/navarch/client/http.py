@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from navarch.client.connection import HttpConnections
+from navarch.client.connection import HttpConnectionPool
 from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
@@ -75,7 +75,7 @@ SILENCE_S = 60.0
 class HttpFleetClient:
     """FleetApi, served by somebody else."""
 
-    def __init__(self, connections: HttpConnections) -> None:
+    def __init__(self, connections: HttpConnectionPool) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -114,21 +114,21 @@ class HttpFleetClient:
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
         """Create a pool, or change the one of that name."""
         path = f"/v1/pools/{_segment(spec.name)}?{urlencode({'reason': reason})}"
-        return await self._ask("PUT", path, PoolView, spec)
+        return await self._request("PUT", path, PoolView, spec)
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
         """Ask for a size within the pool's bounds."""
         path = f"/v1/pools/{_segment(pool)}:scale"
-        return await self._ask("POST", path, PoolView, Size(nodes=nodes, reason=reason))
+        return await self._request("POST", path, PoolView, Size(nodes=nodes, reason=reason))
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""
         path = f"/v1/pools/{_segment(pool)}?{urlencode({'reason': reason})}"
-        return await self._ask("DELETE", path, PoolView)
+        return await self._request("DELETE", path, PoolView)
 
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool that holds so many GPUs, or adjust the one of that name."""
-        return await self._ask("POST", "/v1/up", PoolView, capacity)
+        return await self._request("POST", "/v1/up", PoolView, capacity)
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node."""
@@ -155,7 +155,9 @@ class HttpFleetClient:
     ) -> Command:
         """Ask a node's agent to do something."""
         path = f"/v1/nodes/{_segment(node)}/commands"
-        return await self._ask("POST", path, Command, Order(kind=kind, parameters=parameters or {}))
+        return await self._request(
+            "POST", path, Command, Order(kind=kind, parameters=parameters or {})
+        )
 
     async def get_command(self, command: CommandId) -> Command:
         """Return how far a command has come."""
@@ -176,7 +178,9 @@ class HttpFleetClient:
     ) -> Sequence[HeldNode]:
         """Let automation go ahead."""
         asked = Release(nodes=tuple(nodes), pool=pool, reason=reason)
-        found: Items[HeldNode] = await self._ask("POST", "/v1/held:release", Items[HeldNode], asked)
+        found: Items[HeldNode] = await self._request(
+            "POST", "/v1/held:release", Items[HeldNode], asked
+        )
         return found.items
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
@@ -187,7 +191,7 @@ class HttpFleetClient:
 
     async def submit_job(self, request: JobRequest) -> Job:
         """Take a job in."""
-        return await self._ask("POST", "/v1/jobs", Job, request)
+        return await self._request("POST", "/v1/jobs", Job, request)
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
         """Return jobs, in the order in which they came."""
@@ -202,15 +206,15 @@ class HttpFleetClient:
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
         """End a job that waits or runs."""
         path = f"/v1/jobs/{_segment(name)}:cancel"
-        return await self._ask("POST", path, Job, Reason(reason=reason))
+        return await self._request("POST", path, Job, Reason(reason=reason))
 
     async def finish_job(self, name: JobName) -> Job:
         """Give the GPUs of a job back whose work is done."""
-        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:finish", Job)
+        return await self._request("POST", f"/v1/jobs/{_segment(name)}:finish", Job)
 
     async def checkpoint_job(self, name: JobName) -> Job:
         """Note that a job has saved its work just now."""
-        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
+        return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Return why a job is as it is."""
@@ -226,7 +230,7 @@ class HttpFleetClient:
         """Return the token with which the machine of a node joins."""
         path = f"/v1/nodes/{_segment(node)}/join-token"
         asked = JoinRequest(again=again, reason=reason)
-        found: JoinPass = await self._ask("POST", path, JoinPass, asked)
+        found: JoinPass = await self._request("POST", path, JoinPass, asked)
         return found.token
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
@@ -255,7 +259,7 @@ class HttpFleetClient:
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
-        await self._ask("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
+        await self._request("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
 
     async def list_incidents(
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
@@ -290,7 +294,7 @@ class HttpFleetClient:
         path = "/v1/watch"
         if after_revision is not None:
             path += f"?after_revision={after_revision}"
-        async with self._connections.follow(path, silence_s=SILENCE_S) as answer:
+        async with self._connections.stream(path, silence_s=SILENCE_S) as answer:
             if answer.status != 200:
                 raise _refusal(answer.status, await answer.body())
             async with aclosing(answer.lines()) as lines:
@@ -312,22 +316,22 @@ class HttpFleetClient:
 
     async def _act(self, node: NodeId, verb: str, reason: str) -> NodeView:
         path = f"/v1/nodes/{_segment(node)}:{verb}"
-        return await self._ask("POST", path, NodeView, Reason(reason=reason))
+        return await self._request("POST", path, NodeView, Reason(reason=reason))
 
     async def _get(
         self, path: str, kind: type[T], parameters: list[tuple[str, str]] | None = None
     ) -> T:
         whole = f"{path}?{urlencode(parameters)}" if parameters else path
-        return await self._ask("GET", whole, kind)
+        return await self._request("GET", whole, kind)
 
-    async def _ask(self, method: str, path: str, kind: type[T], value: object = None) -> T:
-        return await ask_json(self._connections, method, path, kind, value)
+    async def _request(self, method: str, path: str, kind: type[T], value: object = None) -> T:
+        return await request_json(self._connections, method, path, kind, value)
 
 
 class HttpAgentClient:
     """What agents may do, from afar: for tests and tools. The agent itself has a lighter one."""
 
-    def __init__(self, connections: HttpConnections) -> None:
+    def __init__(self, connections: HttpConnectionPool) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -336,52 +340,54 @@ class HttpAgentClient:
 
     async def register(self, registration: Registration) -> Welcome:
         """Introduce a machine."""
-        return await self._ask("register", Welcome, registration)
+        return await self._request("register", Welcome, registration)
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None
     ) -> Sequence[Command]:
         """Say that `node` is alive; return the commands it has not acknowledged yet."""
-        orders: Orders = await self._ask("heartbeat", Orders, Beat(node=node, metrics=metrics))
+        orders: Orders = await self._request("heartbeat", Orders, Beat(node=node, metrics=metrics))
         return orders.commands
 
     async def packed_heartbeat(self, message: bytes) -> bytes:
         """Send a HeartbeatRequest; return the HeartbeatResponse."""
-        answer = await self._connections.ask("POST", "/v1/agent/heartbeat", message, PROTO)
+        answer = await self._connections.request("POST", "/v1/agent/heartbeat", message, PROTO)
         if answer.status != 200:
             raise _refusal(answer.status, answer.body)
         return answer.body
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Say what the checks found; return the node's status after it."""
-        standing: Standing = await self._ask("health", Standing, Findings(node=node, report=report))
+        standing: Standing = await self._request(
+            "health", Standing, Findings(node=node, report=report)
+        )
         return standing.status
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Hand over readings that were taken while the control plane could not be reached."""
-        await self._ask("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
+        await self._request("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""
-        await self._ask("acknowledge", NoneType, Arrival(node=node, command=command))
+        await self._request("acknowledge", NoneType, Arrival(node=node, command=command))
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Say that a command has been carried out, or could not be."""
         outcome = Outcome(node=node, command=command, succeeded=succeeded, result=result)
-        await self._ask("finish", NoneType, outcome)
+        await self._request("finish", NoneType, outcome)
 
-    async def _ask(self, call: str, kind: type[T], value: object) -> T:
-        return await ask_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
+    async def _request(self, call: str, kind: type[T], value: object) -> T:
+        return await request_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
 
 
-async def ask_json(
-    connections: HttpConnections, method: str, path: str, kind: type[T], value: object = None
+async def request_json(
+    connections: HttpConnectionPool, method: str, path: str, kind: type[T], value: object = None
 ) -> T:
     """Return the answer as a value of `kind`, or raise the error that the server meant."""
     body = b"" if value is None else msgspec.json.encode(value)
-    answer = await connections.ask(method, path, body, JSON if body else "")
+    answer = await connections.request(method, path, body, JSON if body else "")
     if answer.status >= 300:
         raise _refusal(answer.status, answer.body)
     # An answer without a body stands for None.

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 
 from navarch.app.control_plane import Opinions, build_control_plane
+from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.main import navarch
-from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.control.launches import MissingAgent
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult
@@ -60,7 +60,7 @@ class LoopClock:
 class Desk:
     """Where an operator sits: types commands, reads answers."""
 
-    surroundings: Surroundings
+    environment: CliEnvironment
     targets: list[Target]
     executed: list[Sequence[str]]
     results: list[Result] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Desk:
         self, line: str | Sequence[str], *, stdin: str | None = None, color: bool = False
     ) -> Result:
         words = line.split() if isinstance(line, str) else list(line)
-        return CliRunner().invoke(navarch, words, obj=self.surroundings, input=stdin, color=color)
+        return CliRunner().invoke(navarch, words, obj=self.environment, input=stdin, color=color)
 
 
 def a_desk(
@@ -91,7 +91,7 @@ def a_desk(
     def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
-    surroundings = Surroundings(
+    environment = CliEnvironment(
         connect=connect,
         clock=LoopClock(runner.get_loop()),
         environ={"XDG_CONFIG_HOME": "/nonexistent", **(environ or {})},
@@ -99,7 +99,7 @@ def a_desk(
         execute=executed.append,
         run=run,
     )
-    return Desk(surroundings, targets, executed)
+    return Desk(environment, targets, executed)
 
 
 @dataclass(slots=True)

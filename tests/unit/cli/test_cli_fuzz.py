@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import display_width, truncate, wrap_text
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import cells, cut, wrapped
 from navarch.core.errors import NotFoundError
 from navarch.ports.api import FleetApi
 
@@ -73,17 +73,17 @@ def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) ->
     text = render_table(columns, rows, Canvas(now=NOW, width=width))
 
     for line in text.split("\n"):
-        assert cells(line) <= width
+        assert display_width(line) <= width
         assert line.isprintable()
 
 
 @given(text=st.text(), width=st.integers(1, 40))
 def test_a_cut_text_fits(text: str, width: int) -> None:
-    assert cells(cut(text, width)) <= width
+    assert display_width(truncate(text, width)) <= width
 
 
 @pytest.mark.parametrize("width", [20, 40])
 def test_a_wrapped_text_loses_no_word(width: int) -> None:
     text = "the provider ended the machine, as intended: GPU has fallen off the bus"
 
-    assert " ".join(wrapped(text, width, 0)) == text
+    assert " ".join(wrap_text(text, width, 0)) == text

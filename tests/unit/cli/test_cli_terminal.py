@@ -2,7 +2,7 @@
 
 from cli_world import a_desk, a_place
 
-from navarch.cli.surroundings import Terminal
+from navarch.cli.environment import Terminal
 
 UP = "up --gpus 16 --type h100 --name demo --wait"
 WIDE = Terminal(width=100, live=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.cli.main import navarch
-from navarch.cli.xid_log import XidLog, describe
+from navarch.cli.xid_log import XidLogParser, xids_as_json
 from navarch.health.xid.line import LineReader
 
 LOG = b"""hello
@@ -141,7 +141,7 @@ def test_the_quick_way_through_a_log_finds_what_the_careful_one_finds(lines: lis
             words: list[object] = [found.code, found.pci, found.pid, found.name, found.text]
             expected.append((number, words))
 
-    log = XidLog()
+    log = XidLogParser()
     for again in range(2):  # The second time, all that can be is remembered.
         told = [json.loads(line) for line in log.read("\n".join(lines))]
         keys = ("line", "code", "pci", "pid", "name", "text")
@@ -155,7 +155,7 @@ def test_a_line_without_an_end_is_one_line() -> None:
     assert run(
         "xid", "parse", "-", given=b"x" * 3_000_000 + b"\n" + LOG.split(b"\n")[1]
     ).startswith('{"line":2,')
-    assert list(describe([b"\n"])) == []
+    assert list(xids_as_json([b"\n"])) == []
 
 
 def test_what_is_no_number_is_refused_with_what_can_be_asked() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, clock_time, timestamp
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import age, clock_time, moment
 from navarch.core.event import Recorded
 
 COLUMNS = (
@@ -27,7 +27,7 @@ def render_events(events: Sequence[Recorded], canvas: Canvas) -> str:
 def _row(entry: Recorded, canvas: Canvas) -> list[Cell | str]:
     event = entry.event
     return [
-        moment(event.at) if canvas.width is None else clock_time(event.at, canvas.now),
+        timestamp(event.at) if canvas.width is None else clock_time(event.at, canvas.now),
         event.about,
         Cell(event.kind, kind_color(event.kind)),
         event.reason,

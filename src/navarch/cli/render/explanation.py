@@ -10,7 +10,7 @@ WIDTH: Final = 78
 DOMAINS_SHOWN: Final = 5
 
 
-def render_explanation(explanation: Explanation) -> dict[str, Any]:
+def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation as plain values; of each step of a remedy, what belongs to its kind."""
     plain = asdict(explanation)
     for remedy in plain["remedies"]:
@@ -18,7 +18,7 @@ def render_explanation(explanation: Explanation) -> dict[str, Any]:
     return plain
 
 
-def tell_explanation(explanation: Explanation) -> str:
+def format_explanation(explanation: Explanation) -> str:
     """Return an explanation as text that fits a terminal."""
     lines = [*_wrap(explanation.summary, "")]
     for title, texts in (

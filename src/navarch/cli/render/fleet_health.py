@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, bold, count
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, bold, count
 from navarch.core.health import Health
 from navarch.ports.fleet_health import (
     FailureRate,

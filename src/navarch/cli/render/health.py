@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
+from navarch.cli.render.formatting import COLORS, age, bold, title
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, age, bold, title
 from navarch.core.event import Recorded
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, colored, duration, printable, timestamp
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, colored, duration, moment, printable
 from navarch.core.job import Job, JobState
 
 COLUMNS = (
@@ -51,7 +51,7 @@ def render_job(job: Job, canvas: Canvas) -> str:
         "Pool": job.pool or "any",
         "Queue": f"{job.queue}, priority {job.priority}",
         "May be stopped": "yes, for others" if job.preemptible else "no",
-        "Submitted": f"{moment(job.submitted_at)} UTC",
+        "Submitted": f"{timestamp(job.submitted_at)} UTC",
         "Expected to run": duration(job.runtime) if job.runtime else "",
         "Saved its work": age(job.checkpointed_at, canvas.now) if job.checkpointed_at else "",
         "Interruptions": str(job.interruptions) if job.interruptions else "",

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import (
+from navarch.cli.render.formatting import (
     COLORS,
     age,
     colored,
     duration,
-    moment,
+    gibibytes,
     price,
     printable,
-    size,
+    timestamp,
     title,
 )
+from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.node import Phase
 from navarch.ports.api import NodeDetail, NodeView
 
@@ -140,7 +140,7 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     waits = ", waits for the others" if node.waiting else ""
     yield "Gang", f"{node.gang}{waits}" if node.gang else ""
     yield "Last Heartbeat", heartbeat(node, canvas)
-    yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
+    yield "Created", f"{timestamp(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
     paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
     yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
 
@@ -172,7 +172,7 @@ def _gpus(detail: NodeDetail) -> list[str]:
         lines.append(f"GPU {gpu.index}:")
         facts = {"UUID": gpu.uuid, "Name": gpu.name, "PCI Bus ID": gpu.pci_bus_id}
         if gpu.memory_bytes:
-            facts["Memory"] = size(gpu.memory_bytes)
+            facts["Memory"] = gibibytes(gpu.memory_bytes)
         if place < len(readings):
             now = readings[place]
             facts["Now"] = (

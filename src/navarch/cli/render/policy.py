@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, printable, timestamp, truncate
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, cut, moment, printable
 from navarch.config.duration import render_duration
 from navarch.config.policy import rule_facts
 from navarch.health.policy.counterfactual import Comparison, Outcome, Tally
@@ -70,7 +70,7 @@ def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: 
     count = len(comparison.differences)
     number = "1 event" if comparison.events == 1 else f"{comparison.events} events"
     head = [
-        f"{number} since {moment(comparison.since)} UTC.",
+        f"{number} since {timestamp(comparison.since)} UTC.",
         f"{count or 'None'} judged differently by {new.name} than by {old.name}.",
     ]
     rows = [
@@ -79,10 +79,10 @@ def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: 
     ]
     parts = [*head, "", render_table(TALLY, rows, canvas)]
     for each in comparison.differences[:SHOWN_MAX]:
-        event = f"{moment(each.at)}  {each.node}  {printable(each.what)}"
+        event = f"{timestamp(each.at)}  {each.node}  {printable(each.what)}"
         parts += [
             "",
-            event if canvas.width is None else cut(event, canvas.width),
+            event if canvas.width is None else truncate(event, canvas.width),
             f"  {each.old.words} -> {each.new.words}",
         ]
     if count > SHOWN_MAX:

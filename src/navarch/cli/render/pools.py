@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import exact_duration, price, printable
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import exact_duration, price, printable
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,

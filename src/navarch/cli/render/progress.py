@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, duration, title
 from navarch.cli.render.nodes import note, status_cell, status_word
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, duration, title
 from navarch.core.ids import NodeId
 from navarch.ports.api import NodeView
 

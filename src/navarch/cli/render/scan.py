@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from navarch.agent.scan import Scan, ScannedGpu
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, colored, gibibytes, title
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, colored, size, title
 from navarch.core.health import CheckResult, Health
 from navarch.health.checks.xid import tally
 from navarch.ports.gpu import GpuHealth
@@ -62,7 +62,7 @@ def _gpu(scanned: ScannedGpu) -> list[Cell | str]:
         str(gpu.index),
         Cell(scanned.trouble, "red") if scanned.trouble else gpu.name,
         gpu.pci_bus_id.removeprefix("0000"),
-        size(gpu.memory_bytes) if gpu.memory_bytes else "",
+        gibibytes(gpu.memory_bytes) if gpu.memory_bytes else "",
         _said(facts.temperature_c, "{:.0f} °C"),
         _said(facts.power_w, "{:.0f} W"),
         _said(facts.utilization_pct, "{:.0f} %"),

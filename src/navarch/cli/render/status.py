@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_recent
+from navarch.cli.render.formatting import bold, colored, count, price
 from navarch.cli.render.pools import render_pools
-from navarch.cli.render.words import bold, colored, count, price
 from navarch.ports.api import FleetStatus, PoolView
 
 WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name my-cluster --wait"

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.words import bold, cells, colored, cut, printable, wrapped
+from navarch.cli.render.formatting import (
+    bold,
+    colored,
+    display_width,
+    printable,
+    truncate,
+    wrap_text,
+)
 
 GAP = "  "
 
@@ -40,7 +47,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas)
     """Return a table with a header, as wide as needed and no wider than the canvas."""
     filled = [[_cell(cell) for cell in row] for row in rows]
     wanted = [
-        max([cells(column.name), *(cells(row[i].text) for row in filled)])
+        max([display_width(column.name), *(display_width(row[i].text) for row in filled)])
         for i, column in enumerate(columns)
     ]
     kept = [
@@ -68,7 +75,7 @@ def _parts(
     if not columns[last].wrap:
         yield list(row)
         return
-    first, *rest = wrapped(row[last].text, widths[last], 0)
+    first, *rest = wrap_text(row[last].text, widths[last], 0)
     yield [cell if i != last else Cell(first, cell.color) for i, cell in enumerate(row)]
     for text in rest:
         yield [Cell(" ") if i != last else Cell(text, cell.color) for i, cell in enumerate(row)]
@@ -86,7 +93,7 @@ def _that_fit(
     if width is None:
         return kept
     least = {
-        i: min(wanted[i], max(columns[i].width_min or wanted[i], cells(columns[i].name)))
+        i: min(wanted[i], max(columns[i].width_min or wanted[i], display_width(columns[i].name)))
         for i in kept
     }
     while sum(least[i] for i in kept) + len(GAP) * (len(kept) - 1) > width:
@@ -108,7 +115,9 @@ def _shrunk(
     for i in sorted(kept, key=lambda i: (not columns[i].wrap, -columns[i].rank)):
         least = columns[i].width_min
         if excess > 0 and least is not None:
-            narrow = max(min(wanted[i], max(least, cells(columns[i].name))), widths[i] - excess)
+            narrow = max(
+                min(wanted[i], max(least, display_width(columns[i].name))), widths[i] - excess
+            )
             excess -= widths[i] - narrow
             widths[i] = narrow
     return widths
@@ -125,8 +134,8 @@ def _line(
 ) -> str:
     parts = []
     for i in kept:
-        text = cut(row[i].text or "-" * (not columns[i].optional), widths[i])
-        pad = " " * (widths[i] - cells(text))
+        text = truncate(row[i].text or "-" * (not columns[i].optional), widths[i])
+        pad = " " * (widths[i] - display_width(text))
         shown = (
             bold(text, on=canvas.color)
             if is_header

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import kind_color
-from navarch.cli.render.words import age, bold, clock_time, colored, printable, wrapped
+from navarch.cli.render.formatting import age, bold, clock_time, colored, printable, wrap_text
 from navarch.ports.api import Step, Why
 
 STEP = "  "
@@ -47,7 +47,7 @@ def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
     verb = step.kind.rpartition(".")[2].replace("_", " ")
     at = clock_time(step.at, canvas.now)
     hang = indent + " " * (len(at) + len(STEP))
-    first, *rest = wrapped(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
+    first, *rest = wrap_text(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
     shown = colored(verb, kind_color(step.kind), on=canvas.color)
     yield f"{indent}{at}{STEP}{shown}{first.removeprefix(verb)}"
     yield from (hang + line for line in rest)
@@ -59,7 +59,7 @@ def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
 
 def _detail(line: str, canvas: Canvas, hang: str) -> Iterator[str]:
     """Yield one line of a table, its continuations set in so that rows stay apart."""
-    first, *rest = wrapped(printable(line), canvas.width, len(hang) + len(STEP))
+    first, *rest = wrap_text(printable(line), canvas.width, len(hang) + len(STEP))
     # Wrapping drops the blank that keeps rows without an arrow in line.
     yield first if first.startswith("→") else STEP + first.lstrip()
     yield from (STEP * 2 + more for more in rest)

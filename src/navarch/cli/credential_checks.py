@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from navarch.cli.failures import NOT_ALLOWED, UNREACHABLE, CommandError
+from navarch.cli.errors import NOT_ALLOWED, UNREACHABLE, CommandError
 from navarch.core.errors import CredentialError, TransientError
 
 Check = Callable[[Mapping[str, str]], str]

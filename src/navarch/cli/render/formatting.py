@@ -73,14 +73,14 @@ def exact_duration(span: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
-def moment(at: datetime) -> str:
+def timestamp(at: datetime) -> str:
     """Return a time in UTC to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clock_time(at: datetime, now: datetime) -> str:
     """Return a time of today as such, and any other with its date."""
-    return at.strftime("%H:%M:%S") if at.date() == now.date() else moment(at)
+    return at.strftime("%H:%M:%S") if at.date() == now.date() else timestamp(at)
 
 
 def price(amount: Decimal) -> str:
@@ -93,7 +93,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def size(number: float) -> str:
+def gibibytes(number: float) -> str:
     """Return a number of bytes in the unit that GPUs are sold in."""
     return f"{number / 2**30:.0f} GiB"
 
@@ -105,7 +105,7 @@ def printable(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """Return how many columns `text` takes on a terminal."""
     if text.isascii():
         return len(text)
@@ -115,25 +115,25 @@ def cells(text: str) -> int:
     )
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Return `text` in at most `width` columns, with an ellipsis where some is missing."""
-    if cells(text) <= width:
+    if display_width(text) <= width:
         return text
     kept = ""
     for character in text:
-        if cells(kept) + cells(character) > width - 1:
+        if display_width(kept) + display_width(character) > width - 1:
             break
         kept += character
     return kept.rstrip() + "…"
 
 
-def wrapped(text: str, width: int | None, indent: int) -> list[str]:
+def wrap_text(text: str, width: int | None, indent: int) -> list[str]:
     """Return `text` in lines that fit right of `indent`."""
     if width is None or width - indent < 20:
         return [text]
     lines = [""]
     for word in text.split():
-        if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width - indent:
+        if lines[-1] and display_width(lines[-1]) + 1 + display_width(word) > width - indent:
             lines.append(word)
         else:
             lines[-1] = f"{lines[-1]} {word}".strip()

@@ -201,7 +201,7 @@ def test_data_without_a_form_in_json_is_a_bug_and_not_silence() -> None:
 def test_the_tab_key_offers_commands_words_and_the_names_of_nodes() -> None:
     with a_place() as place:
         place.type("up --gpus 16 --type h100 --name demo --wait")
-        obj = {"obj": place.desk.surroundings}
+        obj = {"obj": place.desk.environment}
 
         def offered(words: list[str], typed: str) -> list[str]:
             completing = ShellComplete(navarch, obj, "navarch", "_NAVARCH_COMPLETE")

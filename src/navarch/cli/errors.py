@@ -25,7 +25,7 @@ class CommandError(NavarchError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ErrorReport:
     """How a command ends that did not do what it was asked."""
 
     message: str
@@ -39,7 +39,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ErrorRule:
     """What an error of one class means to whoever typed the command."""
 
     code: int
@@ -50,50 +50,50 @@ class Rule:
 
 
 # By name, because the client's own errors live in a module that is loaded only when used.
-RULES: dict[str, Rule] = {
-    "NotFoundError": Rule(code=NOT_FOUND),
-    "InstanceNotFoundError": Rule(code=NOT_FOUND),
-    "InvalidError": Rule(code=BAD_USAGE),
-    "NotPossibleError": Rule(code=NOT_ALLOWED),
-    "CredentialError": Rule(code=NOT_ALLOWED),
-    "UnauthenticatedError": Rule(
+RULES: dict[str, ErrorRule] = {
+    "NotFoundError": ErrorRule(code=NOT_FOUND),
+    "InstanceNotFoundError": ErrorRule(code=NOT_FOUND),
+    "InvalidError": ErrorRule(code=BAD_USAGE),
+    "NotPossibleError": ErrorRule(code=NOT_ALLOWED),
+    "CredentialError": ErrorRule(code=NOT_ALLOWED),
+    "UnauthenticatedError": ErrorRule(
         code=NOT_ALLOWED,
         remedy="set NAVARCH_AUTH_TOKEN, or keep a token with: navarch config set-token",
     ),
-    "ForbiddenError": Rule(code=NOT_ALLOWED),
-    "UnreachableError": Rule(
+    "ForbiddenError": ErrorRule(code=NOT_ALLOWED),
+    "UnreachableError": ErrorRule(
         code=UNREACHABLE, remedy="is `navarch serve` running there, and is --server right?"
     ),
-    "TransientError": Rule(code=UNREACHABLE, remedy="try again"),
-    "ConnectionError": Rule(
+    "TransientError": ErrorRule(code=UNREACHABLE, remedy="try again"),
+    "ConnectionError": ErrorRule(
         code=UNREACHABLE,
         prefix="the server cannot be reached: ",
         remedy="is `navarch serve` running there, and is --server right?",
     ),
-    "TimeoutError": Rule(
+    "TimeoutError": ErrorRule(
         code=UNREACHABLE,
         prefix="the server did not answer in time",
         remedy="is --server right? A larger --timeout waits longer",
     ),
-    "ConfigError": Rule(code=FAILED, lines=True),
-    "ConflictError": Rule(code=FAILED, remedy="somebody else changed it meanwhile; try again"),
+    "ConfigError": ErrorRule(code=FAILED, lines=True),
+    "ConflictError": ErrorRule(code=FAILED, remedy="somebody else changed it meanwhile; try again"),
 }
 
 
-def explain_failure(error: BaseException) -> Failure:
+def describe_error(error: BaseException) -> ErrorReport:
     """Return what to tell the user about `error`."""
     error = first_cause(error)
     text = one_line(str(error))
     if isinstance(error, CommandError):
-        return Failure(message=text, code=error.code)
+        return ErrorReport(message=text, code=error.code)
     for name in class_names(error):
         if name in RULES:
             rule = RULES[name]
             said = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
-            return Failure(message=rule.prefix + said, code=rule.code, remedy=rule.remedy)
+            return ErrorReport(message=rule.prefix + said, code=rule.code, remedy=rule.remedy)
     if isinstance(error, NavarchError | OSError):
-        return Failure(message=text or type(error).__name__, code=FAILED)
-    return Failure(
+        return ErrorReport(message=text or type(error).__name__, code=FAILED)
+    return ErrorReport(
         message=f"unexpected {type(error).__name__}: {text}",
         code=FAILED,
         remedy="--debug shows where",

@@ -8,7 +8,15 @@ import pytest
 from cli_views import NOW, ago
 
 from navarch.cli.options import label, parse_duration
-from navarch.cli.render.words import age, cells, clock_time, cut, exact_duration, price, wrapped
+from navarch.cli.render.formatting import (
+    age,
+    clock_time,
+    display_width,
+    exact_duration,
+    price,
+    truncate,
+    wrap_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_a_time_of_another_day_carries_its_date() -> None:
 
 
 def test_texts_are_cut_and_wrapped_by_what_is_seen() -> None:
-    assert cut("abcdef", 4) == "abc…"
-    assert cells(cut("机器机器", 5)) <= 5
-    assert wrapped("aaa bbb ccc ddd eee fff ggg", 30, 10) == ["aaa bbb ccc ddd eee", "fff ggg"]
-    assert wrapped("too narrow to be wrapped", 30, 29) == ["too narrow to be wrapped"]
+    assert truncate("abcdef", 4) == "abc…"
+    assert display_width(truncate("机器机器", 5)) <= 5
+    assert wrap_text("aaa bbb ccc ddd eee fff ggg", 30, 10) == ["aaa bbb ccc ddd eee", "fff ggg"]
+    assert wrap_text("too narrow to be wrapped", 30, 29) == ["too narrow to be wrapped"]

@@ -8,7 +8,7 @@ from cli_world import a_desk, a_place
 from click.testing import CliRunner
 
 from navarch.cli.commands import Entry
-from navarch.cli.failures import CommandError, explain_failure
+from navarch.cli.errors import CommandError, describe_error
 from navarch.cli.main import navarch
 from navarch.core.errors import (
     ConflictError,
@@ -114,7 +114,7 @@ def test_a_mistyped_command_names_the_likely_one() -> None:
 def test_a_group_of_errors_is_explained_by_its_first() -> None:
     inner = ExceptionGroup("inner", [NotPossibleError("no")])
 
-    assert explain_failure(ExceptionGroup("outer", [inner])).code == 4
+    assert describe_error(ExceptionGroup("outer", [inner])).code == 4
 
 
 class ConfigError(NavarchError):
@@ -122,7 +122,7 @@ class ConfigError(NavarchError):
 
 
 def test_a_message_with_a_layout_keeps_its_lines() -> None:
-    failure = explain_failure(ConfigError("a.yaml:3:5: unknown key\n  poools:\n  ^\x1b[2J"))
+    failure = describe_error(ConfigError("a.yaml:3:5: unknown key\n  poools:\n  ^\x1b[2J"))
 
     assert str(failure) == "a.yaml:3:5: unknown key\n  poools:\n  ^ [2J"
     assert failure.code == 1

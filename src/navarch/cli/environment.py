@@ -4,16 +4,20 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from navarch.cli.errors import CommandError
 from navarch.clock.system import SystemClock
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
+
+if TYPE_CHECKING:
+    import ssl
 
 T = TypeVar("T")
 
@@ -42,11 +46,38 @@ class Terminal:
 Connect = Callable[[Target], AbstractAsyncContextManager[FleetApi]]
 
 
-def connect(target: Target) -> AbstractAsyncContextManager[FleetApi]:
-    """Return a connection to the server, to be opened."""
-    from navarch.cli.client import open_client
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[FleetApi]:
+    """Yield a connection to the control plane at `target`."""
+    try:
+        # Imported late: commands that need no server start without it.
+        from navarch.client.connect import connect_fleet
 
-    return open_client(target)
+        fleet = connect_fleet(
+            target.url,
+            token=target.token,
+            timeout_s=target.timeout.total_seconds(),
+            tls=_insecure_tls() if target.insecure else None,
+        )
+    except ModuleNotFoundError as error:
+        # A light install has no gRPC, for example.
+        raise CommandError(
+            f"talking to {target.url} needs {error.name}; run: pip install 'navarch[server]'"
+        ) from error
+    try:
+        yield fleet
+    finally:
+        await fleet.close()
+
+
+def _insecure_tls() -> "ssl.SSLContext":
+    """Return a TLS context that accepts every certificate, for --insecure."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class Run(Protocol):
@@ -69,7 +100,7 @@ def execute(command: Sequence[str]) -> None:
 
 def check(cloud: str, words: Mapping[str, str]) -> str:
     """Return whose credentials these are, or raise CommandError."""
-    from navarch.cli.checking import CHECKS
+    from navarch.cli.credential_checks import CHECKS
 
     return CHECKS[cloud](words)
 
@@ -82,7 +113,7 @@ def look_at_terminal() -> Terminal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class CliEnvironment:
     """Everything a command takes from outside; tests pass their own as the click object."""
 
     connect: Connect = connect

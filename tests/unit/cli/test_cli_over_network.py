@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from cli_world import Desk, a_desk
 
-from navarch.cli.surroundings import connect
+from navarch.cli.environment import connect
 from navarch.testing.doors import Doors, build_doors, open_doors
 
 TOKEN = "hush"
@@ -19,7 +19,7 @@ def a_wire() -> Iterator[tuple[Desk, Doors]]:
     with asyncio.Runner() as runner:
         doors, life = runner.run(_open())
         desk = a_desk(doors.fleet, runner=runner)
-        desk.surroundings = replace(desk.surroundings, connect=connect)
+        desk.environment = replace(desk.environment, connect=connect)
         try:
             yield desk, doors
         finally:
@@ -81,7 +81,7 @@ def test_without_the_token_nothing_is_allowed(scheme: str) -> None:
 def test_where_no_server_is_the_code_says_so(url: str) -> None:
     with asyncio.Runner() as runner:
         desk = a_desk(build_doors().fleet, runner=runner)
-        desk.surroundings = replace(desk.surroundings, connect=connect)
+        desk.environment = replace(desk.environment, connect=connect)
         result = desk.type(["-s", url, "--timeout", "3s", "list"])
 
     assert result.exit_code == 5

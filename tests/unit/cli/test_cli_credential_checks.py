@@ -13,8 +13,8 @@ import pytest
 from cli_world import a_desk, a_place
 from click.testing import Result
 
-from navarch.cli.checking import check_aws, check_gcp, check_lambda
-from navarch.cli.failures import CommandError
+from navarch.cli.credential_checks import check_aws, check_gcp, check_lambda
+from navarch.cli.errors import CommandError
 
 SECRET = "hush-hush-hush"
 Answer = Callable[[str, Mapping[str, str], bytes], tuple[int, bytes]]
@@ -209,7 +209,7 @@ def test_the_doctor_tries_kept_credentials_when_asked(tmp_path: Path) -> None:
             runner=place.runner,
             environ={"XDG_CONFIG_HOME": str(tmp_path)},
         )
-        desk.surroundings = replace(desk.surroundings, check=refuse)
+        desk.environment = replace(desk.environment, check=refuse)
         result = desk.type("doctor --check-credentials")
     assert result.exit_code == 1
     assert "bad   credentials  lambda: lambda does not accept" in result.stdout
