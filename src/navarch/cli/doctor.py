@@ -1,4 +1,4 @@
-"""`navarch doctor`: what is missing on this machine, and what would help."""
+"""`navarch doctor`: problems of this machine's set-up, and how to fix them."""
 
 import os
 import shutil
@@ -27,31 +27,31 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     "gcp": ("google.cloud.compute_v1", "type: gcp"),
     "ssh": ("asyncssh", "type: baremetal and setup_commands"),
 }
-"""By the name of the optional install: a module of it, and what needs it."""
+"""By extra: a module that it installs, and the feature that needs it."""
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "aws": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"),
     "gcp": ("GOOGLE_APPLICATION_CREDENTIALS",),
     "lambda": ("LAMBDA_API_KEY",),
 }
-"""By cloud: the variables of which one is enough."""
+"""By cloud: environment variables, any of which provides credentials."""
 
 SKEW_MAX_S = 5.0
-"""Signatures of requests to clouds are refused from minutes on; logs confuse from seconds on."""
+"""Clouds refuse requests signed minutes off; logs are hard to correlate seconds off."""
 
 
 class DoctorVerdict(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     FINE = "ok"
     NOTE = "note"
-    """Only matters to those who need it."""
+    """Matters only for a feature that may be unused."""
     BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     about: str
     verdict: DoctorVerdict
@@ -60,18 +60,20 @@ class DoctorFinding:
 
 
 @click.command("doctor", cls=Command)
-@click.option("--check-credentials", is_flag=True, help="Try kept credentials with harmless calls.")
+@click.option(
+    "--check-credentials", is_flag=True, help="Check stored credentials with read-only calls."
+)
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False),
-    help="Also say what the providers and pools of this configuration lack.",
+    help="Also check the providers and pools of this configuration.",
 )
 @with_session
 def doctor(session: Session, check_credentials: bool, file: str | None) -> None:
-    """Say what is missing here: installs, credentials, clock, ports, driver, Docker, SSH.
+    """Check this machine: extras, credentials, clock, ports, driver, Docker, SSH.
 
-    Nothing is changed. It ends with 1 if something is broken; what is merely not there is noted.
+    Nothing is changed. The exit code is 1 if something is broken; missing parts are only noted.
     """
     findings = list(run_checks(session, check_credentials=check_credentials))
     if file is not None:
@@ -82,7 +84,7 @@ def doctor(session: Session, check_credentials: bool, file: str | None) -> None:
 
 
 def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorFinding]:
-    """Yield everything that was looked at."""
+    """Yield the result of every check."""
     environment = session.environment
     yield from _check_extras()
     yield from _check_all_credentials(environment, check=check_credentials)
@@ -94,7 +96,7 @@ def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorF
 
 
 def render_findings(findings: list[DoctorFinding]) -> str:
-    """Return them as a person reads them, within eighty columns as far as words allow."""
+    """Return the findings as text."""
     lines = []
     for each in findings:
         lines.append(f"{each.verdict:<5} {each.about:<12} {each.text}")
@@ -109,20 +111,20 @@ def _check_extras() -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             about="install",
             verdict=DoctorVerdict.FINE if there else DoctorVerdict.NOTE,
-            text=f"navarch[{extra}] is {'here' if there else 'not here'}: for {needed_by}",
+            text=f"navarch[{extra}] {'is' if there else 'not'} installed: for {needed_by}",
             remedy="" if there else f"pip install 'navarch[{extra}]'",
         )
 
 
 def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFinding]:
-    """Yield what stands between a configuration and machines."""
-    # Loaded late: the schema is large, and most ask without a file.
+    """Yield a finding for every provider and every pool of a configuration."""
+    # Imported late: the schema is large, and only --config needs it.
     from navarch.config import ConfigError, load_config
 
     try:
         config = load_config(file)
     except ConfigError as error:
-        text = f"{file}: {len(error.problems)} mistakes"
+        text = f"{file}: {len(error.problems)} errors"
         remedy = f"navarch config validate {file}"
         yield DoctorFinding(about="config", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
         return
@@ -140,37 +142,37 @@ def _check_provider(
     extra = "ssh" if kind == "baremetal" else kind
     if extra in EXTRAS and not _is_installed(EXTRAS[extra][0]):
         remedy = f"pip install 'navarch[{extra}]'"
-        text = f"{label}: navarch[{extra}] is not here"
+        text = f"{label}: navarch[{extra}] is not installed"
         return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
     if kind == "baremetal":
         return _check_key_file(label, getattr(config, "ssh_private_key_path", None) or "")
     if kind not in VARIABLES:
         return DoctorFinding(
-            about=about, verdict=DoctorVerdict.FINE, text=f"{label} needs nothing more"
+            about=about, verdict=DoctorVerdict.FINE, text=f"{label}: no credentials needed"
         )
     fields = ("api_key", "profile", "credentials_file")
     own = next((field for field in fields if getattr(config, field, None)), None)
-    told = next((word for word in VARIABLES[kind] if environment.environ.get(word)), None)
-    if own or told or kind in read_credentials(environment.config_dir).providers:
-        source = own or (f"from {told}" if told else "kept")
+    variable = next((word for word in VARIABLES[kind] if environment.environ.get(word)), None)
+    if own or variable or kind in read_credentials(environment.config_dir).providers:
+        source = own or (f"from {variable}" if variable else "stored")
         return DoctorFinding(
             about=about, verdict=DoctorVerdict.FINE, text=f"{label}: credentials {source}"
         )
     remedy = f"navarch config set-credentials {kind} --help"
     if kind == "lambda":
-        text = f"{label}: there is no API key"
+        text = f"{label}: no API key"
         return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
-    text = f"{label}: no credentials but those of the machine itself, if it has any"
+    text = f"{label}: no credentials, except the machine's own identity if it has one"
     return DoctorFinding(about=about, verdict=DoctorVerdict.NOTE, text=text, remedy=remedy)
 
 
-def _check_key_file(whose: str, path: str) -> DoctorFinding:
+def _check_key_file(owner: str, path: str) -> DoctorFinding:
     found = os.path.expanduser(path)
     if not path or os.access(found, os.R_OK):
-        text = f"{whose}: its SSH key can be read" if path else f"{whose}: SSH keys of the agent"
+        text = f"{owner}: SSH key is readable" if path else f"{owner}: keys of the SSH agent"
         return DoctorFinding(about="ssh key", verdict=DoctorVerdict.FINE, text=text)
-    text = f"{whose}: {path} cannot be read"
-    remedy = "ssh-keygen -t ed25519 makes a key; its .pub goes onto the machines"
+    text = f"{owner}: cannot read {path}"
+    remedy = "create a key with ssh-keygen -t ed25519, and install its .pub on the machines"
     return DoctorFinding(about="ssh key", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
 
 
@@ -188,11 +190,11 @@ def _check_all_credentials(environment: CliEnvironment, *, check: bool) -> Itera
         yield DoctorFinding(about="credentials", verdict=DoctorVerdict.BAD, text=str(error))
         return
     for cloud, names in VARIABLES.items():
-        told = next((name for name in names if environment.environ.get(name)), None)
+        variable = next((name for name in names if environment.environ.get(name)), None)
         if cloud in kept and check:
             yield _check_credentials(environment.check, cloud, kept[cloud])
-        elif told or cloud in kept:
-            source = f"from {told}" if told else "kept"
+        elif variable or cloud in kept:
+            source = f"from {variable}" if variable else "stored"
             yield DoctorFinding(
                 about="credentials", verdict=DoctorVerdict.FINE, text=f"{cloud}: {source}"
             )
@@ -200,7 +202,7 @@ def _check_all_credentials(environment: CliEnvironment, *, check: bool) -> Itera
             yield DoctorFinding(
                 about="credentials",
                 verdict=DoctorVerdict.NOTE,
-                text=f"{cloud}: none kept and none in the environment",
+                text=f"{cloud}: not stored, and not in the environment",
                 remedy=f"navarch config set-credentials {cloud} --help",
             )
 
@@ -209,7 +211,7 @@ def _check_credentials(
     check: Callable[[str, Mapping[str, str]], str], cloud: str, words: Mapping[str, str]
 ) -> DoctorFinding:
     try:
-        answer = check(cloud, words)
+        account = check(cloud, words)
     except CommandError as error:
         return DoctorFinding(
             about="credentials",
@@ -217,7 +219,7 @@ def _check_credentials(
             text=f"{cloud}: {error}",
             remedy=f"navarch config set-credentials {cloud} --help",
         )
-    return DoctorFinding(about="credentials", verdict=DoctorVerdict.FINE, text=answer)
+    return DoctorFinding(about="credentials", verdict=DoctorVerdict.FINE, text=account)
 
 
 def _check_server(session: Session) -> DoctorFinding:
@@ -227,19 +229,19 @@ def _check_server(session: Session) -> DoctorFinding:
         return DoctorFinding(
             about="server",
             verdict=DoctorVerdict.NOTE,
-            text=f"{session.server} does not answer you",
-            remedy="start one with: navarch serve; or name another with -s",
+            text=f"{session.server} does not respond",
+            remedy="start one with: navarch serve, or pass another with -s",
         )
     skew = _seconds(session.environment.clock.now(), status.now)
     if skew > SKEW_MAX_S:
         return DoctorFinding(
             about="clock",
             verdict=DoctorVerdict.BAD,
-            text=f"this clock and that of {session.server} are {skew:.0f} s apart",
-            remedy="have both follow a time server: timedatectl set-ntp true",
+            text=f"clock differs from {session.server} by {skew:.0f} s",
+            remedy="synchronize both clocks: timedatectl set-ntp true",
         )
     return DoctorFinding(
-        about="server", verdict=DoctorVerdict.FINE, text=f"{session.server} answers, clocks agree"
+        about="server", verdict=DoctorVerdict.FINE, text=f"{session.server} responds, clocks agree"
     )
 
 
@@ -257,8 +259,8 @@ def _check_ports() -> Iterator[DoctorFinding]:
                 yield DoctorFinding(
                     about="port",
                     verdict=DoctorVerdict.NOTE,
-                    text=f"{port} is taken: by a control plane, perhaps",
-                    remedy="navarch serve --address 127.0.0.1:PORT takes another",
+                    text=f"{port} is in use, possibly by a control plane",
+                    remedy="use another port: navarch serve --address 127.0.0.1:PORT",
                 )
             else:
                 yield DoctorFinding(
@@ -271,7 +273,7 @@ def _check_driver() -> DoctorFinding:
         return DoctorFinding(
             about="gpu driver",
             verdict=DoctorVerdict.NOTE,
-            text="no NVIDIA driver is loaded; only GPU machines need one",
+            text="no NVIDIA driver loaded; only GPU machines need one",
         )
     version = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     return DoctorFinding(
@@ -284,13 +286,13 @@ def _check_docker(environ: Mapping[str, str]) -> DoctorFinding:
     path = host.removeprefix("unix://")
     if not host.startswith("unix://"):
         return DoctorFinding(
-            about="docker", verdict=DoctorVerdict.NOTE, text=f"the engine is at {host}"
+            about="docker", verdict=DoctorVerdict.NOTE, text=f"DOCKER_HOST is {host}; not checked"
         )
     if not os.path.exists(path):
         return DoctorFinding(
             about="docker",
             verdict=DoctorVerdict.NOTE,
-            text=f"no engine at {path}: for type: docker",
+            text=f"no Docker at {path}: for type: docker",
         )
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2)
@@ -300,15 +302,17 @@ def _check_docker(environ: Mapping[str, str]) -> DoctorFinding:
             return DoctorFinding(
                 about="docker",
                 verdict=DoctorVerdict.BAD,
-                text=f"{path} may not be used by you",
-                remedy="join its group: usermod -aG docker $USER, and log in again",
+                text=f"no permission to use {path}",
+                remedy="run: usermod -aG docker $USER, and log in again",
             )
         except OSError:
             return DoctorFinding(
-                about="docker", verdict=DoctorVerdict.NOTE, text=f"nobody answers at {path}"
+                about="docker",
+                verdict=DoctorVerdict.NOTE,
+                text=f"Docker does not respond at {path}",
             )
     return DoctorFinding(
-        about="docker", verdict=DoctorVerdict.FINE, text=f"an engine answers at {path}"
+        about="docker", verdict=DoctorVerdict.FINE, text=f"Docker responds at {path}"
     )
 
 
@@ -318,10 +322,12 @@ def _check_ssh() -> DoctorFinding:
         return DoctorFinding(
             about="ssh",
             verdict=DoctorVerdict.NOTE,
-            text="no ssh program here: for navarch ssh",
+            text="no ssh client: for navarch ssh",
             remedy="apt-get install openssh-client",
         )
-    said = subprocess.run([program, "-V"], capture_output=True, text=True, check=False, timeout=10)
+    version = subprocess.run(
+        [program, "-V"], capture_output=True, text=True, check=False, timeout=10
+    )
     return DoctorFinding(
-        about="ssh", verdict=DoctorVerdict.FINE, text=said.stderr.strip().split(",")[0]
+        about="ssh", verdict=DoctorVerdict.FINE, text=version.stderr.strip().split(",")[0]
     )

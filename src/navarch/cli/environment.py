@@ -1,4 +1,4 @@
-"""What the program finds around it: a clock, a terminal, an environment, a way to the server."""
+"""The command line's dependencies: clock, terminal, environment variables, connections."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which server to talk to, and how."""
+    """A server and how to connect to it."""
 
     url: str
     token: str | None = field(default=None, repr=False)
@@ -35,12 +35,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """Where the words go."""
+    """Properties of standard output."""
 
     width: int | None = None
-    """Columns to fit into; None where nobody looks, so that nothing is cut for a program."""
+    """Number of columns; None if standard output is not a terminal, so that nothing is cut."""
     live: bool = False
-    """Whether what was written can be drawn over."""
+    """Whether text can be redrawn in place."""
 
 
 Connect = Callable[[Target], AbstractAsyncContextManager[FleetApi]]
@@ -81,32 +81,32 @@ def _insecure_tls() -> "ssl.SSLContext":
 
 
 class Run(Protocol):
-    """Runs a conversation with the server to its end."""
+    """Runs a coroutine to completion."""
 
     def __call__(self, main: Coroutine[Any, Any, T]) -> T:
-        """Return what came of it."""
+        """Return the coroutine's result."""
         ...
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a conversation with the server to its end."""
+    """Run a coroutine to completion in a new event loop."""
     return asyncio.run(main)
 
 
 def execute(command: Sequence[str]) -> None:
-    """Become another program."""
+    """Replace this process with another program."""
     os.execvp(command[0], list(command))
 
 
 def check(cloud: str, words: Mapping[str, str]) -> str:
-    """Return whose credentials these are, or raise CommandError."""
+    """Return the account of these credentials, or raise CommandError."""
     from navarch.cli.credential_checks import CHECKS
 
     return CHECKS[cloud](words)
 
 
-def look_at_terminal() -> Terminal:
-    """Return what standard output is."""
+def detect_terminal() -> Terminal:
+    """Return the properties of standard output."""
     if not sys.stdout.isatty():
         return Terminal()
     return Terminal(width=shutil.get_terminal_size().columns, live=os.environ.get("TERM") != "dumb")
@@ -114,20 +114,20 @@ def look_at_terminal() -> Terminal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CliEnvironment:
-    """Everything a command takes from outside; tests pass their own as the click object."""
+    """Everything that a command takes from outside; tests pass their own as the click object."""
 
     connect: Connect = connect
     clock: Clock = field(default_factory=SystemClock)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    terminal: Callable[[], Terminal] = look_at_terminal
+    terminal: Callable[[], Terminal] = detect_terminal
     execute: Callable[[Sequence[str]], None] = execute
     run: Run = run
     check: Callable[[str, Mapping[str, str]], str] = check
-    """Puts a cloud's credentials to the test; returns whose they are."""
+    """Checks a cloud's credentials; returns the account they belong to."""
 
     @property
     def config_dir(self) -> Path:
-        """Where a user's settings are kept, by the XDG rules."""
-        # The rules say that a relative path in the variable is to be ignored.
+        """The folder of the user's settings, by the XDG specification."""
+        # The specification requires that a relative path is ignored.
         named = Path(self.environ.get("XDG_CONFIG_HOME", ""))
         return (named if named.is_absolute() else Path.home() / ".config") / "navarch"

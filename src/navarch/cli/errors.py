@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence and one exit code.
+"""Errors of the command line: one sentence and one exit code each.
 
 0 done, 1 failed, 2 bad usage, 3 not found, 4 not allowed, 5 unreachable.
 """
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 class CommandError(NavarchError):
-    """The command line itself says no; the message carries the remedy."""
+    """An error that the command line raises itself; the message includes the remedy."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
@@ -26,13 +26,13 @@ class CommandError(NavarchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """How a command ends that did not do what it was asked."""
+    """The message and exit code for an error."""
 
     message: str
     code: int
     remedy: str = ""
     expected: bool = True
-    """Whether it is an answer rather than a bug."""
+    """False for an error that is a bug in Navarch."""
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -40,16 +40,16 @@ class ErrorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRule:
-    """What an error of one class means to whoever typed the command."""
+    """The exit code and the remedy for one class of errors."""
 
     code: int
     remedy: str = ""
     prefix: str = ""
     lines: bool = False
-    """Whether the message has a layout of its own, such as a place in a file."""
+    """Keep the message's line breaks, as for a position in a file."""
 
 
-# By name, because the client's own errors live in a module that is loaded only when used.
+# By class name, so that the modules that define the errors need not be imported.
 RULES: dict[str, ErrorRule] = {
     "NotFoundError": ErrorRule(code=NOT_FOUND),
     "InstanceNotFoundError": ErrorRule(code=NOT_FOUND),
@@ -58,11 +58,12 @@ RULES: dict[str, ErrorRule] = {
     "CredentialError": ErrorRule(code=NOT_ALLOWED),
     "UnauthenticatedError": ErrorRule(
         code=NOT_ALLOWED,
-        remedy="set NAVARCH_AUTH_TOKEN, or keep a token with: navarch config set-token",
+        remedy="set NAVARCH_AUTH_TOKEN, or store a token with: navarch config set-token",
     ),
     "ForbiddenError": ErrorRule(code=NOT_ALLOWED),
     "UnreachableError": ErrorRule(
-        code=UNREACHABLE, remedy="is `navarch serve` running there, and is --server right?"
+        code=UNREACHABLE,
+        remedy="is `navarch serve` running there, and is --server right?",
     ),
     "TransientError": ErrorRule(code=UNREACHABLE, remedy="try again"),
     "ConnectionError": ErrorRule(
@@ -72,16 +73,16 @@ RULES: dict[str, ErrorRule] = {
     ),
     "TimeoutError": ErrorRule(
         code=UNREACHABLE,
-        prefix="the server did not answer in time",
-        remedy="is --server right? A larger --timeout waits longer",
+        prefix="the server did not respond in time",
+        remedy="check --server, or raise --timeout",
     ),
     "ConfigError": ErrorRule(code=FAILED, lines=True),
-    "ConflictError": ErrorRule(code=FAILED, remedy="somebody else changed it meanwhile; try again"),
+    "ConflictError": ErrorRule(code=FAILED, remedy="changed concurrently; try again"),
 }
 
 
 def describe_error(error: BaseException) -> ErrorReport:
-    """Return what to tell the user about `error`."""
+    """Return the message and exit code for `error`."""
     error = first_cause(error)
     text = one_line(str(error))
     if isinstance(error, CommandError):
@@ -89,35 +90,35 @@ def describe_error(error: BaseException) -> ErrorReport:
     for name in class_names(error):
         if name in RULES:
             rule = RULES[name]
-            said = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
-            return ErrorReport(message=rule.prefix + said, code=rule.code, remedy=rule.remedy)
+            message = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
+            return ErrorReport(message=rule.prefix + message, code=rule.code, remedy=rule.remedy)
     if isinstance(error, NavarchError | OSError):
         return ErrorReport(message=text or type(error).__name__, code=FAILED)
     return ErrorReport(
         message=f"unexpected {type(error).__name__}: {text}",
         code=FAILED,
-        remedy="--debug shows where",
+        remedy="run again with --debug for a traceback",
         expected=False,
     )
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """Return the error itself, out of the groups that tasks wrap around it."""
+    """Return the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def class_names(error: BaseException) -> Iterator[str]:
-    """Yield the names of the error's classes, the most specific first."""
+    """Yield the names of the error's classes, most specific first."""
     return (kind.__name__ for kind in type(error).__mro__)
 
 
 def one_line(text: str) -> str:
-    """Return `text` without line breaks and control characters, which a server could send."""
+    """Return `text` on one line without control characters; it may come from a server."""
     return " ".join(safe(text).split())
 
 
 def safe(line: str) -> str:
-    """Return `line` with nothing in it that could move the cursor."""
+    """Return `line` with unprintable characters replaced by spaces."""
     return "".join(c if c.isprintable() else " " for c in line)

@@ -14,17 +14,19 @@ from navarch.core.event import Recorded, Subject
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi
 
 NEWEST = 50
-"""How many events are shown when nobody says since when."""
+"""Number of events shown without --since and --limit."""
 
 
 @click.command("events", cls=Command)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
-@since_option("From when on: 10m, 2026-03-01 or 2026-03-01T12:00:00Z.")
-@click.option("--about", metavar="KIND/NAME", help="Only about this: node/my-cluster-0, pool/x.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new events.")
+@since_option("Start: 10m, 2026-03-01 or 2026-03-01T12:00:00Z.")
+@click.option(
+    "--about", metavar="KIND/NAME", help="Only events about this: node/my-cluster-0, pool/x."
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"At most so many, the newest.  [{NEWEST}, or all with --since]",
+    help=f"Show at most this many, the newest.  [{NEWEST}, or all with --since]",
 )
 @with_session
 def events(
@@ -34,7 +36,7 @@ def events(
     about: str | None,
     limit: int | None,
 ) -> None:
-    """Show what happened and why, oldest first."""
+    """Show the journal: what happened and why, oldest first."""
     subject = _subject(about)
     start = None if since is None else resolve_when(since, session.clock.now())
     if follow:
@@ -49,7 +51,7 @@ def _subject(about: str | None) -> Subject | None:
         return None
     kind, slash, name = about.partition("/")
     if not (kind and slash and name):
-        raise click.UsageError(f"--about {about}: say node/NAME, pool/NAME, launch/... ")
+        raise click.UsageError(f"--about {about}: expected KIND/NAME, such as node/my-cluster-0")
     return Subject(about)
 
 
@@ -68,10 +70,10 @@ async def read_events(
 
 
 async def _recent(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
-    """Return the journal from far enough back, without reading what is older.
+    """Return the end of the journal, reading back as far as `since` or `limit` requires.
 
-    Events are numbered in order, so that a window can be cut off the end and doubled until
-    it reaches the moment that was asked for.
+    The API reads the journal forwards by event number, so the window at its end is widened
+    fourfold until it starts before `since`.
     """
     newest = max((entry.number for entry in (await api.status()).recent), default=0)
     span = limit if limit is not None and since is None else PAGE_SIZE_MAX
@@ -90,7 +92,7 @@ async def _follow(
     since: datetime | None,
     limit: int | None,
 ) -> None:
-    # The revision is taken first, so that nothing falls between the past and the stream.
+    # Read the revision first, so that no event is lost between history and stream.
     revision = (await api.status()).revision
     last = 0
     for entry in await read_events(api, about, since, limit):

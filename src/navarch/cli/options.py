@@ -1,4 +1,4 @@
-"""Options that every command takes, before or after its name, and the words they accept."""
+"""Global options, options shared by several commands, and the parsers of their values."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _META_KEY = "navarch.global_options"
 
 @dataclass(slots=True)
 class GlobalOptions:
-    """What was said on the command line, wherever it was said; the last word counts."""
+    """Values of the global options; the last occurrence on the command line wins."""
 
     server: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -34,7 +34,7 @@ class GlobalOptions:
 
 
 def global_options(context: click.Context) -> GlobalOptions:
-    """Return the choices made so far, kept at the root so that every level shares them."""
+    """Return the global options parsed so far. The root context holds them for all levels."""
     found: GlobalOptions = context.find_root().meta.setdefault(_META_KEY, GlobalOptions())
     return found
 
@@ -56,7 +56,7 @@ def parse_duration(text: str) -> timedelta | None:
 
 
 def duration(text: str) -> timedelta:
-    """Return the duration that was typed."""
+    """Return a duration option's value, or raise BadParameter."""
     parsed = parse_duration(text)
     if parsed is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 10m or 1h30m")
@@ -64,11 +64,11 @@ def duration(text: str) -> timedelta:
 
 
 When = timedelta | datetime
-"""How long ago, or the moment itself."""
+"""A point in time: absolute, or as an age."""
 
 
 def when(text: str) -> When:
-    """Return the age, the day or the time that was typed; a day begins at midnight in UTC."""
+    """Return an age, or a time; a day means midnight UTC."""
     span = parse_duration(text)
     if span is not None:
         return span
@@ -87,7 +87,7 @@ def when(text: str) -> When:
 
 
 def resolve_when(typed: When, now: datetime) -> datetime:
-    """Return the moment that was meant."""
+    """Return the time that `typed` refers to."""
     return now - typed if isinstance(typed, timedelta) else typed
 
 
@@ -104,7 +104,7 @@ def since_option(text: str, *, default: str | None = None) -> Callable[[F], F]:
 
 
 def output_format(text: str) -> Output:
-    """Return the format that was typed."""
+    """Return an --output option's value, or raise BadParameter."""
     try:
         return Output(text.lower())
     except ValueError:
@@ -122,9 +122,9 @@ def label(text: str) -> tuple[str, str]:
 
 
 def word_option(name: str, words: type[W], prefix: str, text: str) -> Callable[[F], F]:
-    """Add an option for one of `words`, short (`active`) or as on the wire (`NODE_STATUS_ACTIVE`).
+    """Add an option for one of `words`, short (`active`) or as in the API (`NODE_STATUS_ACTIVE`).
 
-    `unknown` filters nothing where it is none of the words.
+    `unknown` means no filter, unless it is one of `words`.
     """
 
     def convert(typed: str) -> W | None:
@@ -139,7 +139,7 @@ def word_option(name: str, words: type[W], prefix: str, text: str) -> Callable[[
         f"--{name}",
         type=convert,
         metavar="|".join(words),
-        shell_complete=completing(words),
+        shell_complete=complete_words(words),
         help=text,
     )
 
@@ -159,10 +159,10 @@ def state_option(function: F) -> F:
     return word_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
 
 
-def completing(
+def complete_words(
     words: type[StrEnum],
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return what offers a shell the words that begin as the user does."""
+    """Return a shell completion function for `words`."""
 
     def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
         return [CompletionItem(word) for word in words if word.startswith(typed)]
@@ -171,7 +171,7 @@ def completing(
 
 
 def labels_option(function: F) -> F:
-    """Add `--label key=value`, which may be given several times."""
+    """Add the repeatable option `--label key=value`."""
     return click.option(
         "--label",
         "labels",
@@ -192,16 +192,16 @@ def sort_option(function: F) -> F:
         type=click.Choice([*SORTS, *(f"-{word}" for word in SORTS)]),
         metavar="|".join(SORTS),
         default="name",
-        help="What to order by; a leading minus turns it round.",
+        help="Sort by this; a leading minus reverses the order.",
     )(function)
 
 
 def timeout_option(text: str) -> Callable[[F], F]:
-    """Add a `--timeout` with a meaning of its own, in place of the shared one."""
+    """Add a `--timeout` with its own meaning, in place of the global one."""
     return click.option("--timeout", "within", type=duration, metavar="DURATION", help=text)
 
 
-def _remember(context: click.Context, param: click.Parameter, value: object) -> None:
+def _store(context: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None and value is not False:
         setattr(global_options(context), str(param.name), value)
 
@@ -211,34 +211,34 @@ def _make_global_options() -> list[click.Option]:
         click.Option(
             ["-s", "--server"],
             metavar="URL",
-            help="Where the control plane is; else NAVARCH_SERVER, else http://localhost:50051.",
+            help="URL of the control plane.  [default: NAVARCH_SERVER, or http://localhost:50051]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
-        # Seen by everybody who lists processes, and therefore not advertised.
-        click.Option(["--token"], hidden=True, expose_value=False, callback=_remember),
+        # Hidden because arguments are visible in the process list.
+        click.Option(["--token"], hidden=True, expose_value=False, callback=_store),
         click.Option(
             ["-o", "--output"],
             type=output_format,
             metavar="table|json|yaml",
-            shell_complete=completing(Output),
-            help="How to write the answer; table is for people.",
+            shell_complete=complete_words(Output),
+            help="Output format.  [default: table]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
         click.Option(
             ["--timeout"],
             type=duration,
             metavar="DURATION",
-            help="How long the whole command may take: 30s, or 20m where it waits for machines.",
+            help="Time limit of the command.  [default: 30s, or 20m to wait for machines]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
         *(
-            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_remember)
+            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_store)
             for name, text in (
                 ("--insecure", "Do not verify the server's TLS certificate."),
-                ("--no-color", "No colours; so does NO_COLOR."),
+                ("--no-color", "Disable colours, as does NO_COLOR."),
                 ("--debug", "Show tracebacks of unexpected errors."),
             )
         ),
@@ -246,4 +246,4 @@ def _make_global_options() -> list[click.Option]:
 
 
 GLOBAL_OPTIONS = _make_global_options()
-"""One set for all commands: a parser tells options apart by identity."""
+"""One set for all commands: click compares options by identity."""

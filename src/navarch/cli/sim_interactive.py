@@ -1,4 +1,4 @@
-"""A fleet to play with: break it, mend it, watch what the control plane does."""
+"""`navarch sim interactive`: a simulated fleet that takes commands from the keyboard."""
 
 import asyncio
 import shutil
@@ -47,7 +47,7 @@ events:
 
 
 def interact(session: Session, path: Path | None, *, seed: int | None, speed: float) -> int:
-    """Play a scenario at a person's pace until they have enough; return the exit code."""
+    """Run a scenario interactively until the user quits; return the exit code."""
     quiet_logs()
     scenario = load_scenario(path) if path is not None else parse_scenario(TWO_NODES)
     loop = PacedLoop()
@@ -66,7 +66,7 @@ def interact(session: Session, path: Path | None, *, seed: int | None, speed: fl
 
 
 class InteractiveSession:
-    """The fleet, the picture of it and the words that are typed."""
+    """The simulated fleet, its display and its command prompt."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class InteractiveSession:
         self.simulation.world.store.subscribe(self._on_commit)
 
     async def run(self) -> None:
-        """Play until somebody says quit."""
+        """Run until the command quit."""
         self._loop.on_line = self._on_line
         self._loop.on_tick = self._draw
         if self._live:
@@ -104,7 +104,7 @@ class InteractiveSession:
                 self._write("\n")
 
     async def _wait_for_quit(self) -> None:
-        self._log("the scenario is over; the fleet goes on until you quit")
+        self._log("the scenario is over; the fleet keeps running until you quit")
         await self._over.wait()
 
     def _on_commit(self, done: Committed) -> None:
@@ -120,11 +120,11 @@ class InteractiveSession:
         if not self._live:
             self._write(self._messages[-1] + "\n")
 
-    # What is typed
+    # Commands
 
     def _on_line(self, line: str) -> None:
         if self._live:
-            # A fresh line to type on, where the last one was.
+            # Clear the prompt line.
             self._write(f"\x1b[{shutil.get_terminal_size().lines};1H\x1b[K> ")
         words = line.split()
         if not words:
@@ -136,11 +136,11 @@ class InteractiveSession:
             self._log(f"? {error}")
 
     def _run_view_command(self, words: list[str]) -> bool:
-        """Obey what is about the picture rather than the fleet; return whether it was that."""
+        """Run a command about the display rather than the fleet; return False if it is none."""
         match words:
             case ["quit" | "exit" | "q"]:
                 self._over.set()
-                # What is left of the scenario is not waited for.
+                # Do not wait for the rest of the scenario.
                 self._loop.hurry_until = float("inf")
             case ["help" | "?"]:
                 for text in HELP.splitlines():
@@ -182,17 +182,17 @@ class InteractiveSession:
                 return Event(action=action, target=node)
             case ["crash"]:
                 return Event(action="crash")
-        raise InvalidError(f"{' '.join(words)!r} is not understood; type help")
+        raise InvalidError(f"{' '.join(words)!r} is not a command; type help")
 
     def _check_failure(self, kind: str) -> None:
-        """Refuse what cannot be injected, or what nobody here would notice."""
+        """Raise for a failure that cannot be injected, or that has no effect in this scenario."""
         known = [each for each in FailureType if each is not FailureType.CHECK]
         if kind not in known:
-            raise InvalidError(f'unknown failure type "{kind}"; known are {", ".join(known)}')
+            raise InvalidError(f'unknown failure type "{kind}"; known types: {", ".join(known)}')
         if kind == FailureType.STRAGGLER and not self.simulation.scenario.has_stragglers:
             raise InvalidError(
-                "a straggler shows only next to others of its job, in a scenario that has one; "
-                "try scenarios/straggler.yaml"
+                "a straggler is only visible next to other nodes of its job, in a scenario with "
+                "such a job; try scenarios/straggler.yaml"
             )
 
     async def _carry_out(self, event: Event) -> None:
@@ -201,7 +201,7 @@ class InteractiveSession:
         except (NavarchError, ValueError) as error:
             self._log(f"? {error}")
 
-    # What is seen
+    # Display
 
     def _draw(self) -> None:
         if not self._live:
@@ -213,15 +213,15 @@ class InteractiveSession:
         screen = [*lines, *[""] * room][:room]
         if len(lines) < room:
             screen[-1] = HINT[: size.columns]
-        # The bottom line is the typist's: everything is drawn above it, over what was typed
-        # before and has been pushed up, and the cursor goes back.
+        # The bottom line is the prompt. Draw above it, over lines that earlier input has
+        # scrolled up, and restore the cursor.
         body = "".join(f"\x1b[{row + 1};1H{text}\x1b[K" for row, text in enumerate(screen))
         first = "" if self._drawn_at >= 0 else f"\x1b[{size.lines};1H> "
         self._drawn_at = self._loop.time()
         self._write(f"{first}\x1b7{body}\x1b8")
 
     def picture(self, canvas: Canvas, *, height: int = 40) -> str:
-        """Return the fleet on one screen: the troubled nodes first."""
+        """Return the fleet on one screen, nodes with problems first."""
         fleet, census = self.simulation.world.fleet(), self.simulation.census
         pace = "paused" if self._loop.paused else f"{self._loop.speed:g}x"
         counts = ", ".join(f"{n} {status}" for status, n in sorted(census.by_status.items()) if n)

@@ -1,4 +1,4 @@
-"""Playing scenarios."""
+"""Run scenarios in virtual time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from navarch.sim.seeds import run_seeds
 from navarch.sim.stage.virtual import run_scenario
 
 LONG_S = 1.0
-"""A run that takes less shows no progress."""
+"""Shorter runs show no progress bar."""
 
 
 def run_one(
@@ -32,11 +32,11 @@ def run_one(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Play one scenario in virtual time; return the exit code."""
+    """Run one scenario in virtual time; return the exit code."""
     quiet_logs()
     scenario = load_scenario(path)
-    with progress_line(session, scenario.name) as told:
-        outcome = run_scenario(scenario, seed=seed, progress=told)
+    with progress_line(session, scenario.name) as update:
+        outcome = run_scenario(scenario, seed=seed, progress=update)
     outcome = replace(outcome, source=str(path))
     return report_outcome(session, scenario, outcome, out=out, html=html, json=json)
 
@@ -44,15 +44,15 @@ def run_one(
 def run_many_seeds(
     session: Session, path: Path, *, first: int, count: int, processes: int | None, json: bool
 ) -> int:
-    """Play one scenario with many seeds; return the exit code."""
+    """Run one scenario with many seeds; return the exit code."""
     quiet_logs()
-    with progress_line(session, f"{count} seeds") as told:
+    with progress_line(session, f"{count} seeds") as update:
         report = run_seeds(
             path,
             first=first,
             count=count,
             processes=processes,
-            progress=lambda done, whole: told(float(done), float(whole)),
+            progress=lambda done, whole: update(float(done), float(whole)),
         )
     _show(session, report, lambda: render_seeds(report, session.canvas()), json=json)
     return FAILED if report.failed else 0
@@ -67,14 +67,14 @@ def report_outcome(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Show an outcome, and write the files that were asked for; return the exit code."""
+    """Show an outcome and write the requested files; return the exit code."""
     write_files(scenario, outcome, out, html)
     _show(session, outcome, lambda: render_outcome(outcome, session.canvas()), json=json)
     return 0 if outcome.passed else FAILED
 
 
 def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Path | None) -> None:
-    """Write the outcome and the log where the command line and the scenario want them."""
+    """Write the files that the command line and the scenario request."""
     stress = scenario.stress
     reports = [out] if out is not None else []
     if stress is not None and stress.report_file:
@@ -91,7 +91,7 @@ def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Pa
 
 
 def format_log(outcome: Outcome) -> str:
-    """Return what happened, line by line, in order."""
+    """Return the happenings and node histories as lines in order of time."""
     lines = [(x.at_s, f"{x.kind} {x.target} {x.text}") for x in outcome.happenings]
     lines += [
         (entry.at_s, f"{history.node} {entry.kind}: {entry.text}")
@@ -102,7 +102,7 @@ def format_log(outcome: Outcome) -> str:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file, and the folder it goes into."""
+    """Write a file, creating its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -118,12 +118,12 @@ def _show(session: Session, answer: object, render: Callable[[], str], *, json: 
 
 
 def quiet_logs() -> None:
-    """Keep the control plane's own log to itself: what it did is in the journal."""
+    """Silence the control plane's log; the journal holds what it did."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
 class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
-    """A bar on standard error while a run takes longer than a moment, on a terminal only."""
+    """A progress bar on standard error for long runs, on a terminal only."""
 
     WIDTH = 30
 

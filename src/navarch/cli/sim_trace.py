@@ -1,4 +1,4 @@
-"""Traces of real clusters, written as scenarios."""
+"""Create scenarios from live fleets and from published traces."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -27,13 +27,13 @@ def record_fleet(
     prices: bool,
     config: Path | None,
 ) -> None:
-    """Write a scenario with what happened to the fleet that the session is about."""
+    """Write a scenario with the history of the fleet."""
     if scenario.exists():
-        raise CommandError(f"{scenario} is there already; choose another name")
+        raise CommandError(f"{scenario} already exists; choose another name")
     now = session.clock.now()
     timing = _timing(config) if config is not None else Timing()
 
-    async def look(api: FleetApi) -> FleetTrace:
+    async def fetch(api: FleetApi) -> FleetTrace:
         return trace_fleet(
             await api.list_pools(),
             await list_all(api.list_nodes, Query(include_gone=True, order_by="created")),
@@ -45,20 +45,20 @@ def record_fleet(
             prices=prices,
         )
 
-    trace = session.call_without_timeout(look)
+    trace = session.call_without_timeout(fetch)
     text = yaml.safe_dump(trace.plain, sort_keys=False)
     parse_scenario(text, source=str(scenario))
     write_file(scenario, text.encode())
-    told = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
-    told += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
+    lines = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
+    lines += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
     if config is None:
         usual = render_duration(timing.heartbeat_interval)
-        told.append(f"Heartbeats every {usual} are taken for granted; --config says otherwise.")
-    click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+        lines.append(f"Assuming heartbeats every {usual}; pass --config for the real interval.")
+    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
 
 
 def _timing(config: Path) -> Timing:
-    """Return how often a server with that configuration has its agents speak."""
+    """Return the heartbeat and check intervals of a server's configuration."""
     server = load_config(config).server
     return Timing(
         heartbeat_interval=server.heartbeat_interval,
@@ -68,9 +68,9 @@ def _timing(config: Path) -> Timing:
 
 
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:
-    """Write a scenario with the machines and jobs of two tables."""
+    """Write a scenario with the machines and jobs of two CSV files."""
     if scenario.exists():
-        raise CommandError(f"{scenario} is there already; choose another name")
+        raise CommandError(f"{scenario} already exists; choose another name")
     fleet = read_nodes(nodes)
     found = read_jobs(jobs, until=lasts) if jobs is not None else None
     plain: dict[str, object] = {
@@ -86,12 +86,12 @@ def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: time
     text = yaml.safe_dump(plain, sort_keys=False)
     parse_scenario(text, source=str(scenario))
     write_file(scenario, text.encode())
-    told = [f"Wrote {scenario}: {plain['description']}."]
+    lines = [f"Wrote {scenario}: {plain['description']}."]
     if found is not None:
         if found.without_gpu:
-            told.append(f"Left out: {found.without_gpu} jobs that want no GPU, or no time.")
+            lines.append(f"Left out: {found.without_gpu} jobs without GPUs or run time.")
         if found.too_late:
-            told.append(f"Left out: {found.too_late} jobs after {render_duration(lasts)}.")
+            lines.append(f"Left out: {found.too_late} jobs after {render_duration(lasts)}.")
         if found.shares:
-            told.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
-    click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+            lines.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
+    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))

@@ -1,4 +1,4 @@
-"""`navarch status`: the fleet on one screen."""
+"""`navarch status`: show the fleet on one screen."""
 
 import click
 
@@ -12,5 +12,5 @@ from navarch.cli.watch import show_or_watch, watch_option
 @watch_option
 @with_session
 def status(session: Session, watch: bool) -> None:
-    """Show the fleet on one screen: its pools, its price and what happened last."""
+    """Show the fleet on one screen: pools, price and latest events."""
     show_or_watch(session, lambda api: api.status(), render_status, watch=watch)

@@ -1,4 +1,4 @@
-"""Waiting for a pool to come up or to go, and showing how far it is."""
+"""Wait until a pool is ready or deleted, and show the progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Show = Callable[[str, list[NodeView]], None]
 async def wait_until_up(
     session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
 ) -> PoolView | None:
-    """Return the pool once all its nodes serve; None if that took too long."""
+    """Return the pool once all its nodes are ready; None on timeout."""
     found: list[PoolView] = []
 
     async def poll(show: Show) -> bool:
@@ -41,7 +41,7 @@ async def wait_until_up(
 async def wait_until_gone(
     session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
 ) -> bool:
-    """Return whether nothing is left of the pool, which includes machines still being paid for."""
+    """Return True once the pool and all its billed machines are gone; False on timeout."""
 
     async def poll(show: Show) -> bool:
         nodes = await list_all(api.list_nodes, Query(pool=pool))
@@ -67,12 +67,12 @@ async def _wait(
     within: timedelta,
 ) -> bool:
     deadline = asyncio.timeout(within.total_seconds())
-    # Progress goes to standard error, so that the answer can be piped.
+    # Progress goes to standard error, so that the result can be piped.
     with live_display(live=_is_live(session), err=True) as draw:
         show = _redraw(draw, session.canvas) if _is_live(session) else _append()
         try:
             async with deadline:
-                # A server that restarts ends the stream; the wait goes on with the next one.
+                # A restart of the server ends the stream; reconnect and keep waiting.
                 while not await _poll_until(api, lambda: poll(show)):
                     await session.clock.sleep(RETRY_S)
         except TimeoutError:
@@ -83,7 +83,7 @@ async def _wait(
 
 
 async def _poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> bool:
-    """Return whether the wait is over; a server that cannot be reached now may be soon."""
+    """Return whether the wait is over; treat an unreachable server as a restart."""
     try:
         return await poll_until(api, poll)
     except (NavarchError, OSError, ExceptionGroup) as error:

@@ -1,6 +1,6 @@
-"""Just enough HTTP/1.1 for our own server: keep-alive, lengths and chunks, TLS.
+"""A minimal HTTP/1.1 client for Navarch's own server: keep-alive, chunked bodies, TLS.
 
-Written out because the CLI starts in the time that importing an HTTP library takes.
+Importing an HTTP library takes as long as the CLI takes to start, so this uses asyncio only.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LINE_BYTES_MAX = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What the server said."""
+    """A complete HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -27,7 +27,7 @@ class Response:
 
 @dataclass(slots=True)
 class _Connection:
-    """One connection."""
+    """One HTTP connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -35,12 +35,12 @@ class _Connection:
     headers: dict[str, str] = field(default_factory=dict)
 
     async def send(self, head: bytes, body: bytes) -> None:
-        """Write a request and read the head of its response."""
+        """Send a request and read the status and headers of its response."""
         self.writer.write(head + body)
         await self.writer.drain()
         version, _, rest = (await self._line()).partition(" ")
         if not version.startswith("HTTP/1."):
-            raise UnreachableError(f"it does not speak HTTP: {version[:40]!r}")
+            raise UnreachableError(f"not an HTTP response: {version[:40]!r}")
         self.status = int(rest[:3])
         self.headers = {}
         while line := await self._line():
@@ -48,7 +48,7 @@ class _Connection:
             self.headers[name.strip().lower()] = value.strip()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the parts of a body of unknown length."""
+        """Yield the chunks of a chunked body."""
         while size := int((await self._line()).partition(";")[0], 16):
             chunk = await self.reader.readexactly(size + 2)
             yield chunk[:-2]
@@ -62,19 +62,19 @@ class _Connection:
             async for chunk in self.chunks():
                 size += len(chunk)
                 if size > BODY_BYTES_MAX:
-                    raise UnreachableError("the answer has no end")
+                    raise UnreachableError("the response is too large")
                 parts.append(chunk)
             return b"".join(parts)
         if self.status == 204:
             return b""
         length = int(self.headers.get("content-length", "0"))
         if length > BODY_BYTES_MAX:
-            raise UnreachableError("the answer has no end")
+            raise UnreachableError("the response is too large")
         return await self.reader.readexactly(length)
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may follow."""
+        """Whether the connection can carry another request."""
         return (
             self.headers.get("connection", "").lower() != "close"
             and not self.reader.at_eof()
@@ -86,7 +86,7 @@ class _Connection:
 
 
 class HttpConnectionPool:
-    """Asks one server, over as many connections as there are questions at a time."""
+    """Sends requests to one server, over one connection per concurrent request."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class HttpConnectionPool:
     async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = ""
     ) -> Response:
-        """Return the answer. Raises UnreachableError if there is none in time."""
+        """Return the response. Raises UnreachableError if there is none in time."""
         head = self._head(method, path, body, content_type)
         with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
@@ -115,8 +115,8 @@ class HttpConnectionPool:
                 try:
                     return await self._exchange(connection, head, body)
                 except (asyncio.IncompleteReadError, ConnectionError):
-                    # The server closed what had been idle for too long, just as we spoke. Asking
-                    # for something a second time is harmless; doing it a second time may not be.
+                    # The server closed the idle connection as the request was sent. Only a GET
+                    # is safe to send twice.
                     if method != "GET":
                         raise
                 return await self._exchange(await self._open(), head, body)
@@ -124,7 +124,7 @@ class HttpConnectionPool:
     async def _exchange(self, connection: _Connection, head: bytes, body: bytes) -> Response:
         try:
             await connection.send(head, body)
-            answer = await connection.body()
+            content = await connection.body()
         except BaseException:
             connection.writer.close()
             raise
@@ -132,11 +132,11 @@ class HttpConnectionPool:
             self._idle.append(connection)
         else:
             connection.writer.close()
-        return Response(status=connection.status, headers=connection.headers, body=answer)
+        return Response(status=connection.status, headers=connection.headers, body=content)
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator["StreamedResponse"]:
-        """Open an answer that has no end; it is cut after `silence_s` without a word."""
+        """Open a streamed response; it fails after `silence_s` without data."""
         with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
                 connection = await self._open()
@@ -147,7 +147,7 @@ class HttpConnectionPool:
             connection.writer.close()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close idle connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.writer.close()
@@ -155,7 +155,7 @@ class HttpConnectionPool:
             try:
                 await connection.writer.wait_closed()
             except OSError:
-                continue  # It was gone already, which is what we wanted.
+                continue  # Already closed by the server.
 
     def _reuse_idle(self) -> _Connection | None:
         while self._idle:
@@ -191,7 +191,7 @@ class HttpConnectionPool:
 
 
 class StreamedResponse:
-    """An answer that goes on."""
+    """A response whose body arrives over time."""
 
     def __init__(
         self, connection: _Connection, silence_s: float, connections: HttpConnectionPool
@@ -202,13 +202,13 @@ class StreamedResponse:
         self._connections = connections
 
     async def body(self) -> bytes:
-        """Return the whole of an answer that turned out to have an end."""
+        """Return the whole body, for an error response."""
         with self._translate_errors():
             async with asyncio.timeout(self._silence_s):
                 return await self._connection.body()
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield each line that is not empty."""
+        """Yield each non-empty line."""
         rest = b""
         chunks = self._connection.chunks()
         while True:
@@ -227,7 +227,7 @@ class StreamedResponse:
 
 
 class _ErrorTranslation:
-    """Turns what the network may do to us into our own error."""
+    """A context manager that raises network errors as UnreachableError."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         self._address = address
@@ -241,11 +241,11 @@ class _ErrorTranslation:
             raise UnreachableError(f"{self._address}: {error}") from error
         if isinstance(error, TimeoutError):
             raise UnreachableError(
-                f"{self._address} did not answer within {self._timeout_s:g} s"
+                f"{self._address} did not respond within {self._timeout_s:g} s"
             ) from error
         if isinstance(error, asyncio.IncompleteReadError | ConnectionResetError):
-            raise UnreachableError(f"{self._address} hung up") from error
+            raise UnreachableError(f"{self._address} closed the connection") from error
         if isinstance(error, OSError | ssl.SSLError):
             raise UnreachableError(f"{self._address} cannot be reached: {error}") from error
         if isinstance(error, ValueError | asyncio.LimitOverrunError):
-            raise UnreachableError(f"{self._address} does not speak HTTP as we know it") from error
+            raise UnreachableError(f"{self._address} sent an invalid HTTP response") from error

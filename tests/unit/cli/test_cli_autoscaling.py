@@ -39,7 +39,7 @@ NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)
                     members=(STRATEGIES["queue"], Autoscaling(predictive=PredictiveSettings()))
                 )
             ),
-            "max of [queue (10 jobs/node), predictive (over 10 looks)]",
+            "max of [queue (10 jobs/node), predictive (over 10 samples)]",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_credentials_that_others_can_read_are_refused_with_the_remedy(
 
     assert desk.results[0].exit_code == 4
     assert desk.results[0].stderr == (
-        f"Error: {file} can be read by others; run: chmod 600 {file}\n"
+        f"Error: other users can read {file}; run: chmod 600 {file}\n"
     )
     assert desk.targets == []
 
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_a_sentence(tmp_path: Path, home: Path, text: str) -> 
     desk = at_desk(tmp_path, "status")
 
     assert desk.results[0].exit_code == 1
-    assert "mend it or delete it" in desk.results[0].stderr
+    assert "fix or delete it" in desk.results[0].stderr
 
 
 def test_credentials_of_clouds_are_kept_side_by_side_and_never_printed(
@@ -190,7 +190,7 @@ def test_the_help_of_the_root_loads_no_command() -> None:
     result = CliRunner().invoke(navarch, ["--help"])
 
     assert result.exit_code == 0
-    assert "Try first: navarch up" in result.stdout
+    assert "Get started: navarch up" in result.stdout
 
 
 def test_data_without_a_form_in_json_is_a_bug_and_not_silence() -> None:

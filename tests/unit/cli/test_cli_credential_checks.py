@@ -82,7 +82,7 @@ def test_a_key_that_opens_something_is_kept_and_one_that_does_not_is_not(tmp_pat
         assert kept(tmp_path) == {}
         right = type_at(tmp_path, line, SECRET)
     assert right.exit_code == 0, right.output
-    assert "Lambda answers: 1 kinds" in right.stdout
+    assert "Lambda accepts the key: 1 instance types" in right.stdout
     assert SECRET not in right.output
     assert kept(tmp_path) == {"lambda": {"api_key": SECRET}}
     assert (tmp_path / "navarch" / "credentials.json").stat().st_mode & 0o077 == 0
@@ -125,7 +125,7 @@ def test_aws_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_cloud(sts) as url:
         words = {"access_key_id": "AKIAGOOD", "secret_access_key": SECRET, "endpoint": url}
         assert check_aws(words) == (
-            "AWS answers: account 123456789012, as arn:aws:iam::123456789012:user/ops"
+            "AWS accepts the credentials: account 123456789012, as arn:aws:iam::123456789012:user/ops"
         )
         with pytest.raises(CommandError, match="InvalidClientTokenId") as caught:
             check_aws({**words, "access_key_id": "AKIABAD"})
@@ -178,7 +178,7 @@ def test_google_gives_a_token_for_a_key_and_shows_the_project(tmp_path: Path) ->
         file.write_text(json.dumps(document))
         words = {"project": "mine", "key_file": str(file), "endpoint": f"{url}/compute"}
         assert check_gcp(words) == (
-            "Google answers: project mine, as ops@mine.iam.gserviceaccount.com"
+            "Google accepts the credentials: project mine, as ops@mine.iam.gserviceaccount.com"
         )
         with pytest.raises(CommandError, match="status 404"):
             check_gcp({**words, "project": "yours"})
@@ -243,14 +243,14 @@ def test_the_doctor_says_what_a_configuration_lacks(
     file.write_text(CONFIG.replace("KEY", str(key)))
     result = type_at(tmp_path / "home", f"doctor --config {file}")
     assert result.exit_code == 1
-    assert "bad   provider     lambda (lambda): there is no API key" in result.stdout
+    assert "bad   provider     lambda (lambda): no API key" in result.stdout
     assert "ok    provider     work (aws): credentials profile" in result.stdout
-    assert "note  provider     lab (gcp): no credentials but those of the machine" in result.stdout
-    assert result.stdout.count("cannot be read") == 2
+    assert "note  provider     lab (gcp): no credentials, except the machine" in result.stdout
+    assert result.stdout.count("cannot read") == 2
     key.write_text("")
     monkeypatch.setenv("LAMBDA_API_KEY", SECRET)
     result = type_at(tmp_path / "home", f"doctor --config {file}")
-    assert result.stdout.count("its SSH key can be read") == 2
+    assert result.stdout.count("SSH key is readable") == 2
     assert "lambda (lambda): credentials api_key" in result.stdout
     assert SECRET not in result.output
 

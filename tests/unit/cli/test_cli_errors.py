@@ -39,7 +39,7 @@ class Broken:
     ("error", "code", "words"),
     [
         (StoreError("disk full"), 1, "disk full"),
-        (ConflictError("moved"), 1, "moved; somebody else changed it meanwhile; try again"),
+        (ConflictError("moved"), 1, "moved; changed concurrently; try again"),
         (InvalidError("gpus: too many"), 2, "gpus: too many"),
         (NotFoundError("node not found: x"), 3, "node not found: x"),
         (NotPossibleError("node x is gone"), 4, "node x is gone"),
@@ -48,10 +48,14 @@ class Broken:
         (UnreachableError("no route"), 5, "is `navarch serve` running there"),
         (TransientError("busy"), 5, "busy; try again"),
         (ConnectionRefusedError(111, "Connection refused"), 5, "the server cannot be reached"),
-        (TimeoutError(), 5, "the server did not answer in time"),
+        (TimeoutError(), 5, "the server did not respond in time"),
         (PermissionError(13, "Permission denied"), 1, "Permission denied"),
         (ExceptionGroup("tasks", [NotFoundError("node not found: x")]), 3, "node not found: x"),
-        (ZeroDivisionError("oops"), 1, "unexpected ZeroDivisionError: oops; --debug shows where"),
+        (
+            ZeroDivisionError("oops"),
+            1,
+            "unexpected ZeroDivisionError: oops; run again with --debug for a traceback",
+        ),
         (NotFoundError("two\nlines\x1b[2J"), 3, "two lines [2J"),
     ],
 )

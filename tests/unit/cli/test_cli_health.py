@@ -89,7 +89,7 @@ def test_a_test_that_spans_nodes_wants_its_peers_out_of_work() -> None:
     assert "spans nodes" in alone.output
     assert working.exit_code != 0
     assert "navarch cordon demo-1" in working.output
-    assert "has not said where it is" in spanning.output, "as no simulated machine does"
+    assert "has not reported its address" in spanning.output, "as no simulated machine does"
 
 
 def test_an_agents_lines_are_read_as_results_and_other_text_is_left_alone() -> None:

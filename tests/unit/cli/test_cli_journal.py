@@ -57,7 +57,7 @@ def test_why_asks_which_where_two_things_have_the_name() -> None:
         result = place.type("why a-0")
 
     assert result.exit_code == 2
-    assert "a-0 is a node and a pool; say which, as in: navarch why node a-0" in result.stderr
+    assert "a-0 is a node and a pool; pass the kind, such as: navarch why node a-0" in result.stderr
 
 
 def test_why_of_nothing_is_not_found_and_of_nonsense_bad_usage() -> None:

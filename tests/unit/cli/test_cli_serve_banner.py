@@ -76,7 +76,7 @@ def test_a_server_without_a_token_says_whom_it_serves_and_how_to_change_that() -
     access = line_of(banner(guarded=False), "access")
 
     assert access.startswith("no token is required")
-    assert "this machine only" in access
+    assert "local connections only" in access
     assert "NAVARCH_AUTH_TOKEN" in access
 
 

@@ -77,7 +77,7 @@ def test_the_smallest_failing_seed_comes_with_the_command_that_repeats_it(tmp_pa
     answer = typed("sim", "run", file, "--seeds", "12", "--processes", "1")
 
     assert answer.exit_code == 1, answer.output
-    command = answer.stdout.strip().splitlines()[-1].removeprefix("See the first: ")
+    command = answer.stdout.strip().splitlines()[-1].removeprefix("Repeat the first failure: ")
     seed = int(command.split()[-1])
     assert command == f"navarch sim run {file} --seed {seed}"
     assert typed(*command.split()[1:]).exit_code == 1
@@ -140,7 +140,7 @@ def test_a_run_can_be_repeated_and_compared(tmp_path: Path) -> None:
     one.write_text(json.dumps(changed))
     answer = typed("sim", "replay", one)
     assert answer.exit_code == 1
-    assert "It came out otherwise" in answer.stderr
+    assert "The result differs" in answer.stderr
 
 
 def test_a_scenario_writes_the_files_that_it_asks_for(tmp_path: Path) -> None:

@@ -161,5 +161,5 @@ def test_a_line_without_an_end_is_one_line() -> None:
 def test_what_is_no_number_is_refused_with_what_can_be_asked() -> None:
     result = CliRunner().invoke(navarch, ["xid", "abc"])
     assert result.exit_code == 2
-    assert "'abc' is no error number" in result.output
+    assert "'abc' is not an error code" in result.output
     assert "navarch xid 79" in result.output

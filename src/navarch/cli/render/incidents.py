@@ -1,4 +1,4 @@
-"""Incidents, as tables and as stories."""
+"""Incidents, as a table and one by one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -60,7 +60,7 @@ def _row(incident: Incident, canvas: Canvas) -> list[Cell | str]:
 
 
 def render_incident(incident: Incident, canvas: Canvas, waiting: Sequence[HeldNode] = ()) -> str:
-    """Return what `navarch incident get` prints, with what is held back about its nodes."""
+    """Return what `navarch incident get` prints, including held-back actions."""
     lines = [
         line
         for name, word in (*_facts(incident, canvas), *_held(incident, waiting))
@@ -103,7 +103,7 @@ def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
 
 
 def _held(incident: Incident, waiting: Sequence[HeldNode]) -> Iterator[tuple[str, str]]:
-    """Yield what would be done, why it is not, and how to have it done all the same."""
+    """Yield the held actions, their reasons, and the command that releases them."""
     for each in waiting[:HELD_MAX]:
         yield "Held", f"{each.node}: {each.held.action}, because {each.held.because}"
     if len(waiting) > HELD_MAX:

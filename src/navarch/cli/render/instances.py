@@ -1,4 +1,4 @@
-"""Machines, in their providers' words."""
+"""Machines as their providers list them."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Pools, as a list and one by one."""
+"""Pools, as a table and one by one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -94,11 +94,11 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
 
 
 def _replaced(disruption: Disruption) -> Iterator[str]:
-    """Yield why sound nodes of a pool are replaced, and how many at once."""
+    """Yield when healthy nodes of a pool are replaced, and how many at once."""
     if disruption.lifetime_max is not None:
         yield f"after {exact_duration(disruption.lifetime_max)}"
     if disruption.replace_drifted:
-        yield "when no longer as listed"
+        yield "when drifted from the configuration"
     if disruption.savings_min is not None:
         yield f"when {disruption.savings_min:.0%} can be saved"
     for budget in disruption.budgets:
@@ -112,7 +112,7 @@ def _replaced(disruption: Disruption) -> Iterator[str]:
 
 
 def _autoscaling(asked: Autoscaling | None) -> str:
-    """Return a strategy and those below it, as a person would say it."""
+    """Return an autoscaling strategy and its fallbacks in words."""
     if asked is None or len(asked.given) != 1:
         return ""
     match asked.settings:
@@ -124,7 +124,7 @@ def _autoscaling(asked: Autoscaling | None) -> str:
             hours = "; ".join(f"{window}{_bounds(window)}" for window in windows)
             return f"scheduled ({printable(zone)}: {hours})" + _then(fallback)
         case PredictiveSettings(lookback_window=looks, fallback=fallback):
-            return f"predictive (over {looks} looks)" + _then(fallback)
+            return f"predictive (over {looks} samples)" + _then(fallback)
         case CompositeSettings(members=members, mode=mode):
             return f"{mode} of [{', '.join(_autoscaling(each) for each in members)}]"
         case CostAwareSettings() as settings:

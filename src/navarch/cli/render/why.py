@@ -1,4 +1,4 @@
-"""Why a thing is as it is: a story told backwards, each cause indented under its effect."""
+"""Explanations of state: steps newest first, each cause indented under its effect."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -34,13 +34,13 @@ _TIMES = re.compile(r" \(\d+ times in a row\)$")
 
 
 def _folded(steps: Sequence[Step]) -> Iterator[Step]:
-    """Yield the steps, of a run that says the same again and again only the newest."""
+    """Yield the steps, keeping only the newest of a run of equal ones."""
     last: tuple[str, str] | None = None
     for step in steps:
-        said = step.kind, _TIMES.sub("", step.reason)
-        if said != last or step.because:
+        current = step.kind, _TIMES.sub("", step.reason)
+        if current != last or step.because:
             yield step
-        last = said
+        last = current
 
 
 def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
@@ -58,8 +58,8 @@ def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
 
 
 def _detail(line: str, canvas: Canvas, hang: str) -> Iterator[str]:
-    """Yield one line of a table, its continuations set in so that rows stay apart."""
+    """Yield one line of a table, with its continuation lines indented."""
     first, *rest = wrap_text(printable(line), canvas.width, len(hang) + len(STEP))
-    # Wrapping drops the blank that keeps rows without an arrow in line.
+    # Wrapping drops the leading space that aligns rows without an arrow.
     yield first if first.startswith("→") else STEP + first.lstrip()
     yield from (STEP * 2 + more for more in rest)
