@@ -44,7 +44,7 @@ def lambda_credentials(
 ) -> None:
     """Store a Lambda API key."""
     words = {"api_key": _secret(api_key_file, "Lambda API key")}
-    _keep(session, "lambda", words, endpoint=endpoint, check=check)
+    _store(session, "lambda", words, endpoint=endpoint, check=check)
 
 
 @set_credentials.command("aws")
@@ -77,13 +77,13 @@ def aws_credentials(
         raise click.UsageError(
             "pass exactly one of --profile, --access-key-id and --from-environment"
         )
-    kept = {"region": region} if region else {}
+    fields = {"region": region} if region else {}
     if profile is not None:
-        kept["profile"] = profile
+        fields["profile"] = profile
     elif access_key_id is not None:
-        kept["access_key_id"] = access_key_id
-        kept["secret_access_key"] = _secret(secret_key_file, "AWS secret access key")
-    _keep(session, "aws", kept, endpoint=endpoint, check=check)
+        fields["access_key_id"] = access_key_id
+        fields["secret_access_key"] = _secret(secret_key_file, "AWS secret access key")
+    _store(session, "aws", fields, endpoint=endpoint, check=check)
 
 
 @set_credentials.command("gcp")
@@ -103,7 +103,7 @@ def gcp_credentials(
     words = {"project": project or _project_of(key_file)} | (
         {"key_file": key_file} if key_file else {}
     )
-    _keep(session, "gcp", words, endpoint=endpoint, check=check)
+    _store(session, "gcp", words, endpoint=endpoint, check=check)
 
 
 def _project_of(key_file: str | None) -> str:
@@ -119,7 +119,7 @@ def _project_of(key_file: str | None) -> str:
     return found
 
 
-def _keep(
+def _store(
     session: Session,
     provider: str,
     words: Mapping[str, str],
@@ -193,15 +193,15 @@ def _show_file(session: Session, file: str) -> None:
 
 def _setup(session: Session) -> dict[str, str | list[str]]:
     """Return the settings in force; for secrets, only their source."""
-    kept = read_credentials(session.environment.config_dir)
+    stored = read_credentials(session.environment.config_dir)
     given = session.options.token or session.environment.environ.get("NAVARCH_AUTH_TOKEN")
     source = "--token or NAVARCH_AUTH_TOKEN" if given else "stored"
     return {
         "server": session.server,
         "token": source if session.token else "none",
         "directory": str(session.environment.config_dir),
-        "tokens_for": sorted(kept.tokens),
-        "credentials": sorted(kept.providers),
+        "tokens_for": sorted(stored.tokens),
+        "credentials": sorted(stored.providers),
     }
 
 

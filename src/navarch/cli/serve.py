@@ -78,11 +78,11 @@ def serve(
 
     environment = CliEnvironment()
     try:
-        kept = read_credentials(environment.config_dir)
+        stored = read_credentials(environment.config_dir)
     except CommandError as error:
         click.echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
-    os.environ.update(as_environment(kept, os.environ))
+    os.environ.update(as_environment(stored, os.environ))
 
     def read() -> Config:
         config = load_config(config_file) if config_file else default_config(os.environ)

@@ -24,7 +24,7 @@ assertions:
 """
 
 POOL = """\
-# A pool that the control plane keeps whole. Run it: navarch sim run {name}.yaml
+# A pool that the control plane keeps complete. Run it: navarch sim run {name}.yaml
 name: {name}
 description: A node of a pool breaks, and a new machine takes its place.
 

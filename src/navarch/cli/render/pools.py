@@ -111,11 +111,11 @@ def _replaced(disruption: Disruption) -> Iterator[str]:
         yield "".join((*words, f" ({what})" if what else ""))
 
 
-def _autoscaling(asked: Autoscaling | None) -> str:
+def _autoscaling(strategy: Autoscaling | None) -> str:
     """Return an autoscaling strategy and its fallbacks in words."""
-    if asked is None or len(asked.given) != 1:
+    if strategy is None or len(strategy.given) != 1:
         return ""
-    match asked.settings:
+    match strategy.settings:
         case ReactiveSettings(scale_up_at=up, scale_down_at=down):
             return f"reactive (grows above {up:g}%, shrinks below {down:g}%)"
         case QueueSettings(jobs_per_node=jobs):
