@@ -157,7 +157,7 @@ class _AgentGroup(click.Group):
     envvar="NAVARCH_DEAD_MAN_LEASE",
     type=click.FloatRange(min=0.25),
     metavar="HOURS",
-    help="Shut the machine down after this long idle without a control plane.",
+    help="Shut the machine down once it is idle and has had no control plane for this long.",
 )
 @click.option(
     "--dead-man-command",
@@ -255,7 +255,7 @@ def agent(
     source = _token_source(auth_token, auth_token_file)
     joining = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
     if joining:
-        source = _joining(joining, state_dir or _default_state_dir())
+        source = _join_token_source(joining, state_dir or _default_state_dir())
     link = _link(server, source)
     simulated = _simulated_count(simulated_gpus)
     try:
@@ -438,7 +438,7 @@ def _token_source(token: str | None, file: Path | None) -> Callable[[], str | No
     return read
 
 
-def _joining(token: Path | str, folder: Path) -> Callable[[], str | None]:
+def _join_token_source(token: Path | str, folder: Path) -> Callable[[], str | None]:
     """Return the join token combined with the machine key, creating the key on first use."""
     plain = _read_token(token) if isinstance(token, Path) else _plain(token, "NAVARCH_JOIN_TOKEN")
     if plain is None:

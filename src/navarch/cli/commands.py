@@ -88,7 +88,7 @@ def write_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Where to import a command from; importing is deferred until the command runs."""
+    """The module and attribute of a command, which is imported when it runs."""
 
     module: str
     attribute: str

@@ -43,8 +43,8 @@ def lambda_credentials(
     session: Session, api_key_file: TextIO | None, endpoint: str | None, check: bool
 ) -> None:
     """Store a Lambda API key."""
-    words = {"api_key": _secret(api_key_file, "Lambda API key")}
-    _store(session, "lambda", words, endpoint=endpoint, check=check)
+    fields = {"api_key": _secret(api_key_file, "Lambda API key")}
+    _store(session, "lambda", fields, endpoint=endpoint, check=check)
 
 
 @set_credentials.command("aws")
@@ -100,10 +100,10 @@ def gcp_credentials(
     session: Session, project: str | None, key_file: str | None, endpoint: str | None, check: bool
 ) -> None:
     """Store a GCP project and the path of a service account key."""
-    words = {"project": project or _project_of(key_file)} | (
+    fields = {"project": project or _project_of(key_file)} | (
         {"key_file": key_file} if key_file else {}
     )
-    _store(session, "gcp", words, endpoint=endpoint, check=check)
+    _store(session, "gcp", fields, endpoint=endpoint, check=check)
 
 
 def _project_of(key_file: str | None) -> str:
@@ -122,18 +122,18 @@ def _project_of(key_file: str | None) -> str:
 def _store(
     session: Session,
     provider: str,
-    words: Mapping[str, str],
+    fields: Mapping[str, str],
     *,
     endpoint: str | None,
     check: bool,
 ) -> None:
     """Store credentials, after a successful check unless `check` is False."""
     if check:
-        tried = {**words, "endpoint": endpoint.rstrip("/")} if endpoint else words
+        tried = {**fields, "endpoint": endpoint.rstrip("/")} if endpoint else fields
         click.echo(session.environment.check(provider, tried))
 
     def changed(before: Credentials) -> Credentials:
-        return replace(before, providers={**before.providers, provider: words})
+        return replace(before, providers={**before.providers, provider: fields})
 
     path = _change(session, changed)
     click.echo(f"Credentials for {provider} stored in {path}")
@@ -178,7 +178,9 @@ def view(session: Session, file: str | None) -> None:
         _show_file(session, file)
         return
     facts = _setup(session)
-    session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{_words(v)}" for k, v in facts.items()))
+    session.show(
+        facts, lambda _: "\n".join(f"{k + ':':<13}{_join_list(v)}" for k, v in facts.items())
+    )
 
 
 def _show_file(session: Session, file: str) -> None:
@@ -205,7 +207,7 @@ def _setup(session: Session) -> dict[str, str | list[str]]:
     }
 
 
-def _words(value: str | list[str]) -> str:
+def _join_list(value: str | list[str]) -> str:
     return value if isinstance(value, str) else ", ".join(value) or "none"
 
 

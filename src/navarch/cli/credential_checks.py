@@ -21,14 +21,14 @@ SCOPE = "https://www.googleapis.com/auth/compute.readonly"
 TIMEOUT_S = 15.0
 
 
-def check_lambda(words: Mapping[str, str]) -> str:
+def check_lambda(fields: Mapping[str, str]) -> str:
     """List Lambda's instance types."""
-    url = f"{words.get('endpoint', LAMBDA)}/instance-types"
-    found = _get(url, words["api_key"], "Lambda")
+    url = f"{fields.get('endpoint', LAMBDA)}/instance-types"
+    found = _get(url, fields["api_key"], "Lambda")
     return f"Lambda accepts the key: {len(found.get('data', {}))} instance types listed"
 
 
-def check_gcp(words: Mapping[str, str]) -> str:
+def check_gcp(fields: Mapping[str, str]) -> str:
     """Get an access token and read the project."""
     try:
         import google.auth
@@ -38,9 +38,9 @@ def check_gcp(words: Mapping[str, str]) -> str:
     except ModuleNotFoundError as error:
         raise _missing(error, "gcp") from error
     try:
-        if "key_file" in words:
+        if "key_file" in fields:
             credentials: Any = service_account.Credentials.from_service_account_file(  # type: ignore[no-untyped-call,unused-ignore]
-                words["key_file"], scopes=[SCOPE]
+                fields["key_file"], scopes=[SCOPE]
             )
         else:
             credentials, _ = google.auth.default(scopes=[SCOPE])
@@ -53,13 +53,13 @@ def check_gcp(words: Mapping[str, str]) -> str:
         raise CommandError(
             f"Google does not accept these credentials ({type(error).__name__})", NOT_ALLOWED
         ) from None
-    url = f"{words.get('endpoint', COMPUTE)}/projects/{words['project']}"
-    project = _get(url, credentials.token, "Google").get("name", words["project"])
+    url = f"{fields.get('endpoint', COMPUTE)}/projects/{fields['project']}"
+    project = _get(url, credentials.token, "Google").get("name", fields["project"])
     account = getattr(credentials, "service_account_email", "") or "this machine's user"
     return f"Google accepts the credentials: project {project}, as {account}"
 
 
-def check_aws(words: Mapping[str, str]) -> str:
+def check_aws(fields: Mapping[str, str]) -> str:
     """Read the caller identity from AWS."""
     try:
         from navarch.providers.aws.whoami import who_am_i
@@ -67,11 +67,11 @@ def check_aws(words: Mapping[str, str]) -> str:
         raise _missing(error, "aws") from error
     try:
         found = who_am_i(
-            profile=words.get("profile"),
-            region=words.get("region"),
-            access_key_id=words.get("access_key_id"),
-            secret_access_key=words.get("secret_access_key"),
-            endpoint=words.get("endpoint"),
+            profile=fields.get("profile"),
+            region=fields.get("region"),
+            access_key_id=fields.get("access_key_id"),
+            secret_access_key=fields.get("secret_access_key"),
+            endpoint=fields.get("endpoint"),
         )
     except CredentialError as error:
         raise CommandError(str(error), NOT_ALLOWED) from None

@@ -43,7 +43,7 @@ def write_credentials(directory: Path, credentials: Credentials) -> Path:
     temporary = directory / f".{FILE}.{os.getpid()}"
     document = {
         "tokens": dict(credentials.tokens),
-        "providers": {name: dict(kept) for name, kept in credentials.providers.items()},
+        "providers": {name: dict(fields) for name, fields in credentials.providers.items()},
     }
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -76,10 +76,10 @@ def as_environment(credentials: Credentials, environ: Mapping[str, str]) -> Mapp
     The environment takes precedence: a cloud that already has a variable set is skipped.
     """
     variables: dict[str, str] = {}
-    for cloud, kept in credentials.providers.items():
+    for cloud, fields in credentials.providers.items():
         names = _VARIABLES.get(cloud, {})
-        if not any(name in environ for word, name in names.items() if word != "region"):
-            variables |= {names[word]: value for word, value in kept.items() if word in names}
+        if not any(name in environ for key, name in names.items() if key != "region"):
+            variables |= {names[key]: value for key, value in fields.items() if key in names}
     return variables
 
 
@@ -88,17 +88,17 @@ def _parse(path: Path, text: str) -> Credentials:
         document = json.loads(text)
     except ValueError as error:
         raise CommandError(f"{path} is not JSON ({error}); fix or delete it") from error
-    tokens = _words(document, "tokens", path)
+    tokens = _parse_strings(document, "tokens", path)
     providers = document.get("providers", {})
     if not isinstance(providers, dict):
         raise CommandError(f"{path}: providers is not an object; fix or delete it")
     return Credentials(
-        tokens=tokens, providers={name: _words(providers, name, path) for name in providers}
+        tokens=tokens, providers={name: _parse_strings(providers, name, path) for name in providers}
     )
 
 
-def _words(document: object, key: str, path: Path) -> dict[str, str]:
+def _parse_strings(document: object, key: str, path: Path) -> dict[str, str]:
     found = document.get(key, {}) if isinstance(document, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise CommandError(f"{path}: {key} is not an object of strings; fix or delete it")
     return found

@@ -208,10 +208,10 @@ def _check_all_credentials(environment: CliEnvironment, *, check: bool) -> Itera
 
 
 def _check_credentials(
-    check: Callable[[str, Mapping[str, str]], str], cloud: str, words: Mapping[str, str]
+    check: Callable[[str, Mapping[str, str]], str], cloud: str, fields: Mapping[str, str]
 ) -> DoctorFinding:
     try:
-        account = check(cloud, words)
+        account = check(cloud, fields)
     except CommandError as error:
         return DoctorFinding(
             about="credentials",

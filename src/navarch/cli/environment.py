@@ -98,11 +98,11 @@ def execute(command: Sequence[str]) -> None:
     os.execvp(command[0], list(command))
 
 
-def check(cloud: str, words: Mapping[str, str]) -> str:
+def check(cloud: str, fields: Mapping[str, str]) -> str:
     """Return the account of these credentials, or raise CommandError."""
     from navarch.cli.credential_checks import CHECKS
 
-    return CHECKS[cloud](words)
+    return CHECKS[cloud](fields)
 
 
 def detect_terminal() -> Terminal:

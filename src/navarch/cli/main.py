@@ -96,18 +96,18 @@ class Program(LazyGroup):
         **extra: object,
     ) -> NoReturn:
         """Run one command line and exit with its code."""
-        words = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         run = partial(
             super().main,
-            words,
+            arguments,
             prog_name or "navarch",
             complete_var,
             windows_expand_args=windows_expand_args,
         )
-        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), words))
+        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), arguments))
 
 
-def _exit_code(run: Callable[[], object], words: list[str]) -> int:
+def _exit_code(run: Callable[[], object], arguments: list[str]) -> int:
     try:
         code = run()
     except click.ClickException as error:
@@ -117,7 +117,7 @@ def _exit_code(run: Callable[[], object], words: list[str]) -> int:
         click.echo(err=True)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - last resort before a traceback
-        return _report(error, words)
+        return _report(error, arguments)
     return code if isinstance(code, int) else 0
 
 
@@ -136,13 +136,13 @@ def main() -> NoReturn:
     navarch.main()
 
 
-def _report(error: Exception, words: list[str]) -> int:
+def _report(error: Exception, arguments: list[str]) -> int:
     """Print one sentence about `error`; return the exit code."""
     failure = describe_error(error)
-    if "--debug" in words:
+    if "--debug" in arguments:
         traceback.print_exception(first_cause(error))
     # click drops colours when standard error is not a terminal.
-    no_color = "--no-color" in words or bool(os.environ.get("NO_COLOR"))
+    no_color = "--no-color" in arguments or bool(os.environ.get("NO_COLOR"))
     title = click.style("Error:", fg="red")
     click.echo(f"{title} {failure}", err=True, color=False if no_color else None)
     return failure.code

@@ -26,7 +26,8 @@ def offers(
 ) -> None:
     """List GPU offers, cheapest first, and which are sold out.
 
-    GPUs come in whole machines; machines with exactly the requested number are preferred.
+    With --gpus, lists machines with exactly that many GPUs if there are any, otherwise several of
+    the largest smaller machines.
     """
     found = session.call(
         lambda api: api.offers(gpu_type=gpu_type, gpus=gpus or 0, provider=provider, region=region)

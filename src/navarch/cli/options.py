@@ -121,51 +121,51 @@ def label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def word_option(name: str, words: type[W], prefix: str, text: str) -> Callable[[F], F]:
-    """Add an option for one of `words`, short (`active`) or as in the API (`NODE_STATUS_ACTIVE`).
+def enum_option(name: str, values: type[W], prefix: str, text: str) -> Callable[[F], F]:
+    """Add an option for one of `values`, short (`active`) or as in the API (`NODE_STATUS_ACTIVE`).
 
-    `unknown` means no filter, unless it is one of `words`.
+    `unknown` means no filter, unless it is one of `values`.
     """
 
     def convert(typed: str) -> W | None:
         short = typed.lower().removeprefix(prefix)
-        if short in set(words):
-            return words(short)
+        if short in set(values):
+            return values(short)
         if short == "unknown":
             return None
-        raise click.BadParameter(f"invalid {name}: {typed} (valid: {', '.join(words)})")
+        raise click.BadParameter(f"invalid {name}: {typed} (valid: {', '.join(values)})")
 
     return click.option(
         f"--{name}",
         type=convert,
-        metavar="|".join(words),
-        shell_complete=complete_words(words),
+        metavar="|".join(values),
+        shell_complete=complete_enum(values),
         help=text,
     )
 
 
 def status_option(function: F) -> F:
     """Add `--status`."""
-    return word_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
+    return enum_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
 
 
 def health_option(text: str) -> Callable[[F], F]:
     """Add `--health`."""
-    return word_option("health", Health, "health_status_", text)
+    return enum_option("health", Health, "health_status_", text)
 
 
 def state_option(function: F) -> F:
     """Add `--state`."""
-    return word_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
+    return enum_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
 
 
-def complete_words(
-    words: type[StrEnum],
+def complete_enum(
+    values: type[StrEnum],
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a shell completion function for `words`."""
+    """Return a shell completion function for the values of an enum."""
 
     def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in words if word.startswith(typed)]
+        return [CompletionItem(word) for word in values if word.startswith(typed)]
 
     return complete
 
@@ -221,7 +221,7 @@ def _make_global_options() -> list[click.Option]:
             ["-o", "--output"],
             type=output_format,
             metavar="table|json|yaml",
-            shell_complete=complete_words(Output),
+            shell_complete=complete_enum(Output),
             help="Output format.  [default: table]",
             expose_value=False,
             callback=_store,

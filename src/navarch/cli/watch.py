@@ -24,7 +24,7 @@ PAUSE_S = 0.2
 
 def watch_option(function: F) -> F:
     """Add `--watch`."""
-    return click.option("-w", "--watch", is_flag=True, help="Keep showing it as it changes.")(
+    return click.option("-w", "--watch", is_flag=True, help="Update the output on every change.")(
         function
     )
 

@@ -82,7 +82,7 @@ class GrpcLink:
         await self._request("ReportMetrics", request, pb.ReportMetricsResponse())
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Upload an evidence bundle."""
+        """Upload an evidence bundle. Raises NotPossibleError if the server is too old."""
         request = write_message(evidence, pb.ReportEvidenceRequest())
         await self._request("ReportEvidence", request, pb.ReportEvidenceResponse())
 

@@ -1,4 +1,4 @@
-"""What a text is rendered for: width, colours and the current time."""
+"""The rendering context: width, colours and the current time."""
 
 from dataclasses import dataclass
 from datetime import datetime
