@@ -197,7 +197,7 @@ def _setup(session: Session) -> dict[str, str | list[str]]:
     """Return the settings in force; for secrets, only their source."""
     stored = read_credentials(session.environment.config_dir)
     given = session.options.token or session.environment.environ.get("NAVARCH_AUTH_TOKEN")
-    source = "--token or NAVARCH_AUTH_TOKEN" if given else "stored"
+    source = "--token or NAVARCH_AUTH_TOKEN" if given else "kept"
     return {
         "server": session.server,
         "token": source if session.token else "none",
