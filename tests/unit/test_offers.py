@@ -242,4 +242,4 @@ def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
 
 def test_nothing_for_sale_says_what_to_try() -> None:
     text = render_offers([], Canvas(width=80, color=False, now=NOW), wanted="h900")
-    assert text.startswith("no h900 is for sale as asked; try")
+    assert text.startswith("No offers of h900 found; try")

@@ -1,1 +1,1 @@
-"""The command line: parse, call, render."""
+"""The command line: parse options, call the control plane, render the response."""

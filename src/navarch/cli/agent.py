@@ -1,4 +1,4 @@
-"""`navarch agent`: looks after the machine it runs on."""
+"""`navarch agent`: monitors the machine that it runs on."""
 
 import asyncio
 import importlib
@@ -54,7 +54,7 @@ SIMULATED_MAX = 64
 
 
 class _AgentGroup(click.Group):
-    """Runs the agent unless told to do something else on this machine, which is loaded late."""
+    """A group that runs the agent when no subcommand is given. Subcommands are imported lazily."""
 
     commands_by_name: ClassVar[Mapping[str, str]] = {
         "record": "navarch.cli.agent_record:record",
@@ -63,11 +63,11 @@ class _AgentGroup(click.Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return what can be done besides."""
+        """Return the names of the subcommands."""
         return [*super().list_commands(ctx), *self.commands_by_name]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name."""
+        """Return the subcommand `cmd_name`, imported on first use."""
         if cmd_name not in self.commands_by_name:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self.commands_by_name[cmd_name].partition(":")
@@ -85,24 +85,24 @@ class _AgentGroup(click.Group):
     help="Address of the control plane.",
 )
 @click.option("--node-id", envvar="NAVARCH_NODE_ID", help="Name of this node.  [default: hostname]")
-@click.option(
-    "--provider", envvar="NAVARCH_PROVIDER", default="", help="Where the machine comes from."
-)
-@click.option("--region", envvar="NAVARCH_REGION", default="", help="Its region there.")
-@click.option("--zone", envvar="NAVARCH_ZONE", default="", help="Its zone there.")
+@click.option("--provider", envvar="NAVARCH_PROVIDER", default="", help="Provider of the machine.")
+@click.option("--region", envvar="NAVARCH_REGION", default="", help="Region of the machine.")
+@click.option("--zone", envvar="NAVARCH_ZONE", default="", help="Zone of the machine.")
 @click.option(
     "--instance-type",
     envvar="NAVARCH_INSTANCE_TYPE",
     default="",
-    help="What the provider calls its kind.",
+    help="The provider's instance type.",
 )
 @click.option(
     "--pool",
     envvar="NAVARCH_POOL",
     default="",
-    help="Pool it belongs to; becomes the label `pool`.",
+    help="Pool of the machine; sets the label `pool`.",
 )
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. Repeatable.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the node. Repeatable."
+)
 @click.option(
     "--auth-token",
     envvar="NAVARCH_AUTH_TOKEN",
@@ -111,27 +111,29 @@ class _AgentGroup(click.Group):
 @click.option(
     "--auth-token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the bearer token, read again whenever it changes.",
+    help="File with the bearer token; changes are picked up.",
 )
 @click.option(
     "--join-token-file",
     envvar="NAVARCH_JOIN_TOKEN_FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the join token of the launch, used instead of a bearer token.",
+    help="File with the launch's join token, used instead of a bearer token.",
 )
-@click.option("--token", envvar="NAVARCH_LAUNCH_TOKEN", help="The launch that made the machine.")
+@click.option(
+    "--token", envvar="NAVARCH_LAUNCH_TOKEN", help="Token of the launch that created the machine."
+)
 @click.option(
     "--state-dir",
     envvar="STATE_DIRECTORY",
     type=click.Path(file_okay=False, path_type=Path),
-    help="What must survive a restart.  [default: /var/lib/navarch-agent, or under $HOME]",
+    help="Folder for persistent state.  [default: /var/lib/navarch-agent, or under $HOME]",
 )
-@click.option("--boot-id", default="", help="Name of this boot.  [default: the kernel's]")
+@click.option("--boot-id", default="", help="Id of this boot.  [default: the kernel's boot id]")
 @click.option(
     "--gpus-expected",
     envvar="NAVARCH_GPUS_EXPECTED",
     type=click.IntRange(min=0),
-    help="How many GPUs the machine must have to be healthy.",
+    help="Number of GPUs that the machine must have to be healthy.",
 )
 @click.option(
     "--metadata",
@@ -139,62 +141,62 @@ class _AgentGroup(click.Group):
     envvar="NAVARCH_METADATA",
     default=Service.AUTO.value,
     show_default=True,
-    help="Whose metadata service announces that the machine will be taken back or worked on.",
+    help="Metadata service to poll for preemption and maintenance notices.",
 )
 @click.option(
     "--metadata-url",
     envvar="NAVARCH_METADATA_URL",
     default="",
-    help="Address of that service, if not the usual one.",
+    help="URL of the metadata service, if not the default.",
 )
 @click.option(
     "--dead-man-lease",
     envvar="NAVARCH_DEAD_MAN_LEASE",
     type=click.FloatRange(min=0.25),
     metavar="HOURS",
-    help="End this machine once it is idle and no control plane has answered for so long.",
+    help="Shut the machine down once it is idle and has had no control plane for this long.",
 )
 @click.option(
     "--dead-man-command",
     envvar="NAVARCH_DEAD_MAN_COMMAND",
     default="systemctl poweroff",
     show_default=True,
-    help="What ends this machine.",
+    help="Command that shuts the machine down.",
 )
 @click.option(
     "--simulated-gpus",
     type=click.IntRange(min=0, max=SIMULATED_MAX),
-    help="Pretend to have this many GPUs. For trying things out.",
+    help="Simulate this many GPUs, for trials.",
 )
 @click.option(
     "--image",
     envvar="NAVARCH_IMAGE",
-    help="What the machine was booted from.  [default: what /etc/os-release says]",
+    help="Image of the machine.  [default: from /etc/os-release]",
 )
 @click.option(
     "--allow-restart-app",
     is_flag=True,
     envvar="NAVARCH_ALLOW_RESTART_APP",
-    help="Let the control plane end processes that hold a broken GPU.",
+    help="Allow the control plane to kill processes that hold a broken GPU.",
 )
 @click.option(
     "--app-unit",
     "units",
     multiple=True,
     metavar="UNIT",
-    help="With --allow-restart-app: restart this service instead. Repeatable.",
+    help="With --allow-restart-app: restart this systemd unit instead. Repeatable.",
 )
 @click.option(
     "--allow-reset",
     is_flag=True,
     envvar="NAVARCH_ALLOW_RESET",
-    help="Let the control plane reset GPUs that nobody uses.",
+    help="Allow the control plane to reset idle GPUs.",
 )
 @click.option(
     "--allow-reboot",
     is_flag=True,
     envvar="NAVARCH_ALLOW_REBOOT",
-    help="Let the control plane reboot the machine.",
+    help="Allow the control plane to reboot the machine.",
 )
 @click.pass_context
 def agent(
@@ -227,9 +229,9 @@ def agent(
     allow_reset: bool,
     allow_reboot: bool,
 ) -> None:
-    """Run the node agent: register, beat, check the hardware, obey."""
+    """Run the node agent: register, send heartbeats, check the hardware, run commands."""
     if context.invoked_subcommand is not None:
-        log_as_json(at_least=logging.WARNING)  # Their standard output is for their answer alone.
+        log_as_json(at_least=logging.WARNING)  # Standard output is reserved for the result.
         return
     place = None
     if provider or region or zone or instance_type:
@@ -250,7 +252,7 @@ def agent(
     source = _token_source(auth_token, auth_token_file)
     joining = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
     if joining:
-        source = _joining(joining, state_dir or _default_state_dir())
+        source = _join_token_source(joining, state_dir or _default_state_dir())
     link = _link(server, source)
     simulated = _simulated_count(simulated_gpus)
     try:
@@ -258,7 +260,7 @@ def agent(
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
     log_as_json()
-    if (auth_token or auth_token_file or joining) and _is_readable_on_the_way(server):
+    if (auth_token or auth_token_file or joining) and _sends_clear_text(server):
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     folder = state_dir or _default_state_dir()
     event_sources = _event_sources(_gpus(simulated, name), identity, folder, simulated=simulated)
@@ -267,7 +269,7 @@ def agent(
     permissions = Permissions(
         restart_app=allow_restart_app, units=units, reset=allow_reset, reboot=allow_reboot
     )
-    # Simulated GPUs are on a real machine, which is not theirs to reboot.
+    # An agent with simulated GPUs must not reset or reboot the real machine underneath.
     effects = LinuxEffects(SystemClock()) if simulated is None else None
     lease = None
     if dead_man_lease is not None:
@@ -281,7 +283,7 @@ def agent(
 
 
 def _end_machine(command: Sequence[str]) -> None:
-    """End the machine; where that fails, say so: it is tried again a term later."""
+    """Run `command` to shut the machine down; log a failure, it is retried one lease later."""
     try:
         subprocess.run(command, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
@@ -328,8 +330,7 @@ def _run(
         raise click.ClickException(f"{error}; choose another --state-dir") from error
     offload.close()
     if daemon.hung:
-        # A call into the driver never came back, and the interpreter would wait for it. This
-        # process is ours alone; nothing in it is worth waiting for any more.
+        # A call into the driver never returned, and a normal exit would wait for its thread.
         sys.stderr.flush()
         os._exit(0)
     probe_offload.close()
@@ -340,18 +341,18 @@ def _run(
 
 
 async def _until_signalled(daemon: Agent, gpus: EventSources) -> None:
-    """Run; stop at the first signal, at once at the second."""
+    """Run the agent; stop gracefully on the first signal, cancel on the second."""
     loop = asyncio.get_running_loop()
     with wake_on_kernel_log(daemon, gpus):
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(daemon.run())
-            asked = False
+            stopping = False
 
             def on_signal() -> None:
-                nonlocal asked
-                if asked:
+                nonlocal stopping
+                if stopping:
                     life.cancel()
-                asked = True
+                stopping = True
                 daemon.stop()
 
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -359,7 +360,7 @@ async def _until_signalled(daemon: Agent, gpus: EventSources) -> None:
 
 
 def log_as_json(*, at_least: int = logging.INFO) -> None:
-    """Write logs as one JSON object a line, to standard error."""
+    """Log JSON, one object per line, to standard error."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -401,7 +402,7 @@ def _link(server: str, token: Callable[[], str | None]) -> Link:
 
 
 def _grpc_link(server: str, token: Callable[[], str | None]) -> Link:
-    # Not a part of the agent's own install, and so not of what it imports.
+    # gRPC is not part of the agent's light install, so it is imported only when used.
     try:
         module = importlib.import_module("navarch.client.grpc_link")
     except ModuleNotFoundError as error:
@@ -412,7 +413,7 @@ def _grpc_link(server: str, token: Callable[[], str | None]) -> Link:
     return link
 
 
-def _is_readable_on_the_way(server: str) -> bool:
+def _sends_clear_text(server: str) -> bool:
     parts = urlsplit(server)
     here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
     return parts.scheme == "http" and not here
@@ -429,23 +430,23 @@ def _token_source(token: str | None, file: Path | None) -> Callable[[], str | No
         try:
             last = _read_token(file)
         except click.BadParameter as error:
-            # Caught half way through being renewed, perhaps. The old one may still do.
+            # The file may be half written. The previous token may still be valid.
             log.warning("agent.token_unreadable", error=str(error))
         return last
 
     return read
 
 
-def _joining(token: Path | str, folder: Path) -> Callable[[], str | None]:
-    """Return the join token with this machine's own key, which is made the first time."""
+def _join_token_source(token: Path | str, folder: Path) -> Callable[[], str | None]:
+    """Return the join token combined with the machine key, creating the key on first use."""
     plain = _read_token(token) if isinstance(token, Path) else _plain(token, "NAVARCH_JOIN_TOKEN")
     if plain is None:
         raise click.BadParameter("the file is empty", param_hint="--join-token-file")
     try:
-        shown = with_machine_key(plain, machine_key(folder, SystemEntropy()))
+        combined = with_machine_key(plain, machine_key(folder, SystemEntropy()))
     except OSError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
-    return lambda: shown
+    return lambda: combined
 
 
 def _read_token(file: Path) -> str | None:
@@ -458,13 +459,15 @@ def _read_token(file: Path) -> str | None:
 def _plain(token: str | None, option: str) -> str | None:
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise click.BadParameter("a token is one word of plain characters", param_hint=option)
+        raise click.BadParameter(
+            "a token must be printable ASCII without spaces", param_hint=option
+        )
     return token or None
 
 
-def _simulated_count(asked_for: int | None) -> int | None:
-    if asked_for is not None or os.environ.get("NAVARCH_FAKE_GPU", "").lower() != "true":
-        return asked_for
+def _simulated_count(option: int | None) -> int | None:
+    if option is not None or os.environ.get("NAVARCH_FAKE_GPU", "").lower() != "true":
+        return option
     count = os.environ.get("NAVARCH_GPU_COUNT", "8")
     if not count.isdecimal() or int(count) > SIMULATED_MAX:
         raise click.UsageError(
@@ -485,7 +488,7 @@ def _gpus(simulated: int | None, node: str) -> GpuReader:
 def _event_sources(
     gpus: GpuReader, identity: Identity, folder: Path, *, simulated: int | None
 ) -> EventSources:
-    """Return the GPUs with whoever tells of their errors; simulated ones are in no kernel's log."""
+    """Return the GPUs and the kernel logs that report their errors; none for simulated GPUs."""
     clock = SystemClock()
     logs: list[KernelLog] = []
     if simulated is None:
@@ -507,13 +510,13 @@ def _boot_id() -> str:
 
 
 def _image(release: Path = Path("/etc/os-release")) -> str:
-    """Return the name and version of the image, where whoever built it has written them down."""
+    """Return IMAGE_ID and IMAGE_VERSION from os-release, or an empty string."""
     try:
         lines = release.read_text("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    said = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
-    return " ".join(filter(None, (said.get("IMAGE_ID"), said.get("IMAGE_VERSION"))))
+    fields = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    return " ".join(filter(None, (fields.get("IMAGE_ID"), fields.get("IMAGE_VERSION"))))
 
 
 def _default_state_dir() -> Path:

@@ -30,14 +30,18 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.host import HostError
 from navarch.ports.link import Link
 
-LISTEN_S = 0.05
-"""How often a recording asks for news between two samples."""
+POLL_S = 0.05
+"""Pause between two reads of the kernel log, in seconds."""
 
 
 @click.command("record")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long."
+    "--seconds",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="Length of the recording.",
 )
 @click.option(
     "--interval",
@@ -47,11 +51,13 @@ LISTEN_S = 0.05
     help="Seconds between samples of the GPUs.",
 )
 def record(file: Path, seconds: float, interval: float) -> None:
-    """Record what the GPUs and the kernel of this machine say. Nothing is changed on it."""
+    """Record GPU readings and kernel messages of this machine, without changing it."""
     clock = SystemClock()
     gpus, log = NvmlGpus(clock), open_kmsg(clock)
     if log is None:
-        click.echo("The kernel's log cannot be read here; the recording goes without.", err=True)
+        click.echo(
+            "Warning: cannot read the kernel log; the recording has no kernel messages.", err=True
+        )
     try:
         with file.open("wb") as out:
             recorder = Recorder(clock, gpus, log, out.write, boot_id=_boot_id())
@@ -72,7 +78,7 @@ async def _record(recorder: Recorder, *, seconds: float, interval: float) -> Non
         if now >= due:
             recorder.sample()
             due = max(due + interval, now)
-        await clock.sleep(LISTEN_S)
+        await clock.sleep(POLL_S)
     recorder.poll()
 
 
@@ -83,13 +89,17 @@ async def _record(recorder: Recorder, *, seconds: float, interval: float) -> Non
     type=click.FloatRange(min=1, max=1000),
     default=1.0,
     show_default=True,
-    help="How many times faster than it was.",
+    help="Playback speed, as a multiple of real time.",
 )
 @click.option("-s", "--server", help="Report to this control plane instead of printing.")
-@click.option("--node-id", default="replayed", show_default=True, help="Under this name.")
-@click.option("--convert", is_flag=True, help="Only write the recording in today's format.")
+@click.option("--node-id", default="replayed", show_default=True, help="Node name to use.")
+@click.option(
+    "--convert",
+    is_flag=True,
+    help="Write the recording in the current format to standard output, and exit.",
+)
 def replay(file: BinaryIO, speed: float, server: str | None, node_id: str, convert: bool) -> None:
-    """Let an agent live through a recording, and print what it finds as lines of JSON."""
+    """Run an agent on a recording, and print its findings as JSON lines."""
     recording = read_recording(file)
     if convert:
         sys.stdout.buffer.writelines(write_recording(recording))
@@ -112,14 +122,14 @@ async def _replay(recording: Recording, server: str | None, node: NodeId) -> Non
 
 
 class PrintingLink:
-    """In place of a control plane: whatever is not simply well goes to standard output."""
+    """A link that prints every unhealthy or lasting result, instead of reporting it."""
 
     def __init__(self, clock: LoopClock) -> None:
         self._clock = clock
         self._began = clock.monotonic()
 
     async def register(self, registration: Registration) -> Welcome:
-        """Welcome the machine."""
+        """Accept the machine."""
         return Welcome(
             node=registration.node or NodeId("replayed"),
             heartbeat_interval=timedelta(seconds=30),
@@ -129,12 +139,12 @@ class PrintingLink:
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Ask for nothing."""
+        """Return no commands."""
         del node, metrics, sequence
         return ()
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Print what was found."""
+        """Print each unhealthy or lasting result as a JSON line."""
         t = round(self._clock.monotonic() - self._began, 3)
         for result in report.results:
             if result.lasting or result.health is not Health.HEALTHY:

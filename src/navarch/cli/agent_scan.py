@@ -1,4 +1,4 @@
-"""`navarch agent scan`: every check once, on this machine, with no control plane."""
+"""`navarch agent scan`: run every check once on this machine, without a control plane."""
 
 import click
 
@@ -18,34 +18,32 @@ from navarch.hosts.linux import LinuxHost
 from navarch.ports.gpu import GpuReader
 
 READINGS = 100
-"""Of two thousand records each: more than any kernel keeps."""
+"""Reads of two thousand records each: more than any kernel log holds."""
 UNHEALTHY = 1
-"""The exit code of a machine that should not be used."""
+"""Exit code for a machine that should not be used."""
 
 
 @click.command("scan", cls=Command)
-@click.option(
-    "--provider", envvar="NAVARCH_PROVIDER", default="", help="Where the machine comes from."
-)
+@click.option("--provider", envvar="NAVARCH_PROVIDER", default="", help="Provider of the machine.")
 @click.option(
     "--instance-type",
     envvar="NAVARCH_INSTANCE_TYPE",
     default="",
-    help="Its kind, to compare with the catalogue.",
+    help="Instance type, to compare the machine with the catalogue.",
 )
 @click.option(
     "--gpus-expected",
     envvar="NAVARCH_GPUS_EXPECTED",
     type=click.IntRange(min=0),
-    help="How many GPUs it must have.",
+    help="Number of GPUs that the machine must have.",
 )
 @click.option(
     "--test",
     "tests",
     multiple=True,
     metavar="NAME",
-    help="Also test the GPUs, which nobody else may use: burn, patterns, bandwidth, dcgm, nccl or"
-    " all. Repeatable.",
+    help="Also test the GPUs, which must be idle: burn, patterns, bandwidth, dcgm, nccl or all."
+    " Repeatable.",
 )
 @click.option("--simulated-gpus", type=click.IntRange(min=0, max=64), hidden=True)
 @with_session
@@ -57,9 +55,9 @@ def scan(
     tests: tuple[str, ...],
     simulated_gpus: int | None,
 ) -> int:
-    """Look at this machine once, and say what is wrong with it.
+    """Check this machine once and report what is wrong with it.
 
-    No control plane is needed. Leaves with 1 if the machine should not be used.
+    No control plane is needed. The exit code is 1 if the machine should not be used.
     """
     checks = (*standard_checks(), *choose_active(tests))
     gpus = _event_sources(simulated_gpus)
@@ -81,9 +79,9 @@ def scan(
 
 
 def _event_sources(simulated: int | None) -> EventSources:
-    """Return the GPUs with what the kernel has said of them since the machine started.
+    """Return the GPUs with every kernel log record about them since boot.
 
-    The tracepoint keeps nothing from before we came, and an agent may be reading it.
+    The tracepoint is left out: it holds no earlier events, and an agent may be reading it.
     """
     clock = SystemClock()
     gpus: GpuReader

@@ -1,4 +1,4 @@
-"""Commands and groups of commands as Navarch wants them: loaded late, options anywhere."""
+"""Click commands and groups that load lazily and accept global options in any position."""
 
 import difflib
 import importlib
@@ -9,76 +9,78 @@ from typing import ClassVar
 
 import click
 
-from navarch.cli.failures import CommandError
-from navarch.cli.options import SHARED_OPTIONS
+from navarch.cli.errors import CommandError
+from navarch.cli.options import GLOBAL_OPTIONS
 
-HINT = "Every command also takes -s/--server, -o/--output, --timeout, --insecure, --no-color."
+HINT = "Global options: -s/--server, -o/--output, --timeout, --insecure, --no-color."
 
 
 class Command(click.Command):
-    """A command that takes the shared options after its name as well."""
+    """A command that also accepts the global options after its name."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what it does; examples keep their lines."""
+        """Write the help text; examples keep their line breaks."""
         self.help = verbatim(self.help)
         super().format_help_text(ctx, formatter)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return its own options and the shared ones."""
-        return with_shared(super().get_params(ctx))
+        """Return the command's own options and the global ones."""
+        return with_global_options(super().get_params(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its own options; the shared ones are the same everywhere."""
+        """Write the command's own options, without the global ones."""
         write_options(super().get_params(ctx), ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write where to find the rest."""
+        """Write a hint about the global options."""
         super().format_epilog(ctx, formatter)
         formatter.write_paragraph()
         formatter.write_text(HINT)
 
 
 class Group(click.Group):
-    """A group of such commands."""
+    """A group of `Command`s that accepts the global options too."""
 
     command_class = Command
     group_class = type
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what it does; examples keep their lines."""
+        """Write the help text; examples keep their line breaks."""
         self.help = verbatim(self.help)
         super().format_help_text(ctx, formatter)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return its own options and the shared ones."""
-        return with_shared(super().get_params(ctx))
+        """Return the command's own options and the global ones."""
+        return with_global_options(super().get_params(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its own options and its commands."""
+        """Write the group's own options and its commands."""
         write_options(super().get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
 def verbatim(text: str | None) -> str | None:
-    r"""Return a help text whose paragraphs that begin with a line `\b` keep their lines.
+    r"""Return `text` with each line `\b` replaced by the control character that click expects.
 
-    Click looks for the control character, which a docstring cannot hold and be raw as well.
+    Click keeps the line breaks of such paragraphs. A raw docstring cannot hold the character.
     """
     return None if text is None else text.replace("\\b\n", "\b\n")
 
 
-def with_shared(own: list[click.Parameter]) -> list[click.Parameter]:
-    """Return a command's options with the shared ones that it does not define itself."""
+def with_global_options(own: list[click.Parameter]) -> list[click.Parameter]:
+    """Return `own` and every global option that `own` does not redefine."""
     taken = {word for param in own for word in param.opts}
-    return [*own, *(option for option in SHARED_OPTIONS if not taken & set(option.opts))]
+    return [*own, *(option for option in GLOBAL_OPTIONS if not taken & set(option.opts))]
 
 
 def write_options(
     params: list[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Write options for a help page."""
+    """Write the Options section of a help page."""
     found = [row for param in params if (row := param.get_help_record(ctx)) is not None]
-    rows = [(name, text) for name, text in found if text]  # Arguments are in the usage line.
+    rows = [
+        (name, text) for name, text in found if text
+    ]  # Arguments appear in the usage line only.
     if rows:
         with formatter.section("Options"):
             formatter.write_dl(rows)
@@ -86,21 +88,21 @@ def write_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A command by where it lives, so that the others need not be loaded to run it."""
+    """The module and attribute of a command, which is imported when it runs."""
 
     module: str
     attribute: str
     help: str
     section: str
     extra: str = "cli"
-    """The optional dependencies that it needs."""
+    """The optional dependencies that the command needs."""
 
     def exists(self) -> bool:
-        """Return whether this installation has it."""
+        """Return whether the module is installed."""
         return importlib.util.find_spec(self.module) is not None
 
     def load(self, name: str) -> click.Command:
-        """Return the command itself."""
+        """Import and return the command."""
         try:
             module = importlib.import_module(self.module)
         except ModuleNotFoundError as error:
@@ -113,17 +115,17 @@ class Entry:
 
 
 class LazyGroup(Group):
-    """A group whose commands are known by name and loaded when they are run."""
+    """A group that imports its commands when they run."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of what this installation has."""
+        """Return the names of the installed commands."""
         present = [name for name, entry in self.entries.items() if entry.exists()]
         return [*super().list_commands(ctx), *present]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name."""
+        """Return the command `cmd_name`, or None."""
         entry = self.entries.get(cmd_name)
         if entry is None or not entry.exists():
             return super().get_command(ctx, cmd_name)
@@ -132,7 +134,7 @@ class LazyGroup(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that `args` begin with, or name the likely ones."""
+        """Return the command that `args` start with, or fail with similar names."""
         name = args[0]
         if not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             likely = difflib.get_close_matches(name, self.list_commands(ctx), n=2)
@@ -141,12 +143,12 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands first, then the options, which are everybody's."""
+        """Write the commands first, then the global options."""
         self.format_commands(ctx, formatter)
         write_options(self.get_params(ctx), ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands under their sections, loading none of them."""
+        """Write the commands by section, without importing them."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             entry = self.entries[name]

@@ -1,9 +1,21 @@
-"""`navarch completion`: scripts for shells."""
+"""`navarch completion`, and the names that shells complete: nodes, pools and jobs."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 from navarch.cli.commands import Command
+from navarch.cli.options import global_options
+from navarch.cli.pagination import list_all
+from navarch.cli.session import get_session
+from navarch.core.errors import NavarchError
+from navarch.ports.api import FleetApi, Query
+from navarch.ports.jobs import JobApi
+
+COMPLETION_TIMEOUT = timedelta(seconds=2)
+"""A shell is unresponsive while it waits for names, so give up early."""
 
 
 @click.command("completion", cls=Command)
@@ -17,7 +29,45 @@ def completion(context: click.Context, shell: str) -> None:
     zsh:  eval "$(navarch completion zsh)"
     fish: navarch completion fish | source
     """
-    made = get_completion_class(shell)
-    assert made is not None, shell
+    script_class = get_completion_class(shell)
+    assert script_class is not None, shell
     root = context.find_root().command
-    click.echo(made(root, {}, "navarch", "_NAVARCH_COMPLETE").source())
+    click.echo(script_class(root, {}, "navarch", "_NAVARCH_COMPLETE").source())
+
+
+def complete_job(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the jobs whose names start with `typed`."""
+    return _complete(context, _list_jobs, typed)
+
+
+def complete_node(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the nodes whose names start with `typed`."""
+    return _complete(context, _list_nodes, typed)
+
+
+def complete_pool(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the pools whose names start with `typed`."""
+    return _complete(context, _list_pools, typed)
+
+
+def _complete(
+    context: click.Context, list_names: Callable[[FleetApi], Awaitable[list[str]]], typed: str
+) -> list[CompletionItem]:
+    global_options(context).timeout = COMPLETION_TIMEOUT
+    try:
+        names = get_session(context).call(list_names)
+    except (NavarchError, OSError, ExceptionGroup):
+        return []  # An error message would corrupt the command line that is being typed.
+    return [CompletionItem(name) for name in names if name.startswith(typed)]
+
+
+async def _list_nodes(api: FleetApi) -> list[str]:
+    return [node.id for node in await list_all(api.list_nodes, Query())]
+
+
+async def _list_pools(api: FleetApi) -> list[str]:
+    return [pool.spec.name for pool in await api.list_pools()]
+
+
+async def _list_jobs(api: FleetApi) -> list[str]:
+    return [job.name for job in await api.list_jobs()] if isinstance(api, JobApi) else []

@@ -1,9 +1,9 @@
-"""`navarch cost`: what everything has cost, and what the month will."""
+"""`navarch cost`: the cost so far, and the forecast for the month."""
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.render.cost import render_cost
 from navarch.cli.session import Session, with_session
 from navarch.ports.api import CostBy
@@ -15,15 +15,15 @@ from navarch.ports.api import CostBy
     type=click.Choice([str(by) for by in CostBy]),
     default=str(CostBy.POOL),
     show_default=True,
-    help="What to add up.",
+    help="Group by this.",
 )
-@since_option("From when on, instead of this month's first: 7d, or 2026-03-01.")
+@since_option("Start: 7d, or 2026-03-01.  [default: the first of this month]")
 @with_session
 def cost(session: Session, by: str, since: When | None) -> None:
-    """Show what machines have cost, by the prices frozen when each was bought.
+    """Show the cost of machines, at the price of each when it was launched.
 
-    The forecast is for this month, if what runs now runs to its end.
+    The forecast assumes that the machines running now run until the end of the month.
     """
-    start = None if since is None else moment_of(since, session.clock.now())
-    report = session.ask(lambda api: api.cost(CostBy(by), since=start))
+    start = None if since is None else resolve_when(since, session.clock.now())
+    report = session.call(lambda api: api.cost(CostBy(by), since=start))
     session.show(report, lambda canvas: render_cost(report, canvas))

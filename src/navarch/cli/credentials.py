@@ -1,4 +1,4 @@
-"""Secrets of the user, kept in one file that nobody else may read."""
+"""The user's tokens and cloud credentials, in one file with mode 0600."""
 
 import json
 import os
@@ -7,23 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from navarch.cli.failures import NOT_ALLOWED, CommandError
+from navarch.cli.errors import NOT_ALLOWED, CommandError
 
 FILE = "credentials.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Tokens by server, and what each cloud wants to see by the cloud's name."""
+    """Tokens by server, and credentials by cloud."""
 
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     providers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
 
 def read_credentials(directory: Path) -> Credentials:
-    """Return what is kept in `directory`: nothing if there is no file.
+    """Return the credentials stored in `directory`, empty if there is no file.
 
-    A file that others may read is refused rather than used: its secrets are no secrets.
+    A file that other users can read is refused.
     """
     path = directory / FILE
     try:
@@ -32,27 +32,27 @@ def read_credentials(directory: Path) -> Credentials:
     except FileNotFoundError:
         return Credentials()
     if stat.S_IMODE(mode) & 0o077:
-        raise CommandError(f"{path} can be read by others; run: chmod 600 {path}", NOT_ALLOWED)
+        raise CommandError(f"other users can read {path}; run: chmod 600 {path}", NOT_ALLOWED)
     return _parse(path, text)
 
 
 def write_credentials(directory: Path, credentials: Credentials) -> Path:
-    """Keep `credentials` in `directory`, readable by nobody else from the first byte on."""
+    """Write `credentials` into `directory`, with mode 0600 from the start."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / FILE
-    beside = directory / f".{FILE}.{os.getpid()}"
+    temporary = directory / f".{FILE}.{os.getpid()}"
     document = {
         "tokens": dict(credentials.tokens),
-        "providers": {name: dict(kept) for name, kept in credentials.providers.items()},
+        "providers": {name: dict(fields) for name, fields in credentials.providers.items()},
     }
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(document, file, indent=2)
             file.write("\n")
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
 
@@ -67,38 +67,38 @@ _VARIABLES: Mapping[str, Mapping[str, str]] = {
         "region": "AWS_DEFAULT_REGION",
     },
 }
-"""Where each cloud's own tools look for what is kept here."""
+"""The environment variable for each stored field, by cloud."""
 
 
 def as_environment(credentials: Credentials, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables that make kept credentials known to the clouds' own tools.
+    """Return stored credentials as the environment variables of the clouds' SDKs.
 
-    What the environment says goes before: a cloud of which it says anything is left alone.
+    The environment takes precedence: a cloud that already has a variable set is skipped.
     """
-    told: dict[str, str] = {}
-    for cloud, kept in credentials.providers.items():
+    variables: dict[str, str] = {}
+    for cloud, fields in credentials.providers.items():
         names = _VARIABLES.get(cloud, {})
-        if not any(name in environ for word, name in names.items() if word != "region"):
-            told |= {names[word]: value for word, value in kept.items() if word in names}
-    return told
+        if not any(name in environ for key, name in names.items() if key != "region"):
+            variables |= {names[key]: value for key, value in fields.items() if key in names}
+    return variables
 
 
 def _parse(path: Path, text: str) -> Credentials:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"{path} is not JSON ({error}); mend it or delete it") from error
-    tokens = _words(document, "tokens", path)
+        raise CommandError(f"{path} is not JSON ({error}); fix or delete it") from error
+    tokens = _parse_strings(document, "tokens", path)
     providers = document.get("providers", {})
     if not isinstance(providers, dict):
-        raise CommandError(f"{path}: providers is not an object; mend it or delete it")
+        raise CommandError(f"{path}: providers is not an object; fix or delete it")
     return Credentials(
-        tokens=tokens, providers={name: _words(providers, name, path) for name in providers}
+        tokens=tokens, providers={name: _parse_strings(providers, name, path) for name in providers}
     )
 
 
-def _words(document: object, key: str, path: Path) -> dict[str, str]:
+def _parse_strings(document: object, key: str, path: Path) -> dict[str, str]:
     found = document.get(key, {}) if isinstance(document, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
-        raise CommandError(f"{path}: {key} does not hold words by name; mend it or delete it")
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise CommandError(f"{path}: {key} is not an object of strings; fix or delete it")
     return found

@@ -1,4 +1,4 @@
-"""`navarch doctor`: what is missing on this machine, and what would help."""
+"""`navarch doctor`: problems of this machine's set-up, and how to fix them."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.credentials import read_credentials
-from navarch.cli.failures import CommandError
+from navarch.cli.environment import CliEnvironment
+from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
-from navarch.cli.surroundings import Surroundings
 from navarch.core.errors import NavarchError
 
 EXTRAS: Mapping[str, tuple[str, str]] = {
@@ -27,74 +27,76 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     "gcp": ("google.cloud.compute_v1", "type: gcp"),
     "ssh": ("asyncssh", "type: baremetal and setup_commands"),
 }
-"""By the name of the optional install: a module of it, and what needs it."""
+"""By extra: a module that it installs, and the feature that needs it."""
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
     "aws": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"),
     "gcp": ("GOOGLE_APPLICATION_CREDENTIALS",),
     "lambda": ("LAMBDA_API_KEY",),
 }
-"""By cloud: the variables of which one is enough."""
+"""By cloud: environment variables, any of which provides credentials."""
 
 SKEW_MAX_S = 5.0
-"""Signatures of requests to clouds are refused from minutes on; logs confuse from seconds on."""
+"""Clouds refuse requests signed minutes off; logs are hard to correlate seconds off."""
 
 
-class Verdict(StrEnum):
-    """How bad it is."""
+class DoctorVerdict(StrEnum):
+    """Severity of a finding."""
 
     FINE = "ok"
     NOTE = "note"
-    """Only matters to those who need it."""
+    """Matters only for a feature that may be unused."""
     BAD = "bad"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was looked at."""
+class DoctorFinding:
+    """The result of one check."""
 
     about: str
-    verdict: Verdict
+    verdict: DoctorVerdict
     text: str
     remedy: str = ""
 
 
 @click.command("doctor", cls=Command)
-@click.option("--check-credentials", is_flag=True, help="Try kept credentials with harmless calls.")
+@click.option(
+    "--check-credentials", is_flag=True, help="Check stored credentials with read-only calls."
+)
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False),
-    help="Also say what the providers and pools of this configuration lack.",
+    help="Also check the providers and pools of this configuration.",
 )
 @with_session
 def doctor(session: Session, check_credentials: bool, file: str | None) -> None:
-    """Say what is missing here: installs, credentials, clock, ports, driver, Docker, SSH.
+    """Check this machine: extras, credentials, clock, ports, driver, Docker, SSH.
 
-    Nothing is changed. It ends with 1 if something is broken; what is merely not there is noted.
+    Nothing is changed. The exit code is 1 if something is broken; missing parts are only noted.
     """
-    findings = list(examine(session, check_credentials=check_credentials))
+    findings = list(run_checks(session, check_credentials=check_credentials))
     if file is not None:
-        findings += _configured(session.surroundings, file)
+        findings += _check_config(session.environment, file)
     session.show(findings, lambda _: render_findings(findings))
-    if any(finding.verdict is Verdict.BAD for finding in findings):
+    if any(finding.verdict is DoctorVerdict.BAD for finding in findings):
         raise click.exceptions.Exit(1)
 
 
-def examine(session: Session, *, check_credentials: bool) -> Iterator[Finding]:
-    """Yield everything that was looked at."""
-    surroundings = session.surroundings
-    yield from _extras()
-    yield from _credentials(surroundings, check=check_credentials)
-    yield _server(session)
-    yield from _ports()
-    yield _driver()
-    yield _docker(surroundings.environ)
-    yield _ssh()
+def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorFinding]:
+    """Yield the result of every check."""
+    environment = session.environment
+    yield from _check_extras()
+    yield from _check_all_credentials(environment, check=check_credentials)
+    yield _check_server(session)
+    yield from _check_ports()
+    yield _check_driver()
+    yield _check_docker(environment.environ)
+    yield _check_ssh()
 
 
-def render_findings(findings: list[Finding]) -> str:
-    """Return them as a person reads them, within eighty columns as far as words allow."""
+def render_findings(findings: list[DoctorFinding]) -> str:
+    """Return the findings as text."""
     lines = []
     for each in findings:
         lines.append(f"{each.verdict:<5} {each.about:<12} {each.text}")
@@ -103,135 +105,143 @@ def render_findings(findings: list[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _extras() -> Iterator[Finding]:
+def _check_extras() -> Iterator[DoctorFinding]:
     for extra, (module, needed_by) in EXTRAS.items():
-        there = _is_here(module)
-        yield Finding(
+        there = _is_installed(module)
+        yield DoctorFinding(
             about="install",
-            verdict=Verdict.FINE if there else Verdict.NOTE,
-            text=f"navarch[{extra}] is {'here' if there else 'not here'}: for {needed_by}",
+            verdict=DoctorVerdict.FINE if there else DoctorVerdict.NOTE,
+            text=f"navarch[{extra}] {'is' if there else 'not'} installed: for {needed_by}",
             remedy="" if there else f"pip install 'navarch[{extra}]'",
         )
 
 
-def _configured(surroundings: Surroundings, file: str) -> Iterator[Finding]:
-    """Yield what stands between a configuration and machines."""
-    # Loaded late: the schema is large, and most ask without a file.
+def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFinding]:
+    """Yield a finding for every provider and every pool of a configuration."""
+    # Imported late: the schema is large, and only --config needs it.
     from navarch.config import ConfigError, load_config
 
     try:
         config = load_config(file)
     except ConfigError as error:
-        text = f"{file}: {len(error.problems)} mistakes"
+        text = f"{file}: {len(error.problems)} errors"
         remedy = f"navarch config validate {file}"
-        yield Finding(about="config", verdict=Verdict.BAD, text=text, remedy=remedy)
+        yield DoctorFinding(about="config", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
         return
     for provider in config.providers.values():
-        yield _provider(surroundings, provider.name, provider.type, provider)
+        yield _check_provider(environment, provider.name, provider.type, provider)
     for pool in config.pools.values():
         if pool.setup is not None:
-            yield _key_file(f"pool {pool.name}", pool.setup.key_file)
+            yield _check_key_file(f"pool {pool.name}", pool.setup.key_file)
 
 
-def _provider(surroundings: Surroundings, name: str, kind: str, config: object) -> Finding:
+def _check_provider(
+    environment: CliEnvironment, name: str, kind: str, config: object
+) -> DoctorFinding:
     about, label = "provider", f"{name} ({kind})"
     extra = "ssh" if kind == "baremetal" else kind
-    if extra in EXTRAS and not _is_here(EXTRAS[extra][0]):
+    if extra in EXTRAS and not _is_installed(EXTRAS[extra][0]):
         remedy = f"pip install 'navarch[{extra}]'"
-        text = f"{label}: navarch[{extra}] is not here"
-        return Finding(about=about, verdict=Verdict.BAD, text=text, remedy=remedy)
+        text = f"{label}: navarch[{extra}] is not installed"
+        return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
     if kind == "baremetal":
-        return _key_file(label, getattr(config, "ssh_private_key_path", None) or "")
+        return _check_key_file(label, getattr(config, "ssh_private_key_path", None) or "")
     if kind not in VARIABLES:
-        return Finding(about=about, verdict=Verdict.FINE, text=f"{label} needs nothing more")
+        return DoctorFinding(
+            about=about, verdict=DoctorVerdict.FINE, text=f"{label}: no credentials needed"
+        )
     fields = ("api_key", "profile", "credentials_file")
     own = next((field for field in fields if getattr(config, field, None)), None)
-    told = next((word for word in VARIABLES[kind] if surroundings.environ.get(word)), None)
-    if own or told or kind in read_credentials(surroundings.config_dir).providers:
-        source = own or (f"from {told}" if told else "kept")
-        return Finding(about=about, verdict=Verdict.FINE, text=f"{label}: credentials {source}")
+    variable = next((word for word in VARIABLES[kind] if environment.environ.get(word)), None)
+    if own or variable or kind in read_credentials(environment.config_dir).providers:
+        source = own or (f"from {variable}" if variable else "stored")
+        return DoctorFinding(
+            about=about, verdict=DoctorVerdict.FINE, text=f"{label}: credentials {source}"
+        )
     remedy = f"navarch config set-credentials {kind} --help"
     if kind == "lambda":
-        text = f"{label}: there is no API key"
-        return Finding(about=about, verdict=Verdict.BAD, text=text, remedy=remedy)
-    text = f"{label}: no credentials but those of the machine itself, if it has any"
-    return Finding(about=about, verdict=Verdict.NOTE, text=text, remedy=remedy)
+        text = f"{label}: no API key"
+        return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
+    text = f"{label}: no credentials, except the machine's own identity if it has one"
+    return DoctorFinding(about=about, verdict=DoctorVerdict.NOTE, text=text, remedy=remedy)
 
 
-def _key_file(whose: str, path: str) -> Finding:
+def _check_key_file(owner: str, path: str) -> DoctorFinding:
     found = os.path.expanduser(path)
     if not path or os.access(found, os.R_OK):
-        text = f"{whose}: its SSH key can be read" if path else f"{whose}: SSH keys of the agent"
-        return Finding(about="ssh key", verdict=Verdict.FINE, text=text)
-    text = f"{whose}: {path} cannot be read"
-    remedy = "ssh-keygen -t ed25519 makes a key; its .pub goes onto the machines"
-    return Finding(about="ssh key", verdict=Verdict.BAD, text=text, remedy=remedy)
+        text = f"{owner}: SSH key is readable" if path else f"{owner}: keys of the SSH agent"
+        return DoctorFinding(about="ssh key", verdict=DoctorVerdict.FINE, text=text)
+    text = f"{owner}: cannot read {path}"
+    remedy = "create a key with ssh-keygen -t ed25519, and install its .pub on the machines"
+    return DoctorFinding(about="ssh key", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
 
 
-def _is_here(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
 
 
-def _credentials(surroundings: Surroundings, *, check: bool) -> Iterator[Finding]:
+def _check_all_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[DoctorFinding]:
     try:
-        kept = read_credentials(surroundings.config_dir).providers
+        kept = read_credentials(environment.config_dir).providers
     except CommandError as error:
-        yield Finding(about="credentials", verdict=Verdict.BAD, text=str(error))
+        yield DoctorFinding(about="credentials", verdict=DoctorVerdict.BAD, text=str(error))
         return
     for cloud, names in VARIABLES.items():
-        told = next((name for name in names if surroundings.environ.get(name)), None)
+        variable = next((name for name in names if environment.environ.get(name)), None)
         if cloud in kept and check:
-            yield _tried(surroundings.check, cloud, kept[cloud])
-        elif told or cloud in kept:
-            source = f"from {told}" if told else "kept"
-            yield Finding(about="credentials", verdict=Verdict.FINE, text=f"{cloud}: {source}")
+            yield _check_credentials(environment.check, cloud, kept[cloud])
+        elif variable or cloud in kept:
+            source = f"from {variable}" if variable else "stored"
+            yield DoctorFinding(
+                about="credentials", verdict=DoctorVerdict.FINE, text=f"{cloud}: {source}"
+            )
         else:
-            yield Finding(
+            yield DoctorFinding(
                 about="credentials",
-                verdict=Verdict.NOTE,
-                text=f"{cloud}: none kept and none in the environment",
+                verdict=DoctorVerdict.NOTE,
+                text=f"{cloud}: not stored, and not in the environment",
                 remedy=f"navarch config set-credentials {cloud} --help",
             )
 
 
-def _tried(
-    check: Callable[[str, Mapping[str, str]], str], cloud: str, words: Mapping[str, str]
-) -> Finding:
+def _check_credentials(
+    check: Callable[[str, Mapping[str, str]], str], cloud: str, fields: Mapping[str, str]
+) -> DoctorFinding:
     try:
-        answer = check(cloud, words)
+        account = check(cloud, fields)
     except CommandError as error:
-        return Finding(
+        return DoctorFinding(
             about="credentials",
-            verdict=Verdict.BAD,
+            verdict=DoctorVerdict.BAD,
             text=f"{cloud}: {error}",
             remedy=f"navarch config set-credentials {cloud} --help",
         )
-    return Finding(about="credentials", verdict=Verdict.FINE, text=answer)
+    return DoctorFinding(about="credentials", verdict=DoctorVerdict.FINE, text=account)
 
 
-def _server(session: Session) -> Finding:
+def _check_server(session: Session) -> DoctorFinding:
     try:
-        status = session.ask(lambda api: api.status())
+        status = session.call(lambda api: api.status())
     except NavarchError:
-        return Finding(
+        return DoctorFinding(
             about="server",
-            verdict=Verdict.NOTE,
-            text=f"{session.server} does not answer you",
-            remedy="start one with: navarch serve; or name another with -s",
+            verdict=DoctorVerdict.NOTE,
+            text=f"{session.server} does not respond",
+            remedy="start one with: navarch serve, or pass another with -s",
         )
-    skew = _seconds(session.surroundings.clock.now(), status.now)
+    skew = _seconds(session.environment.clock.now(), status.now)
     if skew > SKEW_MAX_S:
-        return Finding(
+        return DoctorFinding(
             about="clock",
-            verdict=Verdict.BAD,
-            text=f"this clock and that of {session.server} are {skew:.0f} s apart",
-            remedy="have both follow a time server: timedatectl set-ntp true",
+            verdict=DoctorVerdict.BAD,
+            text=f"clock differs from {session.server} by {skew:.0f} s",
+            remedy="synchronize both clocks: timedatectl set-ntp true",
         )
-    return Finding(
-        about="server", verdict=Verdict.FINE, text=f"{session.server} answers, clocks agree"
+    return DoctorFinding(
+        about="server", verdict=DoctorVerdict.FINE, text=f"{session.server} responds, clocks agree"
     )
 
 
@@ -239,67 +249,85 @@ def _seconds(one: datetime, other: datetime) -> float:
     return abs((one - other).total_seconds())
 
 
-def _ports() -> Iterator[Finding]:
+def _check_ports() -> Iterator[DoctorFinding]:
     for port in (50051, 50052):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
-                yield Finding(
+                yield DoctorFinding(
                     about="port",
-                    verdict=Verdict.NOTE,
-                    text=f"{port} is taken: by a control plane, perhaps",
-                    remedy="navarch serve --address 127.0.0.1:PORT takes another",
+                    verdict=DoctorVerdict.NOTE,
+                    text=f"{port} is in use, possibly by a control plane",
+                    remedy="use another port: navarch serve --address 127.0.0.1:PORT",
                 )
             else:
-                yield Finding(about="port", verdict=Verdict.FINE, text=f"{port} is free")
+                yield DoctorFinding(
+                    about="port", verdict=DoctorVerdict.FINE, text=f"{port} is free"
+                )
 
 
-def _driver() -> Finding:
+def _check_driver() -> DoctorFinding:
     if not Path("/proc/driver/nvidia/version").exists():
-        return Finding(
+        return DoctorFinding(
             about="gpu driver",
-            verdict=Verdict.NOTE,
-            text="no NVIDIA driver is loaded; only GPU machines need one",
+            verdict=DoctorVerdict.NOTE,
+            text="no NVIDIA driver loaded; only GPU machines need one",
         )
     version = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
-    return Finding(about="gpu driver", verdict=Verdict.FINE, text=version.splitlines()[0][:60])
+    return DoctorFinding(
+        about="gpu driver", verdict=DoctorVerdict.FINE, text=version.splitlines()[0][:60]
+    )
 
 
-def _docker(environ: Mapping[str, str]) -> Finding:
+def _check_docker(environ: Mapping[str, str]) -> DoctorFinding:
     host = environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     path = host.removeprefix("unix://")
     if not host.startswith("unix://"):
-        return Finding(about="docker", verdict=Verdict.NOTE, text=f"the engine is at {host}")
+        return DoctorFinding(
+            about="docker", verdict=DoctorVerdict.NOTE, text=f"DOCKER_HOST is {host}; not checked"
+        )
     if not os.path.exists(path):
-        return Finding(
-            about="docker", verdict=Verdict.NOTE, text=f"no engine at {path}: for type: docker"
+        return DoctorFinding(
+            about="docker",
+            verdict=DoctorVerdict.NOTE,
+            text=f"no Docker at {path}: for type: docker",
         )
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2)
         try:
             probe.connect(path)
         except PermissionError:
-            return Finding(
+            return DoctorFinding(
                 about="docker",
-                verdict=Verdict.BAD,
-                text=f"{path} may not be used by you",
-                remedy="join its group: usermod -aG docker $USER, and log in again",
+                verdict=DoctorVerdict.BAD,
+                text=f"no permission to use {path}",
+                remedy="run: usermod -aG docker $USER, and log in again",
             )
         except OSError:
-            return Finding(about="docker", verdict=Verdict.NOTE, text=f"nobody answers at {path}")
-    return Finding(about="docker", verdict=Verdict.FINE, text=f"an engine answers at {path}")
+            return DoctorFinding(
+                about="docker",
+                verdict=DoctorVerdict.NOTE,
+                text=f"Docker does not respond at {path}",
+            )
+    return DoctorFinding(
+        about="docker", verdict=DoctorVerdict.FINE, text=f"Docker responds at {path}"
+    )
 
 
-def _ssh() -> Finding:
+def _check_ssh() -> DoctorFinding:
     program = shutil.which("ssh")
     if program is None:
-        return Finding(
+        return DoctorFinding(
             about="ssh",
-            verdict=Verdict.NOTE,
-            text="no ssh program here: for navarch ssh",
+            verdict=DoctorVerdict.NOTE,
+            text="no ssh client: for navarch ssh",
             remedy="apt-get install openssh-client",
         )
-    said = subprocess.run([program, "-V"], capture_output=True, text=True, check=False, timeout=10)
-    return Finding(about="ssh", verdict=Verdict.FINE, text=said.stderr.strip().split(",")[0])
+    version = subprocess.run(
+        [program, "-V"], capture_output=True, text=True, check=False, timeout=10
+    )
+    return DoctorFinding(
+        about="ssh", verdict=DoctorVerdict.FINE, text=version.stderr.strip().split(",")[0]
+    )

@@ -1,17 +1,17 @@
-"""`navarch down`: nothing left, nothing to pay."""
+"""`navarch down`: terminate a pool and its machines."""
 
 from datetime import timedelta
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import pool_names
-from navarch.cli.failures import CommandError
+from navarch.cli.completion import complete_pool
+from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
 from navarch.cli.output import Output, render_data
-from navarch.cli.pages import every
-from navarch.cli.render.words import count, exact_duration
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.pagination import list_all
+from navarch.cli.render.formatting import count, exact_duration
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.cli.waiting import wait_until_gone
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName
@@ -19,10 +19,12 @@ from navarch.ports.api import FleetApi, PoolView, Query
 
 
 @click.command("down", cls=Command)
-@click.argument("name", shell_complete=pool_names)
-@click.option("--wait/--no-wait", default=True, help="Return when nothing is left.  [--wait]")
-@click.option("--reason", default="torn down by hand", help="Why; it is kept.")
-@timeout_option("How long to wait.  [20m]")
+@click.argument("name", shell_complete=complete_pool)
+@click.option(
+    "--wait/--no-wait", default=True, help="Wait until every machine is terminated.  [--wait]"
+)
+@click.option("--reason", default="torn down by hand", help="Reason, recorded in the journal.")
+@timeout_option("Maximum time to wait.  [20m]")
 @with_session
 def down(
     session: Session,
@@ -31,39 +33,41 @@ def down(
     reason: str,
     within: timedelta | None,
 ) -> None:
-    """Drain a pool's nodes, give their machines back, and wait until nothing is left."""
+    """Drain a pool's nodes, terminate its machines, and delete the pool."""
     pool = PoolName(name)
-    limit = within or session.limit(WAIT_WITHIN)
+    limit = within or session.timeout_or(WAIT_TIMEOUT)
     if wait:
-        gone = session.stay(lambda api: _go_down(session, api, pool, reason, limit))
+        gone = session.call_without_timeout(
+            lambda api: _delete_and_wait(session, api, pool, reason, limit)
+        )
         text = f"Pool {name} is gone"
     else:
-        gone = session.ask(lambda api: begin_to_delete(api, pool, reason))
+        gone = session.call(lambda api: start_deleting(api, pool, reason))
         text = f"Pool {name} is being deleted"
     click.echo(text if session.output is Output.TABLE else render_data(gone, session.output))
 
 
-async def _go_down(
+async def _delete_and_wait(
     session: Session, api: FleetApi, pool: PoolName, reason: str, limit: timedelta
 ) -> PoolView:
-    view = await begin_to_delete(api, pool, reason)
+    view = await start_deleting(api, pool, reason)
     if not await wait_until_gone(session, api, pool, within=limit):
-        raise CommandError(await _remainder(api, pool, limit))
+        raise CommandError(await _describe_remaining(api, pool, limit))
     return view
 
 
-async def begin_to_delete(api: FleetApi, pool: PoolName, reason: str) -> PoolView:
-    """Ask for the end of a pool; asking again while it goes is as good."""
+async def start_deleting(api: FleetApi, pool: PoolName, reason: str) -> PoolView:
+    """Start deleting a pool; succeed as well if it is being deleted already."""
     try:
         return await api.delete_pool(pool, reason=reason)
     except NotFoundError:
         return await api.get_pool(pool)
 
 
-async def _remainder(api: FleetApi, pool: PoolName, limit: timedelta) -> str:
-    left = await every(api.list_nodes, Query(pool=pool))
+async def _describe_remaining(api: FleetApi, pool: PoolName, limit: timedelta) -> str:
+    left = await list_all(api.list_nodes, Query(pool=pool))
     names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")
     return (
         f"{count(len(left), 'machine')} of {pool} left after {exact_duration(limit)} ({names}); "
-        f"it goes on, `navarch down {pool}` waits again"
+        f"termination continues. To wait again: navarch down {pool}"
     )

@@ -5,25 +5,28 @@ from datetime import datetime
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.output import Output, render_line
+from navarch.cli.pagination import list_all_events
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
 from navarch.core.event import Recorded, Subject
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi
 
 NEWEST = 50
-"""How many events are shown when nobody says since when."""
+"""Number of events shown without --since and --limit."""
 
 
 @click.command("events", cls=Command)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
-@since_option("From when on: 10m, 2026-03-01 or 2026-03-01T12:00:00Z.")
-@click.option("--about", metavar="KIND/NAME", help="Only about this: node/my-cluster-0, pool/x.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new events.")
+@since_option("Start: 10m, 2026-03-01 or 2026-03-01T12:00:00Z.")
+@click.option(
+    "--about", metavar="KIND/NAME", help="Only events about this: node/my-cluster-0, pool/x."
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"At most so many, the newest.  [{NEWEST}, or all with --since]",
+    help=f"Show at most this many, the newest.  [{NEWEST}, or all with --since]",
 )
 @with_session
 def events(
@@ -33,13 +36,13 @@ def events(
     about: str | None,
     limit: int | None,
 ) -> None:
-    """Show what happened and why, oldest first."""
+    """Show the journal: what happened and why, oldest first."""
     subject = _subject(about)
-    start = None if since is None else moment_of(since, session.clock.now())
+    start = None if since is None else resolve_when(since, session.clock.now())
     if follow:
-        session.stay(lambda api: _follow(session, api, subject, start, limit))
+        session.call_without_timeout(lambda api: _follow(session, api, subject, start, limit))
         return
-    found = session.ask(lambda api: past(api, subject, start, limit))
+    found = session.call(lambda api: read_events(api, subject, start, limit))
     session.show(found, lambda canvas: render_events(found, canvas))
 
 
@@ -48,29 +51,29 @@ def _subject(about: str | None) -> Subject | None:
         return None
     kind, slash, name = about.partition("/")
     if not (kind and slash and name):
-        raise click.UsageError(f"--about {about}: say node/NAME, pool/NAME, launch/... ")
+        raise click.UsageError(f"--about {about}: expected KIND/NAME, such as node/my-cluster-0")
     return Subject(about)
 
 
-async def past(
+async def read_events(
     api: FleetApi, about: Subject | None, since: datetime | None, limit: int | None
 ) -> list[Recorded]:
     """Return the newest events of the journal, oldest first."""
     if limit is None and since is None:
         limit = NEWEST
     if about is None:
-        found = await _tail(api, since, limit)
+        found = await _recent(api, since, limit)
     else:
-        found = await _whole(api, 0, about)
+        found = await list_all_events(api, about=about)
     kept = [entry for entry in found if since is None or entry.event.at >= since]
     return kept if limit is None else kept[-limit:]
 
 
-async def _tail(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
-    """Return the journal from far enough back, without reading what is older.
+async def _recent(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
+    """Return the end of the journal, reading back as far as `since` or `limit` requires.
 
-    Events are numbered in order, so that a window can be cut off the end and doubled until
-    it reaches the moment that was asked for.
+    The API reads the journal forwards by event number, so the window at its end is widened
+    fourfold until it starts before `since`.
     """
     newest = max((entry.number for entry in (await api.status()).recent), default=0)
     span = limit if limit is not None and since is None else PAGE_SIZE_MAX
@@ -78,16 +81,8 @@ async def _tail(api: FleetApi, since: datetime | None, limit: int | None) -> lis
         start = max(0, newest - span)
         first = await api.events(after=start, limit=1)
         if start == 0 or since is None or not first or first[0].event.at < since:
-            return await _whole(api, start, None)
+            return await list_all_events(api, after=start)
         span *= 4
-
-
-async def _whole(api: FleetApi, after: int, about: Subject | None) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await api.events(after=after, about=about, limit=PAGE_SIZE_MAX):
-        found += page
-        after = page[-1].number
-    return found
 
 
 async def _follow(
@@ -97,19 +92,19 @@ async def _follow(
     since: datetime | None,
     limit: int | None,
 ) -> None:
-    # The revision is taken first, so that nothing falls between the past and the stream.
+    # Read the revision first, so that no event is lost between history and stream.
     revision = (await api.status()).revision
     last = 0
-    for entry in await past(api, about, since, limit):
-        _say(session, entry)
+    for entry in await read_events(api, about, since, limit):
+        _print(session, entry)
         last = max(last, entry.number)
     async for update in api.watch(after_revision=revision):
         for entry in update.events:
             if entry.number > last and about in (None, entry.event.about):
-                _say(session, entry)
+                _print(session, entry)
 
 
-def _say(session: Session, entry: Recorded) -> None:
+def _print(session: Session, entry: Recorded) -> None:
     if session.output is Output.TABLE:
         click.echo(render_event(entry, session.canvas()))
     else:

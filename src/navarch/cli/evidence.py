@@ -1,4 +1,4 @@
-"""`navarch evidence`: what was true of a node when something was found wrong with it."""
+"""`navarch evidence`: the state of a node when a check found it unhealthy."""
 
 import gzip
 import hashlib
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.output import render_data
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -19,21 +19,21 @@ from navarch.ports.evidence import EvidenceApi
 
 
 @click.command("evidence", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.argument("name", metavar="[ID]", required=False)
-@click.option("--all", "show_all", is_flag=True, help="List the bundles instead of showing one.")
+@click.option("--all", "show_all", is_flag=True, help="List all bundles instead of showing one.")
 @with_session
 def evidence(session: Session, node: str, name: str | None, show_all: bool) -> None:
-    """Show the latest evidence of a node, or the bundle named ID.
+    """Show the latest evidence bundle of a node, or the bundle ID.
 
-    A bundle holds the kernel's log, what the GPUs, the PCIe bus and the processes said, and all
-    versions, as they were when something was found. It outlives the machine.
+    A bundle holds the kernel log, the state of GPUs, PCIe bus and processes, and all versions, as
+    of the finding. It outlives the machine.
     """
     if show_all:
-        notes = session.ask(lambda api: _archive(api).list_evidence(NodeId(node)))
+        notes = session.call(lambda api: _archive(api).list_evidence(NodeId(node)))
         session.show(notes, lambda _: _table(notes))
         return
-    found = session.ask(lambda api: _one(api, NodeId(node), name))
+    found = session.call(lambda api: _one(api, NodeId(node), name))
     session.show(_content(found), lambda _: render_data(_content(found), session.output))
 
 
@@ -43,8 +43,8 @@ async def _one(api: FleetApi, node: NodeId, name: str | None) -> Evidence:
         notes = await archive.list_evidence(node)
         if not notes:
             raise NotFoundError(
-                f"no evidence of node {node}: its agent has handed in none. It takes one when a "
-                "check finds it unhealthy, and before a reset or the machine's end"
+                f"no evidence for node {node}. Its agent uploads a bundle when a check finds the "
+                "node unhealthy, and before a reset or termination"
             )
         name = notes[0].id
     return await archive.get_evidence(node, name)
@@ -52,13 +52,15 @@ async def _one(api: FleetApi, node: NodeId, name: str | None) -> Evidence:
 
 def _archive(api: FleetApi) -> EvidenceApi:
     if not isinstance(api, EvidenceApi):
-        raise NotPossibleError("evidence is served over HTTP; use an http:// or https:// server")
+        raise NotPossibleError(
+            "evidence is not available over gRPC; use an http:// or https:// server"
+        )
     return api
 
 
 def _content(found: Evidence) -> object:
     if hashlib.sha256(found.content).hexdigest() != found.note.sha256:
-        raise InvalidError(f"evidence {found.note.id} is damaged: its hash is not its own")
+        raise InvalidError(f"evidence {found.note.id} is damaged: its SHA-256 does not match")
     return msgspec.json.decode(gzip.decompress(found.content))
 
 
@@ -68,4 +70,4 @@ def _table(notes: Sequence[EvidenceNote]) -> str:
         f"{note.why}"
         for note in notes
     ]
-    return "\n".join(lines) or "No evidence."
+    return "\n".join(lines) or "No evidence found"

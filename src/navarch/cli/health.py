@@ -1,10 +1,10 @@
-"""`navarch health`: how the fleet is; what is wrong with a node, GPU by GPU, and what was."""
+"""`navarch health`: the health of the fleet, or of one node GPU by GPU."""
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
-from navarch.cli.events import past
+from navarch.cli.completion import complete_node
+from navarch.cli.events import read_events
 from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.cli.render.health import NodeHealth, gpu_health, render_health
 from navarch.cli.session import Session, with_session
@@ -15,38 +15,40 @@ from navarch.ports.api import FleetApi
 from navarch.ports.fleet_health import FleetHealthApi
 
 HISTORY = 10
-TOLD = {"node.health", "health.finding"}
-"""What makes a node's medical history: what was found on it, and what it was held to be."""
+HISTORY_KINDS = {"node.health", "health.finding"}
+"""The events that make up a node's health history."""
 
 
 @click.command("health", cls=Command)
-@click.argument("node", required=False, shell_complete=node_names)
+@click.argument("node", required=False, shell_complete=complete_node)
 @click.option(
     "--history",
     type=click.IntRange(min=0),
     default=HISTORY,
     show_default=True,
-    help="How many findings and changes of health to show, the newest.",
+    help="Number of past findings and health changes to show.",
 )
 @with_session
 def health(session: Session, node: str | None, history: int) -> None:
-    """Show how the fleet is; or what is wrong with a node, GPU by GPU, and how that came."""
+    """Show the health of the fleet, or of one node GPU by GPU with its history."""
     if node is None:
-        fleet = session.ask(lambda api: _health_api(api).fleet_health())
+        fleet = session.call(lambda api: _health_api(api).fleet_health())
         session.show(fleet, lambda canvas: render_fleet_health(fleet, canvas))
         return
-    found = session.ask(lambda api: _look(api, NodeId(node), history))
+    found = session.call(lambda api: _node_health(api, NodeId(node), history))
     session.show(found, lambda canvas: render_health(found, canvas))
 
 
-async def _look(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
+async def _node_health(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
     detail = await api.get_node(node)
-    story = await past(api, about("node", node), None, None) if history else []
-    changes = [entry for entry in story if entry.event.kind in TOLD]
+    story = await read_events(api, about("node", node), None, None) if history else []
+    changes = [entry for entry in story if entry.event.kind in HISTORY_KINDS]
     return gpu_health(detail, changes[-history:] if history else [])
 
 
 def _health_api(api: FleetApi) -> FleetHealthApi:
     if not isinstance(api, FleetHealthApi):
-        raise NotPossibleError("this is served over HTTP; use an http:// or https:// server")
+        raise NotPossibleError(
+            "fleet health is not available over gRPC; use an http:// or https:// server"
+        )
     return api

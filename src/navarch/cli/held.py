@@ -1,15 +1,15 @@
-"""`navarch held`: what automation was kept from doing, and how to let it go ahead."""
+"""`navarch held`: actions that safety limits hold back, and how to release them."""
 
 from collections.abc import Sequence
 
 import click
 
 from navarch.cli.commands import Command, Group
-from navarch.cli.completing import node_names, pool_names
+from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, count, printable
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, count, printable
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
@@ -19,42 +19,43 @@ from navarch.ports.held import HeldApi, HeldNode
 COLUMNS = (
     Column(name="Node"),
     Column(name="Pool", rank=3),
-    Column(name="Would", rank=1),
+    Column(name="Action", rank=1),
     Column(name="Held", rank=2),
-    Column(name="Because", width_min=24),
+    Column(name="Reason", width_min=24),
 )
 
 
 @click.group("held", cls=Group, invoke_without_command=True)
 @click.pass_context
 def held(context: click.Context) -> None:
-    """List the nodes that automation holds back, or release them."""
+    """List nodes with a held-back action, or release them."""
     if context.invoked_subcommand is None:
         context.invoke(list_held)
 
 
 @held.command("list")
-@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
+@click.option("--pool", help="Only in this pool.", shell_complete=complete_pool)
 @with_session
 def list_held(session: Session, pool: str | None) -> None:
-    """List the nodes that wait, longest first."""
+    """List the held nodes, longest held first."""
     name = PoolName(pool) if pool else None
-    found = session.ask(lambda api: held_api(api).list_held(pool=name))
+    found = session.call(lambda api: held_api(api).list_held(pool=name))
     session.show(found, lambda canvas: render_held(found, canvas))
 
 
 @held.command("release", cls=Command)
-@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=node_names)
-@click.option("--pool", help="All that wait in this pool.", shell_complete=pool_names)
-@click.option("--reason", default="", help="Why; it is kept.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before releasing a whole pool.")
+@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
+@click.option("--pool", help="Release every held node of this pool.", shell_complete=complete_pool)
+@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@click.option("-y", "--yes", is_flag=True, help="Release a whole pool without confirmation.")
 @with_session
 def release(
     session: Session, nodes: tuple[str, ...], pool: str | None, reason: str, yes: bool
 ) -> None:
-    """Let automation go ahead with nodes that wait, or with all of a pool.
+    """Release held nodes, or every held node of a pool.
 
-    They go at once, whatever the budgets say. A pool that stopped buying or replacing goes on.
+    The held actions run at once, regardless of budgets. A pool that stopped launching or replacing
+    machines resumes.
     """
     release_held(session, nodes, pool=pool, reason=reason, yes=yes)
 
@@ -62,40 +63,42 @@ def release(
 def release_held(
     session: Session, nodes: Sequence[str], *, pool: str | None, reason: str, yes: bool
 ) -> None:
-    """Release what is held back, for whichever command asks."""
+    """Release held nodes and print the result."""
     if bool(nodes) is (pool is not None):
-        raise click.UsageError("name the nodes, or a pool: navarch held release NODE | --pool POOL")
+        raise click.UsageError("pass nodes or a pool: navarch held release NODE... or --pool POOL")
     name = PoolName(pool) if pool is not None else None
     if name is not None and not yes:
         waiting = [
             each
-            for each in session.ask(lambda api: held_api(api).list_held(pool=name))
+            for each in session.call(lambda api: held_api(api).list_held(pool=name))
             if each.held.releasable
         ]
         if waiting:
             _list_reasons(waiting)
             nodes_waiting = count(len(waiting), "node")
-            click.confirm(f"Act on {nodes_waiting} of pool {name} at once?", abort=True)
+            click.confirm(
+                f"Run the held actions of {nodes_waiting} in pool {name} now?", abort=True
+            )
     names = [NodeId(node) for node in nodes]
-    found = session.ask(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
+    found = session.call(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
     if session.output is Output.TABLE:
         for each in found:
-            click.echo(f"Node {each.node} released: to be dealt with ({each.held.action})")
+            click.echo(f"Node {each.node} released: {each.held.action}")
         if not found:
-            click.echo(f"Pool {name} released: it buys and replaces machines again")
+            click.echo(f"Pool {name} released: it launches and replaces machines again")
         return
     session.show(found, lambda canvas: render_held(found, canvas))
 
 
 def _list_reasons(waiting: Sequence[HeldNode]) -> None:
     for words in dict.fromkeys(each.held.because for each in waiting):
-        click.echo(f"Held because {printable(words)}")
+        click.echo(f"Held: {printable(words)}")
 
 
 def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
     """Return the table that `navarch held list` prints."""
     if not found:
-        return "Nothing is held back"
+        return "No held nodes found"
     rows = [
         [
             each.node,
@@ -109,11 +112,13 @@ def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
     table = render_table(COLUMNS, rows, canvas)
     if all(each.held.released or not each.held.releasable for each in found):
         return table
-    return f"{table}\n\nTo go ahead: navarch held release NODE, or --pool POOL for all of a pool"
+    return f"{table}\n\nTo release: navarch held release NODE, or --pool POOL for a whole pool"
 
 
 def held_api(api: FleetApi) -> HeldApi:
-    """Return the part of the server that answers, or say how to reach it."""
+    """Return `api` as a HeldApi, or raise if the connection does not provide it."""
     if not isinstance(api, HeldApi):
-        raise NotPossibleError("this is served over HTTP; use an http:// or https:// server")
+        raise NotPossibleError(
+            "held nodes are not available over gRPC; use an http:// or https:// server"
+        )
     return api

@@ -1,13 +1,13 @@
-"""Commands about incidents: what went wrong, as one story each."""
+"""`navarch incident`: list, show and release incidents."""
 
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.held import held_api, release_held
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
@@ -17,27 +17,27 @@ from navarch.ports.held import HeldApi, HeldNode
 
 @click.group("incident", cls=Group)
 def incident() -> None:
-    """Show what went wrong, with its cause and all that followed from it."""
+    """Show incidents: each groups a cause with the symptoms that followed."""
 
 
 @incident.command("list")
-@click.option("--open", "only_open", is_flag=True, help="Only those that are not over.")
-@click.option("--node", shell_complete=node_names, help="Only on this node.")
+@click.option("--open", "only_open", is_flag=True, help="Only open incidents.")
+@click.option("--node", shell_complete=complete_node, help="Only on this node.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="At most so many, the latest.",
+    help="Show at most this many, the latest.",
 )
 @watch_option
 @with_session
 def list_incidents(
     session: Session, only_open: bool, node: str | None, limit: int, watch: bool
 ) -> None:
-    """List the incidents, the latest first."""
+    """List incidents, latest first."""
     name = NodeId(node) if node else None
-    answer(
+    show_or_watch(
         session,
         lambda api: api.list_incidents(node=name, only_open=only_open, limit=limit),
         render_incidents,
@@ -49,14 +49,14 @@ def list_incidents(
 @click.argument("name", metavar="ID")
 @with_session
 def get(session: Session, name: str) -> None:
-    """Show one incident: its cause, its symptoms and what is done about it."""
-    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
-    waiting = session.ask(lambda api: _waiting(api, found))
+    """Show one incident: cause, symptoms and recovery."""
+    found = session.call(lambda api: api.get_incident(IncidentId(name)))
+    waiting = session.call(lambda api: _waiting(api, found))
     session.show(found, lambda canvas: render_incident(found, canvas, waiting))
 
 
 async def _waiting(api: FleetApi, incident: Incident) -> list[HeldNode]:
-    """Return what is held back about the nodes of an incident, where the server can say."""
+    """Return the held nodes of an incident; none over gRPC."""
     if incident.state is not IncidentState.HELD or not isinstance(api, HeldApi):
         return []
     return [each for each in await api.list_held() if each.node in incident.nodes]
@@ -64,18 +64,18 @@ async def _waiting(api: FleetApi, incident: Incident) -> list[HeldNode]:
 
 @incident.command("release")
 @click.argument("name", metavar="ID")
-@click.option("--reason", default="", help="Why; it is kept.")
+@click.option("--reason", default="", help="Reason, recorded in the journal.")
 @with_session
 def release(session: Session, name: str, reason: str) -> None:
-    """Let automation go ahead with what it was kept from doing about an incident.
+    """Release the held nodes of an incident.
 
-    It goes at once, whatever the budgets say: as `navarch held release` for its nodes.
+    The held actions run at once, regardless of budgets, as with `navarch held release`.
     """
-    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
-    waiting = {each.node: each for each in session.ask(lambda api: held_api(api).list_held())}
+    found = session.call(lambda api: api.get_incident(IncidentId(name)))
+    waiting = {each.node: each for each in session.call(lambda api: held_api(api).list_held())}
     held = [node for node in found.nodes if node in waiting]
     if not held:
-        raise NotPossibleError(f"nothing is held back about incident {name}; it is {found.state}")
+        raise NotPossibleError(f"incident {name} has no held nodes; it is {found.state}")
     ready = [node for node in held if waiting[node].held.releasable]
-    # None of them can be released: then the server says what to do instead.
+    # If none can be released, the server's error explains what to do instead.
     release_held(session, ready or held, pool=None, reason=reason or f"incident {name}", yes=True)

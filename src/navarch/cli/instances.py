@@ -1,13 +1,13 @@
-"""Commands about the machines under the nodes."""
+"""`navarch instance`: the providers' view of the machines."""
 
 import click
 
 from navarch.cli.commands import Group
 from navarch.cli.options import labels_option, state_option
-from navarch.cli.pages import every
+from navarch.cli.pagination import list_all
 from navarch.cli.render.instances import render_instance, render_instances
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.ids import PoolName
 from navarch.core.node import InstanceState
 from navarch.ports.api import Query
@@ -15,16 +15,16 @@ from navarch.ports.api import Query
 
 @click.group("instance", cls=Group)
 def instance() -> None:
-    """Show the machines as their providers know them."""
+    """Show machines as their providers list them."""
 
 
 @instance.command("list")
-@click.option("--provider", help="Only at this provider.")
+@click.option("--provider", help="Only from this provider.")
 @click.option("--region", help="Only in this region.")
 @state_option
 @click.option("--pool", help="Only in this pool.")
 @labels_option
-@click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
+@click.option("-a", "--all", "include_gone", is_flag=True, help="Include terminated machines.")
 @watch_option
 @with_session
 def list_instances(
@@ -37,7 +37,7 @@ def list_instances(
     include_gone: bool,
     watch: bool,
 ) -> None:
-    """List the machines, including those that never came up (--all)."""
+    """List machines; --all includes terminated ones and failed launches."""
     query = Query(
         provider=provider,
         region=region,
@@ -46,13 +46,15 @@ def list_instances(
         labels=dict(labels),
         include_gone=include_gone or state in (InstanceState.TERMINATED, InstanceState.FAILED),
     )
-    answer(session, lambda api: every(api.list_instances, query), render_instances, watch=watch)
+    show_or_watch(
+        session, lambda api: list_all(api.list_instances, query), render_instances, watch=watch
+    )
 
 
 @instance.command("get")
 @click.argument("name")
 @with_session
 def get(session: Session, name: str) -> None:
-    """Show one machine, by its own name, its launch's token or its node's name."""
-    view = session.ask(lambda api: api.get_instance(name))
+    """Show one machine, by instance id, launch token or node name."""
+    view = session.call(lambda api: api.get_instance(name))
     session.show(view, lambda canvas: render_instance(view, canvas))

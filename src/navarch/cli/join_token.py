@@ -1,9 +1,9 @@
-"""`navarch join-token`: what a machine shows to be let in, for those who set one up by hand."""
+"""`navarch join-token`: the token for a machine that is set up by hand."""
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId
@@ -12,30 +12,34 @@ from navarch.ports.joining import JoinApi
 
 
 @click.command("join-token", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option(
-    "--again", is_flag=True, help="Also if a machine has joined already: the next takes its place."
+    "--again",
+    is_flag=True,
+    help="Issue a token even if a machine has joined; the next one replaces it.",
 )
-@click.option("--reason", default="", help="Why; it is kept.")
+@click.option("--reason", default="", help="Reason, recorded in the journal.")
 @with_session
 def join_token(session: Session, node: str, again: bool, reason: str) -> None:
-    r"""Print the token with which the machine of NODE joins, once.
+    r"""Print the one-time token with which the machine of NODE joins.
 
-    Cloud-init and set-up commands pass it on by themselves. By hand, on the machine:
+    Cloud-init and set-up commands receive it automatically. To set up a machine by hand:
 
     \b
       navarch join-token training-0 > join-token
       NAVARCH_JOIN_TOKEN=$(cat join-token) navarch agent --server URL --node-id training-0
 
-    A machine that was installed anew has lost its key; --again lets it join once more.
+    A reinstalled machine has lost its key; --again lets it join once more.
     """
-    token = session.ask(
-        lambda api: _joins(api).issue_join_token(NodeId(node), again=again, reason=reason)
+    token = session.call(
+        lambda api: _join_api(api).issue_join_token(NodeId(node), again=again, reason=reason)
     )
     session.show({"node": node, "token": token}, lambda _: token)
 
 
-def _joins(api: FleetApi) -> JoinApi:
+def _join_api(api: FleetApi) -> JoinApi:
     if not isinstance(api, JoinApi):
-        raise NotPossibleError("this is served over HTTP; use an http:// or https:// server")
+        raise NotPossibleError(
+            "join tokens are not available over gRPC; use an http:// or https:// server"
+        )
     return api

@@ -1,11 +1,11 @@
-"""`navarch logs`: how a node's machine was set up, command by command."""
+"""`navarch logs`: the output of the set-up commands on a node's machine."""
 
 from collections.abc import Sequence
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.session import Session, with_session
 from navarch.core.bringup import BringUpLog, CommandLog
 from navarch.core.errors import NotPossibleError
@@ -15,38 +15,38 @@ from navarch.ports.bringup import BringUpApi
 
 
 @click.command("logs", cls=Command)
-@click.argument("node", shell_complete=node_names)
-@click.option(
-    "--bootstrap", is_flag=True, help="How it was set up. The default: there is no other."
-)
-@click.option("--all", "show_all", is_flag=True, help="Every attempt, not only the last.")
+@click.argument("node", shell_complete=complete_node)
+@click.option("--bootstrap", is_flag=True, help="Show set-up logs. The default and the only kind.")
+@click.option("--all", "show_all", is_flag=True, help="Show every attempt, not only the last.")
 @with_session
 def logs(session: Session, node: str, bootstrap: bool, show_all: bool) -> None:  # noqa: ARG001
-    """Show what the set-up commands said on a node's machine.
+    """Show the output of the set-up commands on a node's machine.
 
-    The logs outlive the machine. Secrets that were passed to commands are not in them.
+    The logs outlive the machine. Secrets passed to the commands are redacted.
     """
-    found = session.ask(lambda api: _logs(api).list_bringups(NodeId(node)))
+    found = session.call(lambda api: _bringup_api(api).list_bringups(NodeId(node)))
     shown = found if show_all else found[-1:]
     session.show(shown, lambda _: render_bringups(shown, attempts=len(found)))
 
 
-def _logs(api: FleetApi) -> BringUpApi:
+def _bringup_api(api: FleetApi) -> BringUpApi:
     if not isinstance(api, BringUpApi):
-        raise NotPossibleError("these logs are served over HTTP; use an http:// or https:// server")
+        raise NotPossibleError(
+            "set-up logs are not available over gRPC; use an http:// or https:// server"
+        )
     return api
 
 
 def render_bringups(logs: Sequence[BringUpLog], *, attempts: int) -> str:
-    """Return the attempts as a person reads them."""
+    """Return the attempts as text."""
     if not logs:
-        return "It was not set up over SSH: no commands were run on it."
+        return "No set-up logs: no commands were run on this machine over SSH."
     return "\n\n".join(_attempt(log, attempts) for log in logs)
 
 
 def _attempt(log: BringUpLog, attempts: int) -> str:
     if log.ended_at is None:
-        outcome = "under way, or cut short"
+        outcome = "in progress, or interrupted"
     else:
         took = (log.ended_at - log.started_at).total_seconds()
         outcome = f"{'done' if log.succeeded else 'failed'} after {took:.1f} s"
@@ -55,7 +55,7 @@ def _attempt(log: BringUpLog, attempts: int) -> str:
         f"at {log.address}: {outcome}",
     ]
     if log.waited_s >= 1:
-        lines.append(f"  SSH answered after {log.waited_s:.0f} s")
+        lines.append(f"  SSH was reachable after {log.waited_s:.0f} s")
     for entry in log.commands:
         lines += _command(entry)
     if log.error:
@@ -64,7 +64,7 @@ def _attempt(log: BringUpLog, attempts: int) -> str:
 
 
 def _command(entry: CommandLog) -> list[str]:
-    code = "no answer" if entry.exit_code is None else f"exit {entry.exit_code}"
+    code = "no exit code" if entry.exit_code is None else f"exit {entry.exit_code}"
     lines = [f"  $ {entry.command}", f"    {code}, {entry.duration_s:.1f} s"]
     lines += [f"    | {line}" for line in entry.stdout.splitlines()]
     lines += [f"    ! {line}" for line in entry.stderr.splitlines()]

@@ -1,4 +1,4 @@
-"""Commands about nodes."""
+"""Commands on nodes: list, get, cordon, uncordon, drain, terminate, override."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -7,15 +7,15 @@ from typing import TypeVar
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.completing import node_names, pool_names
-from navarch.cli.failures import explain_failure
+from navarch.cli.completion import complete_node, complete_pool
+from navarch.cli.errors import describe_error
 from navarch.cli.options import health_option, labels_option, sort_option, status_option
 from navarch.cli.output import Output, render_data
-from navarch.cli.pages import every
+from navarch.cli.pagination import list_all
+from navarch.cli.render.formatting import duration
 from navarch.cli.render.nodes import render_node, render_nodes
-from navarch.cli.render.words import duration
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NavarchError
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
@@ -25,17 +25,17 @@ from navarch.ports.api import FleetApi, NodeView, Query
 F = TypeVar("F", bound=Callable[..., object])
 
 STALE = timedelta(minutes=2)
-"""Past this a node may be offline, and what is asked of it may take effect late or never."""
+"""A node without a heartbeat for this long may be offline and ignore commands."""
 
 
 @click.command("list", cls=Command)
-@click.option("--provider", help="Only at this provider.")
+@click.option("--provider", help="Only from this provider.")
 @click.option("--region", help="Only in this region.")
 @status_option
 @health_option("Only with this health.")
-@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
+@click.option("--pool", help="Only in this pool.", shell_complete=complete_pool)
 @labels_option
-@click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
+@click.option("-a", "--all", "include_gone", is_flag=True, help="Include terminated nodes.")
 @sort_option
 @watch_option
 @with_session
@@ -51,9 +51,9 @@ def list_nodes(
     sort: str,
     watch: bool,
 ) -> None:
-    """List the nodes.
+    """List nodes.
 
-    Columns that do not fit the terminal are left out; -o json has everything.
+    Columns that do not fit the terminal are omitted; -o json has everything.
     """
     query = Query(
         provider=provider,
@@ -65,71 +65,77 @@ def list_nodes(
         include_gone=include_gone,
         order_by=sort,
     )
-    answer(session, lambda api: every(api.list_nodes, query), render_nodes, watch=watch)
+    show_or_watch(session, lambda api: list_all(api.list_nodes, query), render_nodes, watch=watch)
 
 
 @click.command("get", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @with_session
 def get(session: Session, node: str) -> None:
-    """Show everything that is known about one node."""
-    detail = session.ask(lambda api: api.get_node(NodeId(node)))
+    """Show the details of one node."""
+    detail = session.call(lambda api: api.get_node(NodeId(node)))
     session.show(detail, lambda canvas: render_node(detail, canvas))
 
 
 def _reason_option(function: F) -> F:
-    return click.option("--reason", default="", help="Why; it is kept.")(function)
+    return click.option("--reason", default="", help="Reason, recorded in the journal.")(function)
 
 
 @click.command("cordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Keep new work off nodes; work that runs there goes on."""
-    return _each(session, nodes, "cordoned", lambda api, node: api.cordon(node, reason=reason))
+    """Keep new work off nodes; running work continues."""
+    return _for_each_node(
+        session, nodes, "cordoned", lambda api, node: api.cordon(node, reason=reason)
+    )
 
 
 @click.command("uncordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @with_session
 def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
-    """Let new work onto nodes again.
+    """Allow new work on nodes again.
 
-    What the checks say about the hardware stands; see `override` for that.
+    Failed health checks still count; see `navarch override`.
     """
-    return _each(session, nodes, "uncordoned", lambda api, node: api.uncordon(node))
+    return _for_each_node(session, nodes, "uncordoned", lambda api, node: api.uncordon(node))
 
 
 @click.command("drain", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Move the work off nodes, which stay until they are terminated or uncordoned."""
-    return _each(session, nodes, "draining", lambda api, node: api.drain(node, reason=reason))
+    """Move work off nodes. The nodes stay until terminated or uncordoned."""
+    return _for_each_node(
+        session, nodes, "draining", lambda api, node: api.drain(node, reason=reason)
+    )
 
 
 @click.command("terminate", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @_reason_option
 @with_session
 def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Drain nodes and give their machines back; their pools replace them."""
+    """Drain nodes and terminate their machines; their pools replace them."""
     why = reason or "terminated by hand"
-    return _each(session, nodes, "terminating", lambda api, node: api.retire(node, reason=why))
+    return _for_each_node(
+        session, nodes, "terminating", lambda api, node: api.retire(node, reason=why)
+    )
 
 
 @click.command("override", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
-@click.option("--reason", required=True, help="Why; it is kept.")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@click.option("--reason", required=True, help="Reason, recorded in the journal.")
 @with_session
 def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Declare nodes healthy, whatever their checks have said so far.
+    """Declare nodes healthy despite their failed checks.
 
     A check that fails again afterwards counts again.
     """
-    return _each(
+    return _for_each_node(
         session,
         nodes,
         "declared healthy",
@@ -137,17 +143,17 @@ def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     )
 
 
-def _each(
+def _for_each_node(
     session: Session,
     names: Sequence[str],
     outcome: str,
     act: Callable[[FleetApi, NodeId], Awaitable[NodeView]],
 ) -> int:
-    """Do one thing to each node, whatever becomes of the others; return the first bad code."""
+    """Apply `act` to each node, continuing after errors; return the first error's exit code."""
     done: list[NodeView] = []
     codes: list[int] = []
 
-    async def all_of_them(api: FleetApi) -> None:
+    async def act_on_all(api: FleetApi) -> None:
         for name in map(NodeId, names):
             await _warn_if_stale(session, api, name)
             try:
@@ -155,7 +161,7 @@ def _each(
             except NavarchError as error:
                 if len(names) == 1:
                     raise
-                failure = explain_failure(error)
+                failure = describe_error(error)
                 codes.append(failure.code)
                 text = str(failure)
                 click.echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
@@ -163,7 +169,7 @@ def _each(
                 if session.output is Output.TABLE:
                     click.echo(f"Node {name} {outcome}")
 
-    session.ask(all_of_them)
+    session.call(act_on_all)
     if session.output is not Output.TABLE:
         click.echo(render_data(done, session.output))
     return codes[0] if codes else 0
@@ -173,7 +179,7 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
     try:
         detail = await api.get_node(name)
     except NavarchError:
-        return  # The request itself will say it better.
+        return  # The request that follows raises a better error.
     last = detail.node.last_heartbeat
     if last is None:
         if detail.node.status not in (None, NodeStatus.TERMINATED):

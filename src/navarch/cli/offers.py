@@ -1,4 +1,4 @@
-"""`navarch offers`: where GPUs can be had, for how much, and what is sold out."""
+"""`navarch offers`: GPU offers of all providers, with prices and stock."""
 
 import click
 
@@ -8,12 +8,12 @@ from navarch.cli.session import Session, with_session
 
 
 @click.command("offers", cls=Command)
-@click.option("--gpus", type=click.IntRange(min=1), default=None, help="How many, at least.")
-@click.option("--type", "gpu_type", default="", help="Of which type: h100, h100-8x, ...")
-@click.option("--provider", help="Only at this provider, by name or type.")
+@click.option("--gpus", type=click.IntRange(min=1), default=None, help="Minimum number of GPUs.")
+@click.option("--type", "gpu_type", default="", help="GPU type: h100, h100-8x, ...")
+@click.option("--provider", help="Only from this provider, by name or type.")
 @click.option("--region", help="Only in this region.")
-@click.option("--spot/--no-spot", default=True, help="Also machines that may be taken back.")
-@click.option("--mine", is_flag=True, help="Only where there is an account.")
+@click.option("--spot/--no-spot", default=True, help="Include spot machines.")
+@click.option("--mine", is_flag=True, help="Only providers with an account.")
 @with_session
 def offers(
     session: Session,
@@ -24,11 +24,12 @@ def offers(
     spot: bool,
     mine: bool,
 ) -> None:
-    """Show where GPUs can be had, cheapest first, and what is sold out now.
+    """List GPU offers, cheapest first, and which are sold out.
 
-    The GPUs are counted in whole machines: those that hold just so many, if there are any.
+    With --gpus, lists machines with exactly that many GPUs if there are any, otherwise several of
+    the largest smaller machines.
     """
-    found = session.ask(
+    found = session.call(
         lambda api: api.offers(gpu_type=gpu_type, gpus=gpus or 0, provider=provider, region=region)
     )
     kept = [

@@ -1,4 +1,4 @@
-"""Options that every command takes, before or after its name, and the words they accept."""
+"""Global options, options shared by several commands, and the parsers of their values."""
 
 import re
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from navarch.core.node import InstanceState, NodeStatus
 F = TypeVar("F", bound=Callable[..., object])
 W = TypeVar("W", bound=StrEnum)
 
-_CHOSEN = "navarch.chosen"
+_META_KEY = "navarch.global_options"
 
 
 @dataclass(slots=True)
-class Chosen:
-    """What was said on the command line, wherever it was said; the last word counts."""
+class GlobalOptions:
+    """Values of the global options; the last occurrence on the command line wins."""
 
     server: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -34,9 +34,9 @@ class Chosen:
     debug: bool = False
 
 
-def chosen(context: click.Context) -> Chosen:
-    """Return the choices made so far, kept at the root so that every level shares them."""
-    found: Chosen = context.find_root().meta.setdefault(_CHOSEN, Chosen())
+def global_options(context: click.Context) -> GlobalOptions:
+    """Return the global options parsed so far. The root context holds them for all levels."""
+    found: GlobalOptions = context.find_root().meta.setdefault(_META_KEY, GlobalOptions())
     return found
 
 
@@ -54,7 +54,7 @@ def parse_duration_or_seconds(text: str) -> timedelta | None:
 
 
 def duration(text: str) -> timedelta:
-    """Return the duration that was typed."""
+    """Return a duration option's value, or raise BadParameter."""
     parsed = parse_duration_or_seconds(text)
     if parsed is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 1h30m or 2d")
@@ -62,11 +62,11 @@ def duration(text: str) -> timedelta:
 
 
 When = timedelta | datetime
-"""How long ago, or the moment itself."""
+"""A point in time: absolute, or as an age."""
 
 
 def when(text: str) -> When:
-    """Return the age, the day or the time that was typed; a day begins at midnight in UTC."""
+    """Return an age, or a time; a day means midnight UTC."""
     span = parse_duration_or_seconds(text)
     if span is not None:
         return span
@@ -84,8 +84,8 @@ def when(text: str) -> When:
     return moment
 
 
-def moment_of(typed: When, now: datetime) -> datetime:
-    """Return the moment that was meant."""
+def resolve_when(typed: When, now: datetime) -> datetime:
+    """Return the time that `typed` refers to."""
     return now - typed if isinstance(typed, timedelta) else typed
 
 
@@ -102,7 +102,7 @@ def since_option(text: str, *, default: str | None = None) -> Callable[[F], F]:
 
 
 def output_format(text: str) -> Output:
-    """Return the format that was typed."""
+    """Return an --output option's value, or raise BadParameter."""
     try:
         return Output(text.lower())
     except ValueError:
@@ -119,57 +119,57 @@ def label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def word_option(name: str, words: type[W], prefix: str, text: str) -> Callable[[F], F]:
-    """Add an option for one of `words`, short (`active`) or as on the wire (`NODE_STATUS_ACTIVE`).
+def enum_option(name: str, values: type[W], prefix: str, text: str) -> Callable[[F], F]:
+    """Add an option for one of `values`, short (`active`) or as in the API (`NODE_STATUS_ACTIVE`).
 
-    `unknown` filters nothing where it is none of the words.
+    `unknown` means no filter, unless it is one of `values`.
     """
 
     def convert(typed: str) -> W | None:
         short = typed.lower().removeprefix(prefix)
-        if short in set(words):
-            return words(short)
+        if short in set(values):
+            return values(short)
         if short == "unknown":
             return None
-        raise click.BadParameter(f"invalid {name}: {typed} (valid: {', '.join(words)})")
+        raise click.BadParameter(f"invalid {name}: {typed} (valid: {', '.join(values)})")
 
     return click.option(
         f"--{name}",
         type=convert,
-        metavar="|".join(words),
-        shell_complete=completing(words),
+        metavar="|".join(values),
+        shell_complete=complete_enum(values),
         help=text,
     )
 
 
 def status_option(function: F) -> F:
     """Add `--status`."""
-    return word_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
+    return enum_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
 
 
 def health_option(text: str) -> Callable[[F], F]:
     """Add `--health`."""
-    return word_option("health", Health, "health_status_", text)
+    return enum_option("health", Health, "health_status_", text)
 
 
 def state_option(function: F) -> F:
     """Add `--state`."""
-    return word_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
+    return enum_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
 
 
-def completing(
-    words: type[StrEnum],
+def complete_enum(
+    values: type[StrEnum],
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return what offers a shell the words that begin as the user does."""
+    """Return a shell completion function for the values of an enum."""
 
     def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in words if word.startswith(typed)]
+        return [CompletionItem(word) for word in values if word.startswith(typed)]
 
     return complete
 
 
 def labels_option(function: F) -> F:
-    """Add `--label key=value`, which may be given several times."""
+    """Add the repeatable option `--label key=value`."""
     return click.option(
         "--label",
         "labels",
@@ -190,58 +190,58 @@ def sort_option(function: F) -> F:
         type=click.Choice([*SORTS, *(f"-{word}" for word in SORTS)]),
         metavar="|".join(SORTS),
         default="name",
-        help="What to order by; a leading minus turns it round.",
+        help="Sort by this; a leading minus reverses the order.",
     )(function)
 
 
 def timeout_option(text: str) -> Callable[[F], F]:
-    """Add a `--timeout` with a meaning of its own, in place of the shared one."""
+    """Add a `--timeout` with its own meaning, in place of the global one."""
     return click.option("--timeout", "within", type=duration, metavar="DURATION", help=text)
 
 
-def _remember(context: click.Context, param: click.Parameter, value: object) -> None:
+def _store(context: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None and value is not False:
-        setattr(chosen(context), str(param.name), value)
+        setattr(global_options(context), str(param.name), value)
 
 
-def _shared_options() -> list[click.Option]:
+def _make_global_options() -> list[click.Option]:
     return [
         click.Option(
             ["-s", "--server"],
             metavar="URL",
-            help="Where the control plane is; else NAVARCH_SERVER, else http://localhost:50051.",
+            help="URL of the control plane.  [default: NAVARCH_SERVER, or http://localhost:50051]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
-        # Seen by everybody who lists processes, and therefore not advertised.
-        click.Option(["--token"], hidden=True, expose_value=False, callback=_remember),
+        # Hidden because arguments are visible in the process list.
+        click.Option(["--token"], hidden=True, expose_value=False, callback=_store),
         click.Option(
             ["-o", "--output"],
             type=output_format,
             metavar="table|json|yaml",
-            shell_complete=completing(Output),
-            help="How to write the answer; table is for people.",
+            shell_complete=complete_enum(Output),
+            help="Output format.  [default: table]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
         click.Option(
             ["--timeout"],
             type=duration,
             metavar="DURATION",
-            help="How long the whole command may take: 30s, or 20m where it waits for machines.",
+            help="Time limit of the command.  [default: 30s, or 20m to wait for machines]",
             expose_value=False,
-            callback=_remember,
+            callback=_store,
         ),
         *(
-            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_remember)
+            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_store)
             for name, text in (
                 ("--insecure", "Do not verify the server's TLS certificate."),
-                ("--no-color", "No colours; so does NO_COLOR."),
+                ("--no-color", "Disable colours, as does NO_COLOR."),
                 ("--debug", "Show tracebacks of unexpected errors."),
             )
         ),
     ]
 
 
-SHARED_OPTIONS = _shared_options()
-"""One set for all commands: a parser tells options apart by identity."""
+GLOBAL_OPTIONS = _make_global_options()
+"""One set for all commands: click compares options by identity."""

@@ -1,4 +1,4 @@
-"""Answers for programs: JSON and YAML with words for enums and RFC 3339 for times."""
+"""JSON and YAML output, with words for enums and RFC 3339 for times."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Output(StrEnum):
-    """How an answer is written."""
+    """Output format."""
 
     TABLE = "table"
     JSON = "json"
@@ -21,7 +21,7 @@ def as_data(value: object) -> object:
 
 
 def render_data(value: object, output: Output) -> str:
-    """Return `value` as a document of the wanted kind, without a final newline."""
+    """Return `value` as JSON or YAML, without a final newline."""
     if output is Output.YAML:
         return _yaml(as_data(value))
     return json.dumps(as_data(value), indent=2, ensure_ascii=False)
@@ -37,13 +37,13 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, Sequence):
         return list(value)
-    raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
+    raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _yaml(data: object) -> str:
-    import yaml  # Loaded late: it takes as long as the rest of a command.
+    import yaml  # Imported late: it takes as long as the rest of a command.
 
-    # The one written in C is ten times as fast, where it was built.
+    # The C dumper is ten times as fast, but not always built.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True)
     return text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""`navarch policy`: check, show, try and compare rules for health events."""
+"""`navarch policy`: check, show, test and compare health policies."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from navarch.cli.commands import Group
-from navarch.cli.events import past
-from navarch.cli.options import When, moment_of, since_option
+from navarch.cli.events import read_events
+from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.cli.session import Session, with_session
 from navarch.config.policy import default_policy_text, load_policy
@@ -29,14 +29,14 @@ FILE = click.Path(dir_okay=False)
 
 @click.group("policy", cls=Group)
 def policy() -> None:
-    r"""Check, show, try and compare policies: rules for what health events mean.
+    r"""Check, show, test and compare health policies.
 
     \b
     navarch policy show default > policy.yaml
     navarch policy check policy.yaml
     navarch policy diff default policy.yaml --since 30d
 
-    Where a FILE is asked for, `default` is the policy that Navarch brings along.
+    FILE may be `default`, the built-in policy.
     """
 
 
@@ -44,7 +44,7 @@ def policy() -> None:
 @click.argument("file", type=FILE)
 @with_session
 def check(session: Session, file: str) -> None:
-    """Say whether the control plane would accept FILE, and what is wrong with it."""
+    """Check whether the control plane accepts FILE, and list its errors."""
     found = load_policy(file)
     count = len(found.rules)
     facts = {"file": file, "name": found.name, "rules": count, "valid": True}
@@ -56,7 +56,7 @@ def check(session: Session, file: str) -> None:
 @click.argument("file", type=FILE, default="default")
 @with_session
 def show(session: Session, file: str) -> None:
-    """Show the rules of FILE in the order in which they are tried; the built-in ones by default."""
+    """Show the rules of FILE, or of the built-in policy, in order of evaluation."""
     found = load_policy(file)
     if file == "default":
         session.show(found, lambda _: default_policy_text().rstrip("\n"))
@@ -66,28 +66,40 @@ def show(session: Session, file: str) -> None:
 
 @policy.command("test")
 @click.argument("file", type=FILE)
-@click.option("--xid", "code", type=click.IntRange(1, 99_999), required=True, help="The error.")
-@click.option("--text", default="", help="The rest of the driver's line.")
+@click.option("--xid", "code", type=click.IntRange(1, 99_999), required=True, help="Error code.")
+@click.option("--text", default="", help="Rest of the driver's log line.")
 @click.option(
     "--phase",
     type=click.Choice([str(phase) for phase in MachinePhase]),
     default="busy",
     show_default=True,
-    help="What the machine is at.",
+    help="Phase of the machine.",
 )
-@click.option("--sources", default="kmsg", show_default=True, help="Who saw it, with commas.")
-@click.option("--times", type=click.IntRange(1, 1000), default=1, help="So often, a second apart.")
+@click.option(
+    "--sources",
+    default="kmsg",
+    show_default=True,
+    help="Sources that saw the error, comma-separated.",
+)
+@click.option(
+    "--times",
+    type=click.IntRange(1, 1000),
+    default=1,
+    help="Number of occurrences, one second apart.",
+)
 @with_session
 def test(
     session: Session, file: str, code: int, text: str, phase: str, sources: str, times: int
 ) -> None:
-    """Say what FILE makes of an XID, without any machine having to break."""
+    """Show how FILE judges an XID error."""
     engine = Engine(load_policy(file))
     now = session.clock.now()
     outcomes: list[PolicyOutcome] = []
     broken: tuple[str, ...] = ()
     for second in range(times):
-        seen = _made_up(code, text, sources, MachinePhase(phase), now + timedelta(seconds=second))
+        seen = _simulate_xid(
+            code, text, sources, MachinePhase(phase), now + timedelta(seconds=second)
+        )
         verdict = engine.judge(seen)
         engine.note(verdict)
         broken = verdict.broken
@@ -99,7 +111,9 @@ def test(
     session.show(outcomes, lambda _: render_trial(outcomes, broken))
 
 
-def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: datetime) -> Occurrence:
+def _simulate_xid(
+    code: int, text: str, sources: str, phase: MachinePhase, at: datetime
+) -> Occurrence:
     assessment = assess_xid(code, text)
     result = CheckResult(
         check=f"xid/{code}/GPU-0",
@@ -125,26 +139,25 @@ def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: dateti
 @policy.command("diff")
 @click.argument("old", type=FILE)
 @click.argument("new", type=FILE)
-@since_option("From when on: 30d, 2026-03-01 or 2026-03-01T12:00:00Z.", default="30d")
+@since_option("Start: 30d, 2026-03-01 or 2026-03-01T12:00:00Z.", default="30d")
 @click.option(
     "--events",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A journal saved by `navarch events --since 30d -o json`, instead of a server.",
+    help="Read events from this file, saved by: navarch events --since 30d -o json.",
 )
 @with_session
 def diff(session: Session, old: str, new: str, since: When, file: Path | None) -> None:
-    """Say which actions history would have seen under NEW, compared with OLD.
+    """Compare the actions that OLD and NEW would have taken on past events.
 
-    The events are those that the control plane has written down; each is judged by both
-    policies, under the circumstances of its time.
+    Both policies judge every event of the journal, in the state of the node at that time.
     """
     policies = load_policy(old), load_policy(new)
-    start = moment_of(since, session.clock.now())
+    start = resolve_when(since, session.clock.now())
     if file is None:
-        # What rules count began before what they are asked about.
+        # Rules that count occurrences need the events before the start.
         first = start - max(policy.memory for policy in policies)
-        found: Sequence[Recorded] = session.ask(lambda api: past(api, None, first, None))
+        found: Sequence[Recorded] = session.call(lambda api: read_events(api, None, first, None))
     else:
         found = _saved(file)
     events: list[Event] = [entry.event for entry in found]
@@ -156,4 +169,4 @@ def _saved(file: Path) -> list[Recorded]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Recorded])
     except msgspec.DecodeError as error:
-        raise InvalidError(f"{file} is not a saved journal: {error}") from error
+        raise InvalidError(f"{file} is not JSON from `navarch events`: {error}") from error

@@ -1,4 +1,4 @@
-"""Commands about pools."""
+"""`navarch pool`: list, create, scale and delete pools."""
 
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -6,14 +6,14 @@ from decimal import Decimal, InvalidOperation
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import pool_names
+from navarch.cli.completion import complete_pool
 from navarch.cli.down import down
-from navarch.cli.failures import NOT_ALLOWED, CommandError
+from navarch.cli.errors import NOT_ALLOWED, CommandError
 from navarch.cli.options import duration, label
+from navarch.cli.render.formatting import count
 from navarch.cli.render.pools import render_pool, render_pools
-from navarch.cli.render.words import count
 from navarch.cli.session import Session, with_session
-from navarch.cli.watch import answer, watch_option
+from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.autoscaling import (
     Autoscaling,
     CostAwareSettings,
@@ -34,7 +34,7 @@ STRATEGIES = {
     "queue": Autoscaling(queue=QueueSettings()),
     "reactive": Autoscaling(reactive=ReactiveSettings()),
 }
-"""Those that need no settings; the others are for configuration files and the API."""
+"""Strategies that need no settings; configuration files and the API offer the others."""
 
 
 @click.group("pool", cls=Group)
@@ -46,32 +46,32 @@ def pool() -> None:
 @watch_option
 @with_session
 def list_pools(session: Session, watch: bool) -> None:
-    """Show every pool, its size and what it is waiting for."""
-    answer(session, lambda api: api.list_pools(), render_pools, watch=watch)
+    """List pools with their sizes and what they are waiting for."""
+    show_or_watch(session, lambda api: api.list_pools(), render_pools, watch=watch)
 
 
 @pool.command("get")
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one pool."""
-    view = session.ask(lambda api: api.get_pool(PoolName(name)))
+    view = session.call(lambda api: api.get_pool(PoolName(name)))
     session.show(view, lambda _: render_pool(view))
 
 
 @pool.command("scale")
-@click.argument("name", shell_complete=pool_names)
+@click.argument("name", shell_complete=complete_pool)
 @click.argument("nodes", type=click.IntRange(min=0))
-@click.option("--reason", default=BY_HAND, help="Why; it is kept.")
+@click.option("--reason", default=BY_HAND, help="Reason, recorded in the journal.")
 @with_session
 def scale(session: Session, name: str, nodes: int, reason: str) -> None:
-    """Ask for so many nodes, within the pool's bounds."""
-    view = session.ask(lambda api: api.scale(PoolName(name), nodes, reason=reason))
+    """Set the number of nodes, within the pool's bounds."""
+    view = session.call(lambda api: api.scale(PoolName(name), nodes, reason=reason))
     session.show(view, lambda _: f"Pool {name} scaled to {count(view.size, 'node')}")
 
 
 def hourly(text: str) -> Decimal:
-    """Return the price that was typed."""
+    """Return a price option's value, or raise BadParameter."""
     try:
         amount = Decimal(text)
     except InvalidOperation:
@@ -83,57 +83,72 @@ def hourly(text: str) -> Decimal:
 
 @pool.command("create")
 @click.argument("name")
-@click.option("--provider", required=True, help="Where to buy.")
+@click.option("--provider", required=True, help="Provider to launch at.")
 @click.option("--type", "instance_type", required=True, help="The provider's instance type.")
-@click.option("--region", default="", help="In which region.")
-@click.option("--zone", default="", help="In which zone.")
-@click.option("--spot", is_flag=True, help="Machines that may be taken back at any time.")
-@click.option("--reservation", default="", help="Take them from this capacity reservation.")
+@click.option("--region", default="", help="Region.")
+@click.option("--zone", default="", help="Zone.")
+@click.option("--spot", is_flag=True, help="Use spot machines.")
+@click.option("--reservation", default="", help="Capacity reservation to use.")
 @click.option("--gpus", type=click.IntRange(min=0), default=8, help="GPUs per machine.  [8]")
-@click.option("--gpu-type", default="", help="What they are: h100, a100, ...")
+@click.option("--gpu-type", default="", help="GPU type: h100, a100, ...")
 @click.option(
-    "--price", type=hourly, default="0", metavar="DOLLARS", help="Dollars per machine and hour."
+    "--price", type=hourly, default="0", metavar="DOLLARS", help="Price per machine and hour."
 )
-@click.option("--min", "nodes_min", type=click.IntRange(min=0), default=0, help="Fewest nodes.")
-@click.option("--max", "nodes_max", type=click.IntRange(min=0), required=True, help="Most nodes.")
-@click.option("--nodes", type=click.IntRange(min=0), help="How many now; else the fewest.")
+@click.option(
+    "--min", "nodes_min", type=click.IntRange(min=0), default=0, help="Minimum number of nodes."
+)
+@click.option(
+    "--max", "nodes_max", type=click.IntRange(min=0), required=True, help="Maximum number of nodes."
+)
+@click.option(
+    "--nodes", type=click.IntRange(min=0), help="Initial number of nodes.  [default: --min]"
+)
 @click.option(
     "--gang",
     type=click.IntRange(min=1),
     metavar="N",
-    help="N nodes at once, within one block of the network: all or none.",
+    help="Launch N nodes together in one network block: all or none.",
 )
 @click.option(
-    "--gang-hold", type=duration, default="10m", help="To keep a part of a gang for.  [10m]"
+    "--gang-hold", type=duration, default="10m", help="How long to keep an incomplete gang.  [10m]"
 )
-@click.option("--label", "labels", type=label, multiple=True, help="A label; repeatable.")
-@click.option("--ssh-key", "ssh_keys", multiple=True, help="A key's name; repeatable.")
-@click.option("--auto-replace/--no-auto-replace", default=True, help="Replace bad nodes.")
+@click.option(
+    "--label", "labels", type=label, multiple=True, help="Label of the nodes. Repeatable."
+)
+@click.option("--ssh-key", "ssh_keys", multiple=True, help="Name of an SSH key. Repeatable.")
+@click.option("--auto-replace/--no-auto-replace", default=True, help="Replace unhealthy nodes.")
 @click.option(
     "--unhealthy-after",
     type=click.IntRange(min=1),
     default=2,
-    help="Unhealthy verdicts in a row that make a node be replaced.  [2]",
+    help="Replace a node after this many unhealthy verdicts in a row.  [2]",
 )
 @click.option(
     "--silent-after",
     type=duration,
     default="10m",
-    help="How long a node may be silent before it is replaced.  [10m]",
+    help="Replace a node without heartbeats after this long.  [10m]",
 )
-@click.option("--boot-deadline", type=duration, default="10m", help="To register within.  [10m]")
-@click.option("--drain-timeout", type=duration, default="5m", help="For work to leave.  [5m]")
+@click.option(
+    "--boot-deadline", type=duration, default="10m", help="Time limit for registration.  [10m]"
+)
+@click.option("--drain-timeout", type=duration, default="5m", help="Time limit for draining.  [5m]")
 @click.option(
     "--autoscaling",
     "strategy",
     type=click.Choice(sorted(STRATEGIES)),
-    help="How the size follows the load, with its usual settings; else it does not.",
+    help="Autoscaling strategy, with default settings.  [default: none]",
 )
-@click.option("--cooldown", type=duration, default="5m", help="Between changes of size.  [5m]")
 @click.option(
-    "--scale-down-after", type=duration, default="5m", help="Of low use, to shrink.  [5m]"
+    "--cooldown", type=duration, default="5m", help="Minimum time between changes of size.  [5m]"
 )
-@click.option("--reason", default=BY_HAND, help="Why; it is kept.")
+@click.option(
+    "--scale-down-after",
+    type=duration,
+    default="5m",
+    help="Scale down after low utilization for this long.  [5m]",
+)
+@click.option("--reason", default=BY_HAND, help="Reason, recorded in the journal.")
 @with_session
 def create(
     session: Session,
@@ -164,12 +179,12 @@ def create(
     scale_down_after: timedelta,
     reason: str,
 ) -> None:
-    """Create a pool of machines of one kind.
+    """Create a pool of machines of one instance type.
 
-    `navarch up` is shorter if any machine with the right GPUs will do.
+    `navarch up` is simpler if any machine with the right GPUs will do.
     """
     if not nodes_min <= (nodes_min if nodes is None else nodes) <= nodes_max:
-        raise click.UsageError("--nodes must lie between --min and --max")
+        raise click.UsageError("--nodes must be between --min and --max")
     spec = PoolSpec(
         name=PoolName(name),
         offerings=(
@@ -201,7 +216,7 @@ def create(
         gang=gang or 0,
         gang_hold=gang_hold,
     )
-    view = session.ask(lambda api: _create(api, spec, reason))
+    view = session.call(lambda api: _create(api, spec, reason))
     session.show(view, lambda _: f"Pool {name} created with {count(view.size, 'node')}")
 
 
@@ -211,17 +226,17 @@ async def _create(api: FleetApi, spec: PoolSpec, reason: str) -> PoolView:
     except NotFoundError:
         return await api.put_pool(spec, reason=reason)
     raise CommandError(
-        f"there is a pool {spec.name} already; change its size with: "
+        f"pool {spec.name} already exists; change its size with: "
         f"navarch pool scale {spec.name} NODES",
         NOT_ALLOWED,
     )
 
 
 @pool.command("delete")
-@click.argument("name", shell_complete=pool_names)
-@click.option("--wait/--no-wait", default=False, help="Return when nothing is left.")
-@click.option("--reason", default="deleted by hand", help="Why; it is kept.")
+@click.argument("name", shell_complete=complete_pool)
+@click.option("--wait/--no-wait", default=False, help="Wait until every machine is terminated.")
+@click.option("--reason", default="deleted by hand", help="Reason, recorded in the journal.")
 @click.pass_context
 def delete(context: click.Context, name: str, wait: bool, reason: str) -> None:
-    """Drain a pool's nodes and give their machines back, then delete the pool."""
+    """Drain a pool's nodes, terminate its machines, and delete the pool."""
     context.invoke(down, name=name, wait=wait, reason=reason, within=None)

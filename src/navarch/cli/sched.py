@@ -1,4 +1,4 @@
-"""`navarch sched`: run the scheduler on a file and see what it decides."""
+"""`navarch sched`: run the scheduler on a cluster in a file."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -7,7 +7,7 @@ import click
 
 from navarch.cli.commands import Entry, LazyGroup
 
-CLUSTERS, POLICIES = "A cluster in a file", "Policies"
+CLUSTERS, POLICIES = "Cluster files", "Policies"
 
 
 def _entry(place: str, section: str, text: str) -> Entry:
@@ -18,22 +18,28 @@ def _entry(place: str, section: str, text: str) -> Entry:
 
 
 class Sched(LazyGroup):
-    """Commands that are loaded when they are run: packing needs little of what others do."""
+    """A group that imports its commands lazily: packing needs few of the others' modules."""
 
     entries: ClassVar[Mapping[str, Entry]] = {
-        "plan": _entry("sched_cluster:plan", CLUSTERS, "What would happen, and who would wait."),
-        "why": _entry("sched_cluster:why", CLUSTERS, "Why jobs wait, and what would help."),
-        "replay": _entry("sched_cluster:replay", CLUSTERS, "The decisions, with a digest."),
+        "plan": _entry(
+            "sched_cluster:plan", CLUSTERS, "Show the decisions, and which jobs stay pending."
+        ),
+        "why": _entry(
+            "sched_cluster:why", CLUSTERS, "Explain why jobs are pending, and what would help."
+        ),
+        "replay": _entry(
+            "sched_cluster:replay", CLUSTERS, "Print the decisions as JSON with a digest."
+        ),
         "snapshot": _entry("sched_cluster:snapshot", CLUSTERS, "Write a complete snapshot."),
-        "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of cases."),
-        "plugins": _entry("sched_cluster:plugins", POLICIES, "Plugins and extension points."),
-        "pack": _entry("sched_pack:pack", POLICIES, "How full a policy gets a cluster."),
+        "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of test cases."),
+        "plugins": _entry("sched_cluster:plugins", POLICIES, "List plugins and extension points."),
+        "pack": _entry("sched_pack:pack", POLICIES, "Measure how full a policy packs a cluster."),
     }
 
 
 @click.group("sched", cls=Sched)
 def sched() -> None:
-    """Schedule a cluster that is in a file; nothing is carried out."""
+    """Run the scheduler on a cluster in a file, without carrying anything out."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`navarch sched plan` and others: what the scheduler decides about a cluster in a file."""
+"""`navarch sched plan`, `why`, `replay` and others: scheduling a cluster in a file."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from navarch.cli.render.explanation import render_explanation, tell_explanation
+from navarch.cli.render.explanation import explanation_to_dict, format_explanation
 from navarch.clock.system import SystemClock
 from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
@@ -24,13 +24,13 @@ from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 CASE = click.option(
-    "--case", default=None, help="Which case of a file of cases: its id, or the end."
+    "--case", default=None, help="Case in a file of cases: its id, or the end of it."
 )
 SEED = click.option("--seed", type=int, default=None, help="Use this seed instead of the file's.")
 CHECK = click.option(
     "--check",
     is_flag=True,
-    help="Compare every fast path with asking about every node; fail where they differ.",
+    help="Verify every fast path against the exhaustive search; fail on a difference.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -39,7 +39,11 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @FILE
 @CASE
 @SEED
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write to.  [default: standard output]",
+)
 def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None) -> None:
     """Write FILE as a complete snapshot: cluster, configuration, time and seed."""
     text = dump_snapshot(_seeded(_checked(lambda: load_any(_read(file), case)), seed))
@@ -55,7 +59,7 @@ def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None
 @SEED
 @CHECK
 def replay(file: Path, case: str | None, seed: int | None, *, check: bool) -> None:
-    """Print the decisions that follow from FILE, always the same, as JSON with a digest."""
+    """Print the decisions for FILE as JSON with a digest. The result is deterministic."""
     click.echo(json.dumps(render_results(_run(file, case, seed, check=check)), indent=1))
 
 
@@ -66,7 +70,7 @@ def replay(file: Path, case: str | None, seed: int | None, *, check: bool) -> No
 @CHECK
 @AS_JSON
 def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json: bool) -> None:
-    """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
+    """Show the decisions for the cluster in FILE, and why jobs stay pending."""
     results = _run(file, case, seed, check=check, stopwatch=SystemClock().monotonic)
     if as_json:
         click.echo(json.dumps(render_results(results), indent=1))
@@ -81,9 +85,9 @@ def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json
 @SEED
 @AS_JSON
 def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_json: bool) -> None:
-    """Say what a cycle makes of JOB in FILE: how far it gets, who refuses it, what would help.
+    """Explain what happens to JOB in FILE: how far it gets, which rules refuse it, what would help.
 
-    Without JOB, the same for every job that stays pending.
+    Without JOB, explain every job that stays pending.
     """
 
     def work() -> list[Explanation]:
@@ -94,10 +98,10 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
 
     found: list[Explanation] = _checked(work)
     if as_json:
-        plain = [render_explanation(each) for each in found]
+        plain = [explanation_to_dict(each) for each in found]
         click.echo(json.dumps(plain if job is None else plain[0], indent=1))
     else:
-        click.echo("\n\n\n".join(map(tell_explanation, found)) or "no job stays pending")
+        click.echo("\n\n\n".join(map(format_explanation, found)) or "No pending jobs")
 
 
 @click.command()
@@ -105,7 +109,7 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
 @AS_JSON
 @click.pass_context
 def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
-    """Run every case in FILE; leave with 1 if one does not pass."""
+    """Run every case in FILE. The exit code is 1 if a case fails."""
     results = _checked(lambda: list(run_cases(_read(file))))
     if as_json:
         rows = [{"id": r.id, "passed": r.passed, "why": r.why} for r in results]
@@ -118,7 +122,7 @@ def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
 
 @click.command()
 def plugins() -> None:
-    """List the plugins, their arguments, and the points at which plugins are asked."""
+    """List the plugins with their arguments, and the extension points."""
     registry = built_in_plugins()
     for name in registry.names():
         arguments = ", ".join(f"{key}={value}" for key, value in registry.arguments(name).items())
@@ -129,14 +133,14 @@ def plugins() -> None:
 
 
 def render_cases(results: list[CaseResult]) -> str:
-    """Return one line per case that did not pass, and the count."""
+    """Return one line per failed case, and the count."""
     lines = [f"{result.id}: {result.why}" for result in results if not result.passed]
     passed = sum(result.passed for result in results)
     return "\n".join([*lines, f"{passed} of {len(results)} cases pass"])
 
 
 def render_results(results: Mapping[str, CycleResult]) -> dict[str, Any]:
-    """Return the outcome of one cycle, or of one per case."""
+    """Return the result of one cycle, or of one cycle per case."""
     if list(results) == [""]:
         return render_result(results[""])
     return {"cases": [{"id": name, **render_result(r)} for name, r in results.items()]}
@@ -154,15 +158,15 @@ def _run(
     check: bool,
     stopwatch: Callable[[], float] | None = None,
 ) -> dict[str, CycleResult]:
-    """Return what follows from every snapshot in the file.
+    """Run one cycle for each snapshot in the file.
 
-    Only with a stopwatch do actions keep to `seconds_per_action`: what is replayed must not depend
-    on how fast this machine is.
+    `seconds_per_action` applies only with a stopwatch: a replay must not depend on the speed of
+    the machine.
     """
 
     def work() -> dict[str, CycleResult]:
         loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
-        if check:  # Two ways are compared, which must not depend on how fast either is.
+        if check:  # A comparison must not depend on speed: no stopwatch.
             return {name: run_checked_cycle(s.cluster, s.config) for name, s in loaded.items()}
         return {name: run_cycle(s.cluster, s.config, clock=stopwatch) for name, s in loaded.items()}
 
@@ -182,7 +186,7 @@ def _read(file: Path) -> Field:
 
 
 def _checked(work: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Return what `work` returns; its complaints are shown without a traceback."""
+    """Return what `work` returns; turn its errors into messages without a traceback."""
     try:
         return work()
     except NavarchError as error:

@@ -1,4 +1,4 @@
-"""`navarch sched pack`: how much of a cluster a placement policy fills."""
+"""`navarch sched pack`: measure how much of a cluster a placement policy fills."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--pods",
     type=FILE,
     required=True,
-    help="CSV: cpu_milli,memory_mib,num_gpu,gpu_milli and, if it matters, gpu_spec.",
+    help="CSV: cpu_milli,memory_mib,num_gpu,gpu_milli and optionally gpu_spec.",
 )
-@click.option("--policy", default=None, help="Which policy places the pods [default: foresight].")
+@click.option("--policy", default=None, help="Placement policy.  [default: foresight]")
 @click.option(
     "--arrive",
     type=float,
     default=1.3,
     show_default=True,
-    help="How much is asked for in all, in clusters.",
+    help="Total requested GPUs, as a multiple of the cluster.",
 )
 @click.option("--seed", type=click.IntRange(0), default=42, show_default=True)
 @click.option(
@@ -38,9 +38,14 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="How many seeds to try, from --seed on.",
+    help="Number of seeds to run, starting at --seed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every percent arrived.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON, with a value for every percent of arrivals.",
+)
 def pack(
     nodes: Path,
     pods: Path,
@@ -51,11 +56,11 @@ def pack(
     *,
     as_json: bool,
 ) -> None:
-    """Place pods one by one until the cluster is full, and say how full it got.
+    """Place pods one by one until the cluster is full, and show how full it gets.
 
-    Pods are drawn from the list until they ask for --arrive times the GPUs there are, and come in
-    random order; a pod that fits nowhere is dropped, and nothing is ever moved. The seed decides
-    which pods come, their order, and the order of the nodes.
+    Pods are drawn from the list until they request --arrive times the cluster's GPUs, and arrive in
+    random order. A pod that fits nowhere is dropped, and no pod is moved. The seed determines the
+    pods, their order, and the order of the nodes.
 
     Policies: foresight (ours), fgd, best-fit, dot-product, gpu-packing, gpu-clustering, random.
     """

@@ -1,4 +1,4 @@
-"""`navarch serve`: runs the control plane."""
+"""`navarch serve`: run the control plane."""
 
 import asyncio
 import os
@@ -17,8 +17,8 @@ from navarch.api.http.host import is_loopback
 from navarch.app.addresses import StartError
 from navarch.app.server import Running, Server
 from navarch.cli.credentials import as_environment, read_credentials
-from navarch.cli.failures import CommandError
-from navarch.cli.surroundings import Surroundings
+from navarch.cli.environment import CliEnvironment
+from navarch.cli.errors import CommandError
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.core.errors import NavarchError, StoreError
 from navarch.core.version import VERSION
@@ -26,9 +26,11 @@ from navarch.core.version import VERSION
 log = structlog.get_logger("navarch.serve")
 
 _WITH_TOKEN = "a token is required, except for /healthz, /readyz, /metrics and gRPC health"
-_WITHOUT_TOKEN = "no token is required; this machine only. Set NAVARCH_AUTH_TOKEN to change that"
+_WITHOUT_TOKEN = (
+    "no token is required; local connections only. Set NAVARCH_AUTH_TOKEN to change that"
+)
 
-# What gRPC's core writes about a port is better said by us.
+# gRPC's own messages about ports duplicate the errors below.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
@@ -38,7 +40,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     "--config",
     "config_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file. Without one: no pools, and the defaults.",
+    help="Configuration file.  [default: no pools, default settings]",
 )
 @click.option(
     "--data-dir",
@@ -46,15 +48,15 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder that holds all state.  [default: ~/.navarch]",
 )
-@click.option("--address", help="Where to serve HTTP.  [default: :50051]")
-@click.option("--grpc-address", help="Where to serve gRPC.  [default: :50052]")
+@click.option("--address", help="Address for HTTP.  [default: :50051]")
+@click.option("--grpc-address", help="Address for gRPC.  [default: :50052]")
 @click.option(
-    "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that every door asks for."
+    "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that clients must send."
 )
 @click.option(
     "--standby",
     is_flag=True,
-    help="Wait until the server that uses this folder ends, then take its place.",
+    help="Wait until the server that uses this folder ends, then take over.",
 )
 @click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 def serve(
@@ -67,20 +69,20 @@ def serve(
     standby: bool,
     log_json: bool,
 ) -> None:
-    """Run the control plane: keep pools filled, nodes healthy, and answer.
+    """Run the control plane: fill pools, keep nodes healthy, and serve the API.
 
-    State lives in one folder; stop it in any way and start it again, and nothing is lost.
+    All state is in one folder. Stopping or killing the server loses nothing.
     """
     _configure_logs(as_json=log_json)
     _allow_many_connections()
 
-    surroundings = Surroundings()
+    environment = CliEnvironment()
     try:
-        kept = read_credentials(surroundings.config_dir)
+        stored = read_credentials(environment.config_dir)
     except CommandError as error:
         click.echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
-    os.environ.update(as_environment(kept, os.environ))
+    os.environ.update(as_environment(stored, os.environ))
 
     def read() -> Config:
         config = load_config(config_file) if config_file else default_config(os.environ)
@@ -91,7 +93,7 @@ def serve(
         for warning in (*config.warnings, *refused_urls(config)):
             click.echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
-        server = Server(config, folder, standby=_stands_by if standby else None)
+        server = Server(config, folder, standby=_print_standby if standby else None)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(server, read, folder))
     except ConfigError as error:
@@ -105,8 +107,8 @@ def serve(
         sys.exit(1)
 
 
-def _stands_by(folder: str) -> None:
-    click.echo(f"navarch {VERSION} stands by: another server leads with {folder}")
+def _print_standby(folder: str) -> None:
+    click.echo(f"navarch {VERSION} is on standby: another server uses {folder}")
 
 
 async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None:
@@ -126,7 +128,7 @@ async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None
             finally:
                 reloading.cancel()
     except BaseExceptionGroup as group:
-        # One reason is enough for a person; the others are usually its echo.
+        # Report the first error only; the others usually follow from it.
         raise _first(group) from None
 
 
@@ -137,34 +139,36 @@ async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Ev
         try:
             change = await server.reload(read())
         except NavarchError as error:
-            click.echo(f"configuration not reloaded, the old one stays:\n{error}", err=True)
+            click.echo(
+                f"configuration not reloaded, the previous one stays in force:\n{error}", err=True
+            )
         else:
             click.echo(f"configuration reloaded: {change}")
 
 
 def render_banner(running: Running, folder: Path) -> str:
-    """Return what a person wants to know once the server is up."""
+    """Return the text that a started server prints."""
     url = f"http://{running.http.reachable()}"
     lines = [
         f"navarch {VERSION} is serving",
         f"  HTTP     http://{running.http.shown()}, clear text (no TLS)",
         f"  gRPC     grpc://{running.grpc.shown()}, clear text (no TLS)",
         f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
-        f"  state    {folder}, {running.nodes} nodes in it",
+        f"  state    {folder}, {running.nodes} nodes",
     ]
     program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
     if not running.can_buy:
         lines += [
-            "  clouds   none: it watches machines whose agents report in, and can buy no others.",
-            "           Name providers in a file, and serve with --config FILE.",
+            "  clouds   none: it monitors machines whose agents register, and launches none.",
+            "           Configure providers in a file, and pass --config FILE.",
             "",
-            "Try, in another terminal:",
+            "In another terminal:",
             f"  {program} status",
         ]
         return "\n".join(lines)
     lines += [
         "",
-        "Try, in another terminal:",
+        "In another terminal:",
         f"  {program} status",
         f"  {program} up --gpus 16 --type h100 --name demo --wait",
         f"  {program} sim inject demo-0 --xid 79",
@@ -175,7 +179,7 @@ def render_banner(running: Running, folder: Path) -> str:
 
 
 def refused_urls(config: Config) -> Iterator[str]:
-    """Yield a warning for each URL that agents are given and that the server refuses."""
+    """Yield a warning for each URL given to agents that the server would refuse."""
     if config.server.auth_token:
         return
     given = {"server.external_address": config.server.external_address}
@@ -184,9 +188,9 @@ def refused_urls(config: Config) -> Iterator[str]:
     for key, url in given.items():
         if url and not is_loopback(urlsplit(url).netloc.encode()):
             yield (
-                f"{key} {url} is refused by a server without a token, which serves only a Host "
-                "header of loopback. Agents that use this URL cannot report, unless a proxy sends "
-                "another Host. Set NAVARCH_AUTH_TOKEN"
+                f"{key} {url} is refused by a server without a token, which accepts only loopback "
+                "Host headers. Agents that use this URL cannot connect, unless a proxy rewrites "
+                "the Host. Set NAVARCH_AUTH_TOKEN"
             )
 
 
@@ -209,7 +213,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _allow_many_connections() -> None:
-    """Take as many open files as the system lets us have: each agent holds a connection."""
+    """Raise the limit on open files to the maximum: each agent holds a connection."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

@@ -1,4 +1,4 @@
-"""One run of one command: whom it asks, how long it waits and where it writes."""
+"""One run of one command: server, credentials, time limits and output."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from navarch.cli.credentials import read_credentials
-from navarch.cli.options import Chosen, chosen
+from navarch.cli.environment import CliEnvironment, Target, Terminal
+from navarch.cli.options import GlobalOptions, global_options
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 
@@ -22,87 +22,87 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 DEFAULT_SERVER = "http://localhost:50051"
-ANSWER_WITHIN = timedelta(seconds=30)
-"""For a command that asks and prints."""
-WAIT_WITHIN = timedelta(minutes=20)
-"""For a command that waits for machines; a large GPU machine takes ten minutes to boot."""
+REQUEST_TIMEOUT = timedelta(seconds=30)
+"""Default limit of a command that makes requests and prints the result."""
+WAIT_TIMEOUT = timedelta(minutes=20)
+"""Default limit of a command that waits for machines; large ones boot in ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a command has at hand."""
+    """The environment and the options of a running command."""
 
-    surroundings: Surroundings
-    chosen: Chosen
+    environment: CliEnvironment
+    options: GlobalOptions
 
     @property
     def clock(self) -> Clock:
-        """Time, for ages and pauses."""
-        return self.surroundings.clock
+        """The clock."""
+        return self.environment.clock
 
     @property
     def output(self) -> Output:
-        """How to write the answer."""
-        return self.chosen.output
+        """The output format."""
+        return self.options.output
 
     @property
     def terminal(self) -> Terminal:
-        """Where the answer goes."""
-        return self.surroundings.terminal()
+        """The terminal behind standard output."""
+        return self.environment.terminal()
 
     @property
     def server(self) -> str:
-        """The server's address: as told, else from the environment, else on this machine."""
-        environ = self.surroundings.environ
-        told = self.chosen.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
-        return told.rstrip("/")
+        """The server's URL: from --server, else NAVARCH_SERVER, else this machine."""
+        environ = self.environment.environ
+        url = self.options.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
+        return url.rstrip("/")
 
     @property
     def token(self) -> str | None:
-        """The bearer token: as told, else from the environment, else the one kept for the server.
+        """The bearer token: from --token, else NAVARCH_AUTH_TOKEN, else stored for the server.
 
-        A token kept for one server is never sent to another.
+        A token stored for one server is never sent to another.
         """
-        told = self.chosen.token or self.surroundings.environ.get("NAVARCH_AUTH_TOKEN")
-        return told or read_credentials(self.surroundings.config_dir).tokens.get(self.server)
+        token = self.options.token or self.environment.environ.get("NAVARCH_AUTH_TOKEN")
+        return token or read_credentials(self.environment.config_dir).tokens.get(self.server)
 
     def connect(self) -> AbstractAsyncContextManager[FleetApi]:
-        """Return a connection to the server, to be opened."""
+        """Return a context manager that connects to the server."""
         target = Target(
             url=self.server,
             token=self.token,
-            timeout=min(self.limit(ANSWER_WITHIN), ANSWER_WITHIN),
-            insecure=self.chosen.insecure,
+            timeout=min(self.timeout_or(REQUEST_TIMEOUT), REQUEST_TIMEOUT),
+            insecure=self.options.insecure,
         )
-        return self.surroundings.connect(target)
+        return self.environment.connect(target)
 
-    def limit(self, default: timedelta) -> timedelta:
-        """Return how long the command may take."""
-        return default if self.chosen.timeout is None else self.chosen.timeout
+    def timeout_or(self, default: timedelta) -> timedelta:
+        """Return --timeout, or `default` if it is not set."""
+        return default if self.options.timeout is None else self.options.timeout
 
-    def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
-        """Return what the server answers to `request`."""
+    def call(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
+        """Run `request` with a connection and return its result, within --timeout."""
 
         async def main() -> T:
-            async with asyncio.timeout(self.limit(ANSWER_WITHIN).total_seconds()):
+            async with asyncio.timeout(self.timeout_or(REQUEST_TIMEOUT).total_seconds()):
                 async with self.connect() as api:
                     return await request(api)
 
-        return self.surroundings.run(main())
+        return self.environment.run(main())
 
-    def stay(self, conversation: Callable[[FleetApi], Awaitable[T]]) -> T:
-        """Return what comes of a conversation that sets its own limits."""
+    def call_without_timeout(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
+        """Run `request` with a connection; it applies its own time limits."""
 
         async def main() -> T:
             async with self.connect() as api:
-                return await conversation(api)
+                return await request(api)
 
-        return self.surroundings.run(main())
+        return self.environment.run(main())
 
     def canvas(self, now: datetime | None = None) -> Canvas:
-        """Return the space there is to write in."""
+        """Return the width and the colours to render for."""
         terminal = self.terminal
-        plain = self.chosen.no_color or bool(self.surroundings.environ.get("NO_COLOR"))
+        plain = self.options.no_color or bool(self.environment.environ.get("NO_COLOR"))
         return Canvas(
             now=now or self.clock.now(),
             width=terminal.width,
@@ -110,26 +110,26 @@ class Session:
         )
 
     def show(self, answer: object, render: Callable[[Canvas], str]) -> None:
-        """Print an answer: rendered for people, or as data."""
+        """Print `answer`: rendered as text, or as JSON or YAML."""
         click.echo(self.render(answer, render))
 
     def render(self, answer: object, render: Callable[[Canvas], str]) -> str:
-        """Return an answer, rendered for people or as data."""
+        """Return `answer`: rendered as text, or as JSON or YAML."""
         if self.output is Output.TABLE:
             return render(self.canvas())
         return render_data(answer, self.output)
 
 
-def session_of(context: click.Context) -> Session:
-    """Return the session of a command that is being run."""
-    surroundings = context.find_object(Surroundings) or Surroundings()
-    return Session(surroundings=surroundings, chosen=chosen(context))
+def get_session(context: click.Context) -> Session:
+    """Return the session of the running command."""
+    environment = context.find_object(CliEnvironment) or CliEnvironment()
+    return Session(environment=environment, options=global_options(context))
 
 
 def with_session(command: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
-    """Give a command its session as the first argument."""
+    """Pass the session to a command as its first argument."""
 
     def run(*args: P.args, **options: P.kwargs) -> T:
-        return command(session_of(click.get_current_context()), *args, **options)
+        return command(get_session(click.get_current_context()), *args, **options)
 
     return update_wrapper(run, command)

@@ -1,4 +1,4 @@
-"""Commands that simulate fleets, and that break simulated machines."""
+"""`navarch sim`: run simulated fleets, and inject faults into simulated machines."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.completing import node_names
+from navarch.cli.completion import complete_node
 from navarch.cli.options import duration, health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
@@ -16,7 +16,7 @@ from navarch.health.checks.xid import assess_xid, describe_xid, label
 
 @click.group("sim", cls=Group)
 def sim() -> None:
-    """Play scenarios, and break simulated machines, to see what Navarch does about it."""
+    """Run simulated scenarios, and inject faults to see how Navarch reacts."""
 
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -25,14 +25,14 @@ SEED = click.IntRange(min=0)
 
 @sim.command("run")
 @click.argument("scenario", type=FILE)
-@click.option("--seed", type=SEED, help="Which chance; goes before the scenario's own.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Play so many seeds, in parallel.")
-@click.option("--processes", type=click.IntRange(min=1), help="How many at once.  [all cores]")
+@click.option("--seed", type=SEED, help="Random seed; overrides the scenario's.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run this many seeds in parallel.")
+@click.option("--processes", type=click.IntRange(min=1), help="Number of processes.  [all cores]")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-@click.option("--out", type=FILE, help="Write the outcome into this file, as JSON.")
-@click.option("--html", type=FILE, help="Write a report into this file, for a browser.")
+@click.option("--out", type=FILE, help="Write the outcome to this file as JSON.")
+@click.option("--html", type=FILE, help="Write an HTML report to this file.")
 @click.option(
-    "--real-time", is_flag=True, help="Play against a server over the wire; -s names one."
+    "--real-time", is_flag=True, help="Run in real time against a server; -s selects one."
 )
 @with_session
 def run(
@@ -46,7 +46,7 @@ def run(
     html: Path | None,
     real_time: bool,
 ) -> int:
-    r"""Play a scenario around the real control plane; fail if something does not hold.
+    r"""Run a scenario with the real control plane; fail if an assertion does not hold.
 
     \b
     navarch sim run scenarios/gpu-failure.yaml
@@ -55,28 +55,28 @@ def run(
     """
     if seeds is not None:
         if real_time or out is not None or html is not None:
-            raise click.UsageError("--seeds goes neither with --real-time, --out nor --html")
-        from navarch.cli.sim_run import play_seeds
+            raise click.UsageError("--seeds cannot be combined with --real-time, --out or --html")
+        from navarch.cli.sim_run import run_many_seeds
 
-        return play_seeds(
+        return run_many_seeds(
             session, scenario, first=seed or 0, count=seeds, processes=processes, json=as_json
         )
     if real_time:
-        from navarch.cli.sim_real_time import play_in_real_time
+        from navarch.cli.sim_real_time import run_in_real_time
 
-        told = session.chosen.server or session.surroundings.environ.get("NAVARCH_SERVER")
-        return play_in_real_time(
-            session, scenario, server=told, seed=seed, out=out, html=html, json=as_json
+        url = session.options.server or session.environment.environ.get("NAVARCH_SERVER")
+        return run_in_real_time(
+            session, scenario, server=url, seed=seed, out=out, html=html, json=as_json
         )
-    from navarch.cli.sim_run import play
+    from navarch.cli.sim_run import run_one
 
-    return play(session, scenario, seed=seed, out=out, html=html, json=as_json)
+    return run_one(session, scenario, seed=seed, out=out, html=html, json=as_json)
 
 
 @sim.command("validate")
 @click.argument("scenarios", type=FILE, nargs=-1, required=True)
 def validate(scenarios: tuple[Path, ...]) -> int:
-    """Check scenario files without playing them."""
+    """Check scenario files without running them."""
     from navarch.cli.sim_files import validate_files
 
     return validate_files(scenarios)
@@ -95,10 +95,13 @@ def list_scenarios(session: Session, folder: Path) -> None:
 @sim.command("new")
 @click.argument("name")
 @click.option(
-    "--kind", type=click.Choice(["fleet", "pool", "stress"]), default="fleet", help="[fleet]"
+    "--kind",
+    type=click.Choice(["fleet", "pool", "stress"]),
+    default="fleet",
+    help="Kind of scenario.  [fleet]",
 )
 def new(name: str, kind: str) -> None:
-    """Write a scenario file to begin with."""
+    """Write a new scenario file from a template."""
     from navarch.cli.sim_files import new_file
 
     new_file(name, kind)
@@ -107,13 +110,13 @@ def new(name: str, kind: str) -> None:
 @sim.command("compare")
 @click.argument("first", type=FILE)
 @click.argument("second", type=FILE)
-@click.option("--seed", type=SEED, help="The chance for scenarios that are played.")
-@click.option("--html", type=FILE, help="Write a report into this file, for a browser.")
+@click.option("--seed", type=SEED, help="Random seed for scenarios.")
+@click.option("--html", type=FILE, help="Write an HTML report to this file.")
 @with_session
 def compare(
     session: Session, first: Path, second: Path, seed: int | None, html: Path | None
 ) -> None:
-    """Show the figures of two runs side by side: outcomes (.json), or scenarios to play."""
+    """Compare the figures of two runs: outcomes (.json), or scenarios to run."""
     from navarch.cli.sim_files import compare_files
 
     compare_files(session, first, second, seed=seed, html=html)
@@ -123,7 +126,7 @@ def compare(
 @click.argument("outcome", type=FILE)
 @click.argument("page", type=FILE)
 def report(outcome: Path, page: Path) -> None:
-    """Write the report of an outcome (.json) into PAGE, for a browser."""
+    """Write an outcome (.json) as an HTML report to PAGE."""
     from navarch.cli.sim_files import report_file
 
     report_file(outcome, page)
@@ -131,11 +134,13 @@ def report(outcome: Path, page: Path) -> None:
 
 @sim.command("import")
 @click.argument("scenario", type=FILE)
-@click.option("--nodes", type=FILE, required=True, help="A CSV table of machines.")
-@click.option("--jobs", type=FILE, help="A CSV table of jobs.")
-@click.option("--hours", type=click.IntRange(min=1), default=24, help="How much of it.  [24]")
+@click.option("--nodes", type=FILE, required=True, help="CSV file of machines.")
+@click.option("--jobs", type=FILE, help="CSV file of jobs.")
+@click.option(
+    "--hours", type=click.IntRange(min=1), default=24, help="Hours of the trace to import.  [24]"
+)
 def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> None:
-    r"""Make a scenario of the machines and jobs of a published trace.
+    r"""Create a scenario from the machines and jobs of a published trace.
 
     \b
     navarch sim import openb.yaml --nodes openb_node_list.csv --jobs openb_pod_list.csv
@@ -149,10 +154,15 @@ def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> 
 @sim.command("record")
 @click.argument("scenario", type=FILE)
 @click.option(
-    "--since", type=duration, metavar="DURATION", help="How far back, such as 24h.  [all there is]"
+    "--since",
+    type=duration,
+    metavar="DURATION",
+    help="How far back, such as 24h.  [the whole journal]",
 )
-@click.option("--prices", is_flag=True, help="Keep what machines cost; a secret otherwise.")
-@click.option("--config", type=FILE, help="The server's configuration: how often agents speak.")
+@click.option("--prices", is_flag=True, help="Include prices, which are left out by default.")
+@click.option(
+    "--config", type=FILE, help="The server's configuration, for its heartbeat intervals."
+)
 @with_session
 def record(
     session: Session,
@@ -161,10 +171,10 @@ def record(
     prices: bool,
     config: Path | None,
 ) -> None:
-    r"""Make a scenario of what happened to a live fleet, without anybody's names.
+    r"""Create an anonymized scenario from the history of a live fleet.
 
-    Kept are machines, what befell them and what people asked for. Names, labels, addresses, ids,
-    dates and messages are not.
+    It contains machines, faults and operator requests, but no names, labels, addresses, ids,
+    dates or messages.
 
     \b
     navarch -s https://fleet.example.com sim record last-day.yaml --since 24h
@@ -179,7 +189,7 @@ def record(
 @click.argument("outcome", type=FILE)
 @with_session
 def replay(session: Session, outcome: Path) -> int:
-    """Play the scenario of an outcome again, with its seed; fail if something comes out else."""
+    """Repeat the run of an outcome with its seed; fail if the result differs."""
     from navarch.cli.sim_files import replay_file
 
     return replay_file(session, outcome)
@@ -187,25 +197,25 @@ def replay(session: Session, outcome: Path) -> int:
 
 @sim.command("interactive")
 @click.argument("scenario", type=FILE, required=False)
-@click.option("--seed", type=SEED, help="Which chance.")
+@click.option("--seed", type=SEED, help="Random seed.")
 @click.option("--speed", type=float, default=1.0, help="Simulated seconds per second.  [1]")
 @with_session
 def interactive(session: Session, scenario: Path | None, seed: int | None, speed: float) -> int:
-    """Play with a fleet: break it, mend it and watch, at your own pace."""
+    """Run a fleet interactively: inject faults, repair them and watch."""
     from navarch.cli.sim_interactive import interact
 
     return interact(session, scenario, seed=seed, speed=speed)
 
 
 @sim.command("inject")
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", shell_complete=complete_node)
 @click.option("--xid", type=click.IntRange(min=1, max=99_999), help="Report this XID error.")
 @click.option("--gpu", type=click.IntRange(min=0), default=0, help="On this GPU.  [0]")
-@click.option("--check", help="Let the check of this name report something.")
-@health_option("What it says.  [unhealthy]")
-@click.option("--message", default="", help="Why it says so.")
-@click.option("--fatal/--no-fatal", default=None, help="Whether to act at once.")
-@click.option("--clear", is_flag=True, help="Let the check pass again.")
+@click.option("--check", help="Report a result of this check.")
+@health_option("Health to report.  [unhealthy]")
+@click.option("--message", default="", help="Reason to report.")
+@click.option("--fatal/--no-fatal", default=None, help="Whether the result is fatal.")
+@click.option("--clear", is_flag=True, help="Report that the check passes again.")
 @with_session
 def inject(
     session: Session,
@@ -226,7 +236,7 @@ def inject(
     navarch sim inject my-cluster-0 --check thermal --clear
     """
     if xid is not None and check is not None:
-        raise click.UsageError("say --xid or --check, not both")
+        raise click.UsageError("pass --xid or --check, not both")
     if clear:
         result = CheckResult(check=check or f"xid/0/{gpu}", health=Health.HEALTHY, reason=message)
     elif xid is not None:
@@ -236,13 +246,13 @@ def inject(
             check=check, health=health or Health.UNHEALTHY, reason=message, fatal=bool(fatal)
         )
     else:
-        raise click.UsageError("say what: --xid 79, or --check NAME with --health or --clear")
-    session.ask(lambda api: api.inject(NodeId(node), result))
-    session.show(result, lambda _: _told(node, result))
+        raise click.UsageError("pass --xid 79, or --check NAME with --health or --clear")
+    session.call(lambda api: api.inject(NodeId(node), result))
+    session.show(result, lambda _: _describe(node, result))
 
 
 def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
-    """Return such an error, judged as the machine's own check would judge it."""
+    """Return the check result for an XID error, as the machine's own check reports it."""
     assessment = assess_xid(xid, message)
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
@@ -253,11 +263,11 @@ def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
     )
 
 
-def _told(node: str, result: CheckResult) -> str:
+def _describe(node: str, result: CheckResult) -> str:
     if result.health is Health.HEALTHY and not result.lasting:
         return f"Node {node} will report that {result.check} passes"
     reason = f": {result.reason}" if result.reason else ""
     return (
         f"Node {node} will report {result.check} {result.health}{reason}\n"
-        f"See what becomes of it: navarch why node {node}"
+        f"Follow it with: navarch why node {node}"
     )

@@ -1,11 +1,11 @@
-"""Scenario and outcome files: checking, listing, beginning, comparing, playing again."""
+"""Scenario and outcome files: validate, list, create, compare, replay."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output
 from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, render_scenarios
 from navarch.cli.session import Session
@@ -23,7 +23,7 @@ from navarch.sim.stage.virtual import run_scenario
 
 
 def validate_files(paths: Sequence[Path]) -> int:
-    """Say of each file whether it can be played; return the exit code."""
+    """Print whether each file is valid; return the exit code."""
     code = 0
     for path in paths:
         try:
@@ -41,9 +41,9 @@ def validate_files(paths: Sequence[Path]) -> int:
 
 
 def list_files(session: Session, folder: Path) -> None:
-    """Show the scenario files in a folder."""
+    """List the scenario files in a folder."""
     if not folder.is_dir():
-        raise CommandError(f"{folder}: no such folder; name one: navarch sim list FOLDER")
+        raise CommandError(f"{folder}: no such folder; pass one: navarch sim list FOLDER")
     files = sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")])
     found = [(path, _try(path)) for path in files]
     if session.output is Output.TABLE:
@@ -69,7 +69,7 @@ def _try(path: Path) -> Scenario | None:
 
 
 def new_file(name: str, kind: str) -> None:
-    """Write a scenario to begin with; a file that is there stays as it is."""
+    """Write a scenario from a template; never overwrite a file."""
     remedy = name_remedy(name)
     if remedy is not None:
         raise CommandError(f"{name!r} is not a name for a scenario; {remedy}")
@@ -78,14 +78,14 @@ def new_file(name: str, kind: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATES[kind].format(name=name))
     except FileExistsError as error:
-        raise CommandError(f"{path} is there already; choose another name") from error
+        raise CommandError(f"{path} already exists; choose another name") from error
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
-    click.echo(f"Wrote {path}. Play it: navarch sim run {path}")
+    click.echo(f"Wrote {path}. Run it: navarch sim run {path}")
 
 
 def report_file(outcome: Path, page: Path) -> None:
-    """Write the report of an outcome."""
+    """Write the HTML report of an outcome."""
     write_file(page, render_html(load_outcome(outcome)).encode())
     click.echo(f"Wrote {page}")
 
@@ -93,13 +93,13 @@ def report_file(outcome: Path, page: Path) -> None:
 def compare_files(
     session: Session, first: Path, second: Path, *, seed: int | None, html: Path | None
 ) -> None:
-    """Show two runs side by side."""
+    """Compare two runs."""
     quiet_logs()
     one, other = _outcome(first, seed), _outcome(second, seed)
     if html is not None:
         write_file(html, render_comparison_html(one, other).encode())
-    answer = {"first": flatten(one.figures), "second": flatten(other.figures)}
-    session.show(answer, lambda canvas: render_comparison(one, other, canvas))
+    figures = {"first": flatten(one.figures), "second": flatten(other.figures)}
+    session.show(figures, lambda canvas: render_comparison(one, other, canvas))
 
 
 def _outcome(path: Path, seed: int | None) -> Outcome:
@@ -109,19 +109,21 @@ def _outcome(path: Path, seed: int | None) -> Outcome:
 
 
 def replay_file(session: Session, path: Path) -> int:
-    """Play a run again; return the exit code."""
+    """Repeat a run; return the exit code."""
     quiet_logs()
     before = load_outcome(path)
     if before.real_time:
-        raise CommandError(f"{path}: real time does not repeat itself; only virtual time does")
+        raise CommandError(
+            f"{path}: a real-time run cannot be replayed; only virtual time is deterministic"
+        )
     after = run_scenario(scenario_of(before), seed=before.seed)
     session.show(after, lambda canvas: render_outcome(after, canvas))
     if after.trace == before.trace:
         return 0 if after.passed else FAILED
     version = "" if before.version == after.version else f" (by version {before.version})"
     click.echo(
-        f"It came out otherwise than in {path}{version}: trace {after.trace}, was {before.trace}. "
-        f"See how: navarch sim compare {path} ...",
+        f"The result differs from {path}{version}: trace {after.trace}, was {before.trace}. "
+        f"Compare them: navarch sim compare {path} ...",
         err=True,
     )
     return FAILED

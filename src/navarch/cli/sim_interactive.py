@@ -1,4 +1,4 @@
-"""A fleet to play with: break it, mend it, watch what the control plane does."""
+"""`navarch sim interactive`: a simulated fleet that takes commands from the keyboard."""
 
 import asyncio
 import shutil
@@ -47,26 +47,26 @@ events:
 
 
 def interact(session: Session, path: Path | None, *, seed: int | None, speed: float) -> int:
-    """Play a scenario at a person's pace until they have enough; return the exit code."""
+    """Run a scenario interactively until the user quits; return the exit code."""
     quiet_logs()
     scenario = load_scenario(path) if path is not None else parse_scenario(TWO_NODES)
     loop = PacedLoop()
     loop.speed = speed
-    chosen = scenario.seed if seed is None else seed
+    chosen_seed = scenario.seed if seed is None else seed
     live = session.terminal.live and sys.stdin.isatty()
 
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
-            table = Table(loop, scenario, chosen, tasks, live=live)
-            await table.run()
+            interactive = InteractiveSession(loop, scenario, chosen_seed, tasks, live=live)
+            await interactive.run()
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(main())
     return 0
 
 
-class Table:
-    """The fleet, the picture of it and the words that are typed."""
+class InteractiveSession:
+    """The simulated fleet, its display and its command prompt."""
 
     def __init__(
         self,
@@ -82,71 +82,71 @@ class Table:
         self._tasks = tasks
         self._live = live
         self._write = write
-        self._news: list[str] = []
+        self._messages: list[str] = []
         self._over = asyncio.Event()
         self._drawn_at = -1.0
-        self.theatre = VirtualTheatre(scenario, seed, tasks, say=self._heard)
-        self.theatre.world.store.subscribe(self._committed)
+        self.simulation = VirtualTheatre(scenario, seed, tasks, say=self._on_happening)
+        self.simulation.world.store.subscribe(self._on_commit)
 
     async def run(self) -> None:
-        """Play until somebody says quit."""
-        self._loop.on_line = self._typed
+        """Run until the command quit."""
+        self._loop.on_line = self._on_line
         self._loop.on_tick = self._draw
         if self._live:
             self._write("\x1b[2J")
         else:
             self._write(f"{HELP}\n")
         try:
-            await self.theatre.perform(self._linger)
+            await self.simulation.perform(self._wait_for_quit)
         finally:
             self._loop.on_tick = lambda: None
             if self._live:
                 self._write("\n")
 
-    async def _linger(self) -> None:
-        self._tell("the scenario is over; the fleet goes on until you quit")
+    async def _wait_for_quit(self) -> None:
+        self._log("the scenario is over; the fleet keeps running until you quit")
         await self._over.wait()
 
-    def _committed(self, done: Committed) -> None:
+    def _on_commit(self, done: Committed) -> None:
         for event in done.change.events:
-            self._tell(f"{event.about} {event.reason}")
+            self._log(f"{event.about} {event.reason}")
 
-    def _heard(self, happening: Happening) -> None:
-        self._tell(f"{happening.kind} {happening.target} {happening.text}".strip())
+    def _on_happening(self, happening: Happening) -> None:
+        self._log(f"{happening.kind} {happening.target} {happening.text}".strip())
 
-    def _tell(self, text: str) -> None:
-        self._news.append(f"{self._loop.time():9.1f} s  {text}")
-        del self._news[:-100]
+    def _log(self, text: str) -> None:
+        self._messages.append(f"{self._loop.time():9.1f} s  {text}")
+        del self._messages[:-100]
         if not self._live:
-            self._write(self._news[-1] + "\n")
+            self._write(self._messages[-1] + "\n")
 
-    # What is typed
+    # Commands
 
-    def _typed(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         if self._live:
-            # A fresh line to type on, where the last one was.
+            # Clear the prompt line.
             self._write(f"\x1b[{shutil.get_terminal_size().lines};1H\x1b[K> ")
         words = line.split()
         if not words:
             return
         try:
-            if not self._steer(words):
-                self._tasks.create_task(self._carry_out(self._event(words)))
+            if not self._run_view_command(words):
+                self._tasks.create_task(self._carry_out(self._parse_event(words)))
         except (NavarchError, ConfigError, ValueError) as error:
-            self._tell(f"? {error}")
+            self._log(f"? {error}")
 
-    def _steer(self, words: list[str]) -> bool:
-        """Obey what is about the picture rather than the fleet; return whether it was that."""
+    def _run_view_command(self, words: list[str]) -> bool:
+        """Run a command about the display rather than the fleet; return False if it is none."""
         match words:
             case ["quit" | "exit" | "q"]:
                 self._over.set()
-                # What is left of the scenario is not waited for.
+                # Do not wait for the rest of the scenario.
                 self._loop.hurry_until = float("inf")
             case ["help" | "?"]:
                 for text in HELP.splitlines():
-                    self._tell(text)
+                    self._log(text)
             case ["status"]:
-                self._write(self.picture(Canvas(now=self.theatre.world.clock.now())) + "\n")
+                self._write(self.picture(Canvas(now=self.simulation.world.clock.now())) + "\n")
             case ["speed", number]:
                 self._loop.speed = min(max(float(number), 0.01), 100_000.0)
             case ["pause"]:
@@ -159,7 +159,7 @@ class Table:
                 return False
         return True
 
-    def _event(self, words: list[str]) -> Event:
+    def _parse_event(self, words: list[str]) -> Event:
         match words:
             case ["inject", node, "xid", code, *rest]:
                 gpu = int(rest[0]) if rest else 0
@@ -182,54 +182,54 @@ class Table:
                 return Event(action=action, target=node)
             case ["crash"]:
                 return Event(action="crash")
-        raise InvalidError(f"{' '.join(words)!r} is not understood; type help")
+        raise InvalidError(f"{' '.join(words)!r} is not a command; type help")
 
     def _check_failure(self, kind: str) -> None:
-        """Refuse what cannot be injected, or what nobody here would notice."""
+        """Raise for a failure that cannot be injected, or that has no effect in this scenario."""
         known = [each for each in FailureType if each is not FailureType.CHECK]
         if kind not in known:
-            raise InvalidError(f'unknown failure type "{kind}"; known are {", ".join(known)}')
-        if kind == FailureType.STRAGGLER and not self.theatre.scenario.has_stragglers:
+            raise InvalidError(f'unknown failure type "{kind}"; known types: {", ".join(known)}')
+        if kind == FailureType.STRAGGLER and not self.simulation.scenario.has_stragglers:
             raise InvalidError(
-                "a straggler shows only next to others of its job, in a scenario that has one; "
-                "try scenarios/straggler.yaml"
+                "a straggler is only visible next to other nodes of its job, in a scenario with "
+                "such a job; try scenarios/straggler.yaml"
             )
 
     async def _carry_out(self, event: Event) -> None:
         try:
-            await self.theatre.play.acts.act(event)
+            await self.simulation.play.acts.act(event)
         except (NavarchError, ValueError) as error:
-            self._tell(f"? {error}")
+            self._log(f"? {error}")
 
-    # What is seen
+    # Display
 
     def _draw(self) -> None:
         if not self._live:
             return
         size = shutil.get_terminal_size()
-        canvas = Canvas(now=self.theatre.world.clock.now(), width=size.columns, color=True)
+        canvas = Canvas(now=self.simulation.world.clock.now(), width=size.columns, color=True)
         lines = self.picture(canvas, height=size.lines - 2).splitlines()
         room = size.lines - 1
         screen = [*lines, *[""] * room][:room]
         if len(lines) < room:
             screen[-1] = HINT[: size.columns]
-        # The bottom line is the typist's: everything is drawn above it, over what was typed
-        # before and has been pushed up, and the cursor goes back.
+        # The bottom line is the prompt. Draw above it, over lines that earlier input has
+        # scrolled up, and restore the cursor.
         body = "".join(f"\x1b[{row + 1};1H{text}\x1b[K" for row, text in enumerate(screen))
         first = "" if self._drawn_at >= 0 else f"\x1b[{size.lines};1H> "
         self._drawn_at = self._loop.time()
         self._write(f"{first}\x1b7{body}\x1b8")
 
     def picture(self, canvas: Canvas, *, height: int = 40) -> str:
-        """Return the fleet on one screen: the troubled nodes first."""
-        fleet, census = self.theatre.world.fleet(), self.theatre.census
+        """Return the fleet on one screen, nodes with problems first."""
+        fleet, census = self.simulation.world.fleet(), self.simulation.census
         pace = "paused" if self._loop.paused else f"{self._loop.speed:g}x"
         counts = ", ".join(f"{n} {status}" for status, n in sorted(census.by_status.items()) if n)
         title = f"t={self._loop.time():.1f} s  {pace}  {counts or 'no nodes yet'}"
         nodes = [node for node in fleet.nodes.values() if not node.gone]
         nodes.sort(key=lambda node: (node_status(node) is NodeStatus.ACTIVE, node.id))
-        news = self._news[-6:] if self._live else []
-        room = max(height - len(news) - 4, 1)
+        messages = self._messages[-6:] if self._live else []
+        room = max(height - len(messages) - 4, 1)
         rows = [
             (
                 str(node.id),
@@ -247,5 +247,5 @@ class Table:
         )
         more = [f"... and {len(nodes) - room} more"] if len(nodes) > room else []
         wide = canvas.width or 10_000
-        cut = [text[:wide] for text in news]
+        cut = [text[:wide] for text in messages]
         return "\n".join([title, render_table(columns, rows, canvas), *more, "", *cut])

@@ -1,4 +1,4 @@
-"""Playing scenarios against a control plane that really runs."""
+"""Run scenarios in real time against a running control plane."""
 
 import asyncio
 import contextlib
@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from navarch.cli.failures import CommandError
+from navarch.cli.environment import Target
+from navarch.cli.errors import CommandError
 from navarch.cli.render.sim import nodes_of
 from navarch.cli.session import Session
-from navarch.cli.sim_run import progress_line, tell
-from navarch.cli.surroundings import Target
+from navarch.cli.sim_run import progress_line, report_outcome
 from navarch.core.duration import render_duration
 from navarch.core.errors import NavarchError
 from navarch.sim.outcome import Outcome
@@ -29,7 +29,7 @@ SPARE_FILES = 200
 PR_SET_PDEATHSIG = 1
 
 
-def play_in_real_time(
+def run_in_real_time(
     session: Session,
     path: Path,
     *,
@@ -39,16 +39,16 @@ def play_in_real_time(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Play one scenario over the wire; return the exit code."""
+    """Run one scenario over the network; return the exit code."""
     scenario = load_scenario(path)
     check_playable(scenario)
-    _make_room(nodes_of(scenario))
+    _raise_file_limit(nodes_of(scenario))
 
     async def main() -> Outcome:
         async with _server(session, scenario, server) as url:
             target = Target(url=url, token=session.token)
-            async with session.surroundings.connect(target) as api:
-                with progress_line(session, scenario.name) as told:
+            async with session.environment.connect(target) as api:
+                with progress_line(session, scenario.name) as update:
                     return await perform(
                         scenario,
                         clock=session.clock,
@@ -56,31 +56,31 @@ def play_in_real_time(
                         token=session.token,
                         api=api,
                         seed=seed,
-                        progress=told,
+                        progress=update,
                     )
 
-    outcome = session.surroundings.run(main())
-    return tell(session, scenario, outcome, out=out, html=html, json=json)
+    outcome = session.environment.run(main())
+    return report_outcome(session, scenario, outcome, out=out, html=html, json=json)
 
 
-def _make_room(agents: int) -> None:
-    """Raise the limit on open connections to what so many agents need."""
+def _raise_file_limit(agents: int) -> None:
+    """Raise the limit on open files to what `agents` connections need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = agents + SPARE_FILES
     if hard != resource.RLIM_INFINITY and wanted > hard:
         raise CommandError(
-            f"{agents} agents need {wanted} open files, and {hard} are allowed; "
-            "raise the limit: ulimit -Hn"
+            f"{agents} agents need {wanted} open files, but the limit is {hard}; "
+            "raise it with: ulimit -Hn"
         )
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.asynccontextmanager
-async def _server(session: Session, scenario: Scenario, told: str | None) -> AsyncIterator[str]:
-    """Yield the address of a server: the one that was named, or one that lives as long as this."""
-    if told is not None:
-        yield told
+async def _server(session: Session, scenario: Scenario, url: str | None) -> AsyncIterator[str]:
+    """Yield `url`, or the URL of a temporary server."""
+    if url is not None:
+        yield url
         return
     with tempfile.TemporaryDirectory(prefix="navarch-sim-") as folder:
         config = Path(folder) / "navarch.yaml"
@@ -105,7 +105,7 @@ async def _server(session: Session, scenario: Scenario, told: str | None) -> Asy
 
 
 def _end_with_parent() -> None:
-    """Have the server end when this process does, even if it is killed: Linux only."""
+    """Terminate the server when this process ends, even if killed (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -117,7 +117,7 @@ def _config(scenario: Scenario) -> str:
         f"  heartbeat_interval: {render_duration(timing.heartbeat_interval)}\n"
         f"  heartbeat_timeout: {render_duration(timing.silence)}\n"
         f"  health_check_interval: {render_duration(timing.health_check_interval)}\n"
-        # A configuration needs a pool; this one never buys anything.
+        # A configuration needs a pool; this one never launches anything.
         "providers: {none: {type: fake}}\n"
         "pools: {none: {provider: none, instance_type: h100-8x, max_nodes: 1}}\n"
     )
@@ -136,10 +136,10 @@ async def _until_up(session: Session, url: str, process: asyncio.subprocess.Proc
         if process.returncode is not None:
             raise CommandError("the control plane did not start; try: navarch serve")
         try:
-            async with session.surroundings.connect(Target(url=url, token=session.token)) as api:
+            async with session.environment.connect(Target(url=url, token=session.token)) as api:
                 await api.status()
                 return
         except (NavarchError, OSError) as error:
             if session.clock.monotonic() > deadline:
-                raise CommandError(f"the control plane does not answer: {error}") from error
+                raise CommandError(f"the control plane does not respond: {error}") from error
         await session.clock.sleep(0.2)

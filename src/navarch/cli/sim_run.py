@@ -1,4 +1,4 @@
-"""Playing scenarios."""
+"""Run scenarios in virtual time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import structlog
 
-from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.sim import render_outcome, render_seeds
 from navarch.cli.session import Session
@@ -20,10 +20,10 @@ from navarch.sim.seeds import run_seeds
 from navarch.sim.stage.virtual import run_scenario
 
 LONG_S = 1.0
-"""A run that takes less shows no progress."""
+"""Shorter runs show no progress bar."""
 
 
-def play(
+def run_one(
     session: Session,
     path: Path,
     *,
@@ -32,33 +32,33 @@ def play(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Play one scenario in virtual time; return the exit code."""
+    """Run one scenario in virtual time; return the exit code."""
     quiet_logs()
     scenario = load_scenario(path)
-    with progress_line(session, scenario.name) as told:
-        outcome = run_scenario(scenario, seed=seed, progress=told)
+    with progress_line(session, scenario.name) as update:
+        outcome = run_scenario(scenario, seed=seed, progress=update)
     outcome = replace(outcome, source=str(path))
-    return tell(session, scenario, outcome, out=out, html=html, json=json)
+    return report_outcome(session, scenario, outcome, out=out, html=html, json=json)
 
 
-def play_seeds(
+def run_many_seeds(
     session: Session, path: Path, *, first: int, count: int, processes: int | None, json: bool
 ) -> int:
-    """Play one scenario with many seeds; return the exit code."""
+    """Run one scenario with many seeds; return the exit code."""
     quiet_logs()
-    with progress_line(session, f"{count} seeds") as told:
+    with progress_line(session, f"{count} seeds") as update:
         report = run_seeds(
             path,
             first=first,
             count=count,
             processes=processes,
-            progress=lambda done, whole: told(float(done), float(whole)),
+            progress=lambda done, whole: update(float(done), float(whole)),
         )
     _show(session, report, lambda: render_seeds(report, session.canvas()), json=json)
     return FAILED if report.failed else 0
 
 
-def tell(
+def report_outcome(
     session: Session,
     scenario: Scenario,
     outcome: Outcome,
@@ -67,14 +67,14 @@ def tell(
     html: Path | None,
     json: bool,
 ) -> int:
-    """Show an outcome, and write the files that were asked for; return the exit code."""
+    """Show an outcome and write the requested files; return the exit code."""
     write_files(scenario, outcome, out, html)
     _show(session, outcome, lambda: render_outcome(outcome, session.canvas()), json=json)
     return 0 if outcome.passed else FAILED
 
 
 def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Path | None) -> None:
-    """Write the outcome and the log where the command line and the scenario want them."""
+    """Write the files that the command line and the scenario request."""
     stress = scenario.stress
     reports = [out] if out is not None else []
     if stress is not None and stress.report_file:
@@ -82,7 +82,7 @@ def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Pa
     for path in reports:
         write_file(path, dump_outcome(outcome))
     if stress is not None and stress.log_file:
-        write_file(Path(stress.log_file), log_of(outcome).encode())
+        write_file(Path(stress.log_file), format_log(outcome).encode())
     pages = [html] if html is not None else []
     if stress is not None and stress.html_report_file:
         pages.append(Path(stress.html_report_file))
@@ -90,8 +90,8 @@ def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Pa
         write_file(path, render_html(outcome).encode())
 
 
-def log_of(outcome: Outcome) -> str:
-    """Return what happened, line by line, in order."""
+def format_log(outcome: Outcome) -> str:
+    """Return the happenings and node histories as lines in order of time."""
     lines = [(x.at_s, f"{x.kind} {x.target} {x.text}") for x in outcome.happenings]
     lines += [
         (entry.at_s, f"{history.node} {entry.kind}: {entry.text}")
@@ -102,7 +102,7 @@ def log_of(outcome: Outcome) -> str:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file, and the folder it goes into."""
+    """Write a file, creating its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -118,12 +118,12 @@ def _show(session: Session, answer: object, render: Callable[[], str], *, json: 
 
 
 def quiet_logs() -> None:
-    """Keep the control plane's own log to itself: what it did is in the journal."""
+    """Silence the control plane's log; the journal holds what it did."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
 class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
-    """A bar on standard error while a run takes longer than a moment, on a terminal only."""
+    """A progress bar on standard error for long runs, on a terminal only."""
 
     WIDTH = 30
 
@@ -135,13 +135,13 @@ class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
         self._drawn = False
 
     def __enter__(self) -> Callable[[float, float], None]:
-        return self._tell
+        return self._update
 
     def __exit__(self, *_: object) -> None:
         if self._drawn:
             click.echo("\r\x1b[K", nl=False, err=True)
 
-    def _tell(self, done: float, whole: float) -> None:
+    def _update(self, done: float, whole: float) -> None:
         now = self._clock.monotonic()
         if not self._live or now - self._begin < LONG_S or now - self._last < 0.1:
             return

@@ -1,7 +1,7 @@
-"""Scenario files to begin with."""
+"""Templates for `navarch sim new`."""
 
 FLEET = """\
-# Two machines, one of which loses a GPU. Play it: navarch sim run {name}.yaml
+# Two machines, one of which loses a GPU. Run it: navarch sim run {name}.yaml
 name: {name}
 description: A GPU falls off the bus, and the node is taken out of service.
 
@@ -24,7 +24,7 @@ assertions:
 """
 
 POOL = """\
-# A pool that the control plane keeps whole. Play it: navarch sim run {name}.yaml
+# A pool that the control plane keeps complete. Run it: navarch sim run {name}.yaml
 name: {name}
 description: A node of a pool breaks, and a new machine takes its place.
 
@@ -53,7 +53,7 @@ assertions:
 """
 
 STRESS = """\
-# A hundred machines under chaos. Play it: navarch sim run {name}.yaml --seeds 100
+# A hundred machines under chaos. Run it: navarch sim run {name}.yaml --seeds 100
 name: {name}
 description: A generated fleet, and failures at a rate that holds exactly.
 

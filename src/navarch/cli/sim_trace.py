@@ -1,19 +1,18 @@
-"""Traces of real clusters, written as scenarios."""
+"""Create scenarios from live fleets and from published traces."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import click
 import yaml
 
-from navarch.cli.failures import CommandError
+from navarch.cli.errors import CommandError
+from navarch.cli.pagination import list_all, list_all_events
 from navarch.cli.session import Session
 from navarch.cli.sim_run import write_file
 from navarch.config.loading import load_config
 from navarch.core.duration import render_duration
-from navarch.core.event import Recorded
-from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
+from navarch.ports.api import FleetApi, Query
 from navarch.service.agents import Timing
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
@@ -28,17 +27,17 @@ def record_fleet(
     prices: bool,
     config: Path | None,
 ) -> None:
-    """Write a scenario with what happened to the fleet that the session is about."""
+    """Write a scenario with the history of the fleet."""
     if scenario.exists():
-        raise CommandError(f"{scenario} is there already; choose another name")
+        raise CommandError(f"{scenario} already exists; choose another name")
     now = session.clock.now()
     timing = _timing(config) if config is not None else Timing()
 
-    async def look(api: FleetApi) -> FleetTrace:
+    async def fetch(api: FleetApi) -> FleetTrace:
         return trace_fleet(
             await api.list_pools(),
-            await _every_node(api),
-            await _journal(api),
+            await list_all(api.list_nodes, Query(include_gone=True, order_by="created")),
+            await list_all_events(api),
             name=scenario.stem,
             since=None if since is None else now - since,
             until=now,
@@ -46,20 +45,20 @@ def record_fleet(
             prices=prices,
         )
 
-    trace = session.stay(look)
+    trace = session.call_without_timeout(fetch)
     text = yaml.safe_dump(trace.plain, sort_keys=False)
     parse_scenario(text, source=str(scenario))
     write_file(scenario, text.encode())
-    told = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
-    told += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
+    lines = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
+    lines += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
     if config is None:
         usual = render_duration(timing.heartbeat_interval)
-        told.append(f"Heartbeats every {usual} are taken for granted; --config says otherwise.")
-    click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+        lines.append(f"Assuming heartbeats every {usual}; pass --config for the real interval.")
+    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
 
 
 def _timing(config: Path) -> Timing:
-    """Return how often a server with that configuration has its agents speak."""
+    """Return the heartbeat and check intervals of a server's configuration."""
     server = load_config(config).server
     return Timing(
         heartbeat_interval=server.heartbeat_interval,
@@ -68,28 +67,10 @@ def _timing(config: Path) -> Timing:
     )
 
 
-async def _every_node(api: FleetApi) -> list[NodeView]:
-    found: list[NodeView] = []
-    query = Query(include_gone=True, order_by="created", page_size=PAGE_SIZE_MAX)
-    while True:
-        page = await api.list_nodes(query)
-        found += page.items
-        if not page.next_page_token:
-            return found
-        query = replace(query, page_token=page.next_page_token)
-
-
-async def _journal(api: FleetApi) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await api.events(after=found[-1].number if found else 0, limit=PAGE_SIZE_MAX):
-        found += page
-    return found
-
-
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:
-    """Write a scenario with the machines and jobs of two tables."""
+    """Write a scenario with the machines and jobs of two CSV files."""
     if scenario.exists():
-        raise CommandError(f"{scenario} is there already; choose another name")
+        raise CommandError(f"{scenario} already exists; choose another name")
     fleet = read_nodes(nodes)
     found = read_jobs(jobs, until=lasts) if jobs is not None else None
     plain: dict[str, object] = {
@@ -105,12 +86,12 @@ def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: time
     text = yaml.safe_dump(plain, sort_keys=False)
     parse_scenario(text, source=str(scenario))
     write_file(scenario, text.encode())
-    told = [f"Wrote {scenario}: {plain['description']}."]
+    lines = [f"Wrote {scenario}: {plain['description']}."]
     if found is not None:
         if found.without_gpu:
-            told.append(f"Left out: {found.without_gpu} jobs that want no GPU, or no time.")
+            lines.append(f"Left out: {found.without_gpu} jobs without GPUs or run time.")
         if found.too_late:
-            told.append(f"Left out: {found.too_late} jobs after {render_duration(lasts)}.")
+            lines.append(f"Left out: {found.too_late} jobs after {render_duration(lasts)}.")
         if found.shares:
-            told.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
-    click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+            lines.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
+    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))

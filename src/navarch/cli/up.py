@@ -1,35 +1,35 @@
-"""`navarch up`: GPUs, please."""
+"""`navarch up`: create or resize a pool by number of GPUs."""
 
 from datetime import timedelta
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.failures import CommandError
+from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
+from navarch.cli.render.formatting import count, exact_duration, price
 from navarch.cli.render.pools import offer
-from navarch.cli.render.words import count, exact_duration, price
-from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.cli.waiting import wait_until_up
 from navarch.core.ids import PoolName
 from navarch.ports.api import Capacity, FleetApi, PoolView
 
 
 @click.command("up", cls=Command)
-@click.option("--gpus", type=click.IntRange(min=1), required=True, help="How many, at least.")
-@click.option("--type", "gpu_type", required=True, help="Of which type: h100, a100, ...")
-@click.option("--name", required=True, help="What to call the pool; its nodes are NAME-0, ...")
+@click.option("--gpus", type=click.IntRange(min=1), required=True, help="Minimum number of GPUs.")
+@click.option("--type", "gpu_type", required=True, help="GPU type: h100, a100, ...")
+@click.option("--name", required=True, help="Name of the pool; its nodes are NAME-0, NAME-1, ...")
 @click.option("--provider", help="Only from this provider.")
 @click.option("--region", help="Only in this region.")
-@click.option("--spot", is_flag=True, help="Also machines that may be taken back at any time.")
+@click.option("--spot", is_flag=True, help="Include spot machines.")
 @click.option(
     "--gang",
     type=click.IntRange(min=1),
     metavar="N",
-    help="N machines at once, within one block of the network: all or none.",
+    help="Launch N machines together in one network block: all or none.",
 )
-@click.option("--wait/--no-wait", default=False, help="Return when they serve.")
-@timeout_option("With --wait: how long at most.  [20m]")
+@click.option("--wait/--no-wait", default=False, help="Wait until all nodes are ready.")
+@timeout_option("Maximum time to wait, with --wait.  [20m]")
 @with_session
 def up(
     session: Session,
@@ -43,9 +43,9 @@ def up(
     wait: bool,
     within: timedelta | None,
 ) -> None:
-    """Get GPUs: create a pool of that name, or adjust the one there is.
+    """Get GPUs: create the pool NAME, or resize it if it exists.
 
-    The GPUs are rounded up to whole machines of the cheapest offering that fits.
+    The number of GPUs is rounded up to whole machines of the cheapest offering that fits.
     """
     capacity = Capacity(
         name=PoolName(name),
@@ -57,42 +57,44 @@ def up(
         gang=gang or 0,
     )
     if not wait:
-        pool = session.ask(lambda api: api.up(capacity))
-        session.show(pool, lambda _: f"{_asked(pool)}\nFollow it with: navarch status --watch")
+        pool = session.call(lambda api: api.up(capacity))
+        session.show(
+            pool, lambda _: f"{_describe_request(pool)}\nFollow it with: navarch status --watch"
+        )
         return
-    limit = within or session.limit(WAIT_WITHIN)
-    pool = session.stay(lambda api: _come_up(session, api, capacity, limit))
-    session.show(pool, lambda _: _risen(pool))
+    limit = within or session.timeout_or(WAIT_TIMEOUT)
+    pool = session.call_without_timeout(lambda api: _up_and_wait(session, api, capacity, limit))
+    session.show(pool, lambda _: _describe_ready(pool))
 
 
-async def _come_up(
+async def _up_and_wait(
     session: Session, api: FleetApi, capacity: Capacity, limit: timedelta
 ) -> PoolView:
-    asked = await api.up(capacity)
-    click.echo(_asked(asked), err=True)
+    requested = await api.up(capacity)
+    click.echo(_describe_request(requested), err=True)
     pool = await wait_until_up(session, api, capacity.name, within=limit)
     if pool is None:
-        raise CommandError(await _shortfall(api, capacity.name, limit))
+        raise CommandError(await _describe_shortfall(api, capacity.name, limit))
     return pool
 
 
-async def _shortfall(api: FleetApi, name: PoolName, limit: timedelta) -> str:
+async def _describe_shortfall(api: FleetApi, name: PoolName, limit: timedelta) -> str:
     pool = await api.get_pool(name)
     reason = f": {pool.note}" if pool.note else ""
     return (
         f"{name} has {pool.serving} of {count(pool.size, 'node')} after "
-        f"{exact_duration(limit)}{reason}; it goes on trying, `navarch why {name}` tells more"
+        f"{exact_duration(limit)}{reason}. It keeps trying. See why: navarch why {name}"
     )
 
 
-def _asked(pool: PoolView) -> str:
+def _describe_request(pool: PoolView) -> str:
     best = pool.spec.offerings[0]
     total = price(best.price_per_hour * pool.size)
     gang = f", {pool.spec.gang} together or none" if pool.spec.gang else ""
     return f"Pool {pool.spec.name}: {pool.size} x {offer(best)}, {total}/h in all{gang}"
 
 
-def _risen(pool: PoolView) -> str:
+def _describe_ready(pool: PoolView) -> str:
     gpus = pool.spec.offerings[0].gpus * pool.size
     name = pool.spec.name
     return (

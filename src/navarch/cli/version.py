@@ -1,4 +1,4 @@
-"""`navarch version`."""
+"""`navarch version`: show the version of this program."""
 
 import platform
 import sys
@@ -13,7 +13,7 @@ from navarch.core.version import VERSION
 @click.command("version", cls=Command)
 @with_session
 def version(session: Session) -> None:
-    """Show which Navarch this is; nothing is asked of the server."""
+    """Show the version of this program, without contacting the server."""
     facts = {
         "version": VERSION,
         "python": ".".join(map(str, sys.version_info[:3])),

@@ -1,4 +1,4 @@
-"""Waiting for a pool to come up or to go, and showing how far it is."""
+"""Wait until a pool is ready or deleted, and show the progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,14 +6,13 @@ from datetime import timedelta
 
 import click
 
-from navarch.cli.failures import UNREACHABLE, explain_failure
-from navarch.cli.follow import follow
+from navarch.cli.errors import UNREACHABLE, describe_error
 from navarch.cli.output import Output
-from navarch.cli.pages import every
+from navarch.cli.pagination import list_all
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.progress import render_changes, render_progress
-from navarch.cli.screen import screen
 from navarch.cli.session import Session
+from navarch.cli.watch import live_display, poll_until
 from navarch.core.errors import NavarchError, NotFoundError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi, NodeView, PoolView, Query
@@ -26,31 +25,31 @@ Show = Callable[[str, list[NodeView]], None]
 async def wait_until_up(
     session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
 ) -> PoolView | None:
-    """Return the pool once all its nodes serve; None if that took too long."""
+    """Return the pool once all its nodes are ready; None on timeout."""
     found: list[PoolView] = []
 
-    async def look(show: Show) -> bool:
+    async def poll(show: Show) -> bool:
         view = await api.get_pool(pool)
         found[:] = [view]
-        nodes = await every(api.list_nodes, Query(pool=pool))
+        nodes = await list_all(api.list_nodes, Query(pool=pool))
         show(f"{pool}: {view.serving} of {view.size} nodes ready", nodes)
         return view.serving >= view.size
 
-    return found[0] if await _wait(session, api, look, within) else None
+    return found[0] if await _wait(session, api, poll, within) else None
 
 
 async def wait_until_gone(
     session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
 ) -> bool:
-    """Return whether nothing is left of the pool, which includes machines still being paid for."""
+    """Return True once the pool and all its billed machines are gone; False on timeout."""
 
-    async def look(show: Show) -> bool:
-        nodes = await every(api.list_nodes, Query(pool=pool))
+    async def poll(show: Show) -> bool:
+        nodes = await list_all(api.list_nodes, Query(pool=pool))
         left = "1 machine" if len(nodes) == 1 else f"{len(nodes)} machines"
         show(f"{pool}: {left} left", nodes)
         return not nodes and await _is_gone(api, pool)
 
-    return await _wait(session, api, look, within)
+    return await _wait(session, api, poll, within)
 
 
 async def _is_gone(api: FleetApi, pool: PoolName) -> bool:
@@ -64,17 +63,17 @@ async def _is_gone(api: FleetApi, pool: PoolName) -> bool:
 async def _wait(
     session: Session,
     api: FleetApi,
-    look: Callable[[Show], Awaitable[bool]],
+    poll: Callable[[Show], Awaitable[bool]],
     within: timedelta,
 ) -> bool:
     deadline = asyncio.timeout(within.total_seconds())
-    # Progress goes to standard error, so that the answer can be piped.
-    with screen(live=_is_live(session), err=True) as draw:
+    # Progress goes to standard error, so that the result can be piped.
+    with live_display(live=_is_live(session), err=True) as draw:
         show = _redraw(draw, session.canvas) if _is_live(session) else _append()
         try:
             async with deadline:
-                # A server that restarts ends the stream; the wait goes on with the next one.
-                while not await _follow_through(api, lambda: look(show)):
+                # A restart of the server ends the stream; reconnect and keep waiting.
+                while not await _poll_until(api, lambda: poll(show)):
                     await session.clock.sleep(RETRY_S)
         except TimeoutError:
             if not deadline.expired():
@@ -83,12 +82,12 @@ async def _wait(
     return True
 
 
-async def _follow_through(api: FleetApi, look: Callable[[], Awaitable[bool]]) -> bool:
-    """Return whether the wait is over; a server that cannot be reached now may be soon."""
+async def _poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> bool:
+    """Return whether the wait is over; treat an unreachable server as a restart."""
     try:
-        return await follow(api, look)
+        return await poll_until(api, poll)
     except (NavarchError, OSError, ExceptionGroup) as error:
-        if explain_failure(error).code != UNREACHABLE:
+        if describe_error(error).code != UNREACHABLE:
             raise
         return False
 

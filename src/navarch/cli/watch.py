@@ -1,57 +1,142 @@
-"""`--watch`: the same answer, again and again."""
+"""Output that follows the fleet: `--watch`, polling on change, redrawing a terminal in place."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
 
-from navarch.cli.follow import follow
 from navarch.cli.output import Output, render_line
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.screen import screen
 from navarch.cli.session import Session
 from navarch.ports.api import FleetApi
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
+TICK_S = 2.0
+"""Poll at least this often: ages grow and heartbeats arrive without a new revision."""
+
+PAUSE_S = 0.2
+"""Minimum pause between two polls, so that a busy fleet costs at most five requests a second."""
+
 
 def watch_option(function: F) -> F:
     """Add `--watch`."""
-    return click.option("-w", "--watch", is_flag=True, help="Keep showing it as it changes.")(
+    return click.option("-w", "--watch", is_flag=True, help="Update the output on every change.")(
         function
     )
 
 
-def answer(
+def show_or_watch(
     session: Session,
-    ask: Callable[[FleetApi], Awaitable[T]],
+    fetch: Callable[[FleetApi], Awaitable[T]],
     render: Callable[[T, Canvas], str],
     *,
     watch: bool,
 ) -> None:
-    """Show what the server says, once or until interrupted."""
+    """Print what `fetch` returns, once or on every change until interrupted."""
     if not watch:
-        found = session.ask(ask)
+        found = session.call(fetch)
         session.show(found, lambda canvas: render(found, canvas))
         return
-    session.stay(lambda api: _keep_showing(session, api, ask, render))
+    session.call_without_timeout(lambda api: _watch(session, api, fetch, render))
 
 
-async def _keep_showing(
+async def _watch(
     session: Session,
     api: FleetApi,
-    ask: Callable[[FleetApi], Awaitable[T]],
+    fetch: Callable[[FleetApi], Awaitable[T]],
     render: Callable[[T, Canvas], str],
 ) -> None:
     table = session.output is Output.TABLE
     if session.output is Output.YAML:
         raise click.UsageError("--watch writes a table or JSON lines; YAML has no lines")
-    with screen(live=table and session.terminal.live) as draw:
+    with live_display(live=table and session.terminal.live) as draw:
 
-        async def look() -> bool:
-            found = await ask(api)
+        async def refresh() -> bool:
+            found = await fetch(api)
             draw(render(found, session.canvas()) if table else render_line(found))
             return False
 
-        await follow(api, look)
+        await poll_until(api, refresh)
+
+
+async def poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> bool:
+    """Call `poll` now, after every change of the fleet and on every tick, until it returns True.
+
+    Returns False if the server ends the stream of changes before that.
+    """
+    changed = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def watch() -> None:
+        async for _ in api.watch():
+            changed.set()
+        ended.set()
+        changed.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(watch())
+        done = False
+        while not done:
+            last = ended.is_set()
+            changed.clear()
+            done = await poll()
+            if last or done:
+                break
+            await _wait_for_change(changed)
+        watching.cancel()
+    return done
+
+
+async def _wait_for_change(changed: asyncio.Event) -> None:
+    """Return `PAUSE_S` after the next change, or after `TICK_S` without one."""
+    try:
+        async with asyncio.timeout(TICK_S):
+            await changed.wait()
+    except TimeoutError:
+        return
+    # Changes come in bursts; one poll after the pause covers the burst.
+    await _pause(PAUSE_S)
+
+
+async def _pause(seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
+    except TimeoutError:
+        return
+
+
+@contextmanager
+def live_display(*, live: bool, err: bool = False) -> Iterator[Callable[[str], None]]:
+    """Yield a function that redraws its text in place if `live`, and appends it otherwise."""
+    if not live:
+        yield _append(err=err)
+        return
+    try:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+    except ModuleNotFoundError:
+        # rich is optional; appending works without it.
+        yield _append(err=err)
+        return
+    console = Console(stderr=err, highlight=False, soft_wrap=True)
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as picture:
+        yield lambda text: picture.update(
+            Text.from_ansi(text, no_wrap=True, overflow="crop"), refresh=True
+        )
+
+
+def _append(*, err: bool) -> Callable[[str], None]:
+    last: list[str] = []
+
+    def show(text: str) -> None:
+        if last != [text]:
+            click.echo(text if not last else f"\n{text}", err=err)
+            last[:] = [text]
+
+    return show

@@ -1,9 +1,9 @@
-"""A log's errors, as lines of JSON: what `navarch xid parse` prints.
+"""Find XID errors in a log and write them as JSON lines, for `navarch xid parse`.
 
-Logs have millions of lines, and storms repeat themselves. So lines are taken by the chunk, those
-that cannot be ours are left at one comparison, and of a line that has the usual shape only the
-words behind the address are read, once for all lines that have the same ones. Every other line
-goes to `LineReader`, which decides what an error is; the quick way gives the same answers.
+Logs have millions of lines, and error storms repeat. The parser reads in chunks, skips lines
+without an error marker after one comparison, and caches the parsed text after the PCI address of
+lines in the usual format. Every other line goes to `LineReader`, which defines what an error is;
+the fast path gives the same results.
 """
 
 import re
@@ -18,7 +18,7 @@ from navarch.health.xid.line import ADDRESS, LineReader, XidLine, read_details
 
 CHUNK_BYTES = 1 << 18
 LINE_BYTES_MAX = 1 << 20
-"""Of a line that does not end, as in a file that is no log, this much is looked at."""
+"""Longer lines, as in a binary file, are truncated to this."""
 REMEMBERED_MAX = 10_000
 
 _USUAL = re.compile(
@@ -26,7 +26,7 @@ _USUAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8} [\w.-]+ kernel: )?"
     r"(?:\[ *\d+\.\d+\] )?"
     rf"(NVRM: |nvidia-nvswitch\d+:? S)Xid \(PCI:({ADDRESS})(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
-    # What may stand between the quotes of a JSON string as it is
+    # Characters that need no escape in a JSON string
     r"([ !#-\[\]-~]*)"
 )
 
@@ -43,8 +43,8 @@ class _Found(msgspec.Struct):
     fatal: bool
 
 
-class XidLog:
-    """Reads one log, chunk by chunk, as one driver branch means it."""
+class XidLogParser:
+    """Parses one log chunk by chunk, for one driver branch."""
 
     def __init__(self, *, branch: int | None = None) -> None:
         self._reader = LineReader()
@@ -55,9 +55,9 @@ class XidLog:
         self._number = 0
 
     def read(self, text: str) -> list[str]:
-        """Return a line of JSON for every line of `text` that reports an error, in order."""
-        told: list[str] = []
-        tell = told.append
+        """Return a JSON line for every line of `text` that reports an error, in order."""
+        found_lines: list[str] = []
+        append = found_lines.append
         usual, parts_of, of_switches = _USUAL.fullmatch, self._parts.get, self._of_switches
         number = self._number
         for number, line in enumerate(text.split("\n"), start=number + 1):  # noqa: B020
@@ -67,15 +67,15 @@ class XidLog:
                     driver, pci, words = found.groups()
                     parts = parts_of(driver, of_switches)[words]
                     if parts is not None:
-                        tell(f'{{"line":{number},{parts[0]}"pci":"{pci}",{parts[1]}')
+                        append(f'{{"line":{number},{parts[0]}"pci":"{pci}",{parts[1]}')
                     continue
             elif "NVRM: " not in line:
                 continue
             odd = self._reader.read(line.rstrip())
             if odd is not None:
-                tell(self._encode(number, odd))
+                append(self._encode(number, odd))
         self._number = number
-        return told
+        return found_lines
 
     def _encode(self, number: int, found: XidLine) -> str:
         kind, code, pci, pid, name, text, _, _ = found
@@ -84,17 +84,17 @@ class XidLog:
         return msgspec.json.encode(whole).decode() + "\n"
 
 
-def describe(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
-    """Yield a line of JSON for every one of `lines` that reports an error, in order."""
-    log = XidLog(branch=branch)
+def xids_as_json(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
+    """Yield a JSON line for every one of `lines` that reports an error, in order."""
+    log = XidLogParser(branch=branch)
     for line in lines:
         for found in log.read(line.removesuffix(b"\n").decode("utf-8", "replace")):
             yield found.encode()
 
 
-def describe_file(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:
-    """Write a line of JSON for every error in `file`, as soon as there is something to write."""
-    log, rest = XidLog(branch=branch), b""
+def write_xids_as_json(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:
+    """Write a JSON line for every error in `file`, flushing after each chunk."""
+    log, rest = XidLogParser(branch=branch), b""
     read = getattr(file, "read1", file.read)
     while chunk := read(CHUNK_BYTES):
         whole, newline, after = chunk.rpartition(b"\n")
@@ -109,7 +109,7 @@ def describe_file(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -
 
 
 class _Decisions(dict[tuple[int, str], tuple[str, bool]]):
-    """Decisions by what they depend on."""
+    """A cache of (action, fatal) by (code, deciding text)."""
 
     def __init__(self, kind: Kind, branch: int | None) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class _Decisions(dict[tuple[int, str], tuple[str, bool]]):
 
 
 class _Parts(dict[str, tuple[str, str] | None]):
-    """What is printed before and after the address, by the words behind it; None for no error."""
+    """A cache of the JSON around the address, by the text after it; None if it is no error."""
 
     def __init__(self, kind: Kind, decisions: _Decisions) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class _Parts(dict[str, tuple[str, str] | None]):
         self._decisions = decisions
         self._numbers: dict[str, tuple[int, str]] = {}
         self._endings: dict[str, str] = {}
-        """How the lines of numbers end about which no text decides."""
+        """The end of the JSON line for codes that are decided without their text."""
 
     def __missing__(self, words: str) -> tuple[str, str] | None:
         if len(self) >= REMEMBERED_MAX:
@@ -142,7 +142,7 @@ class _Parts(dict[str, tuple[str, str] | None]):
         return parts
 
     def _read_plain(self, words: str) -> tuple[str, str] | None:
-        """Read words in which single commas and spaces part what there is; None for others."""
+        """Parse words separated by single commas and spaces; return None for any other format."""
         number, _, rest = words.partition(", ")
         known = self._numbers.get(number)
         if known is None or "  " in words:

@@ -1,1 +1,1 @@
-"""The fleet from afar: the same use cases over HTTP and gRPC."""
+"""Clients for the control plane's API, over HTTP and gRPC."""

@@ -1,4 +1,4 @@
-"""Where a control plane is: `http://host:50051`, `https://...` or `grpc://host:50052`."""
+"""Server URLs: `http://host:50051`, `https://...` or `grpc://host:50052`."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -10,13 +10,13 @@ _PORTS = {"http": 50051, "https": 443, "grpc": 50052}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One server, and how to speak to it."""
+    """The address of a server, and the protocol to use."""
 
     scheme: str
     host: str
     port: int
     prefix: str = ""
-    """What a proxy may have put before our paths."""
+    """A path prefix that a proxy adds."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -24,7 +24,7 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """The server as a Host header names it."""
+        """The server in the form of a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (
             host
@@ -34,17 +34,16 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Return the address that `url` names; without a scheme it is http."""
+    """Return the address in `url`; the default scheme is http."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
         port = parts.port
     except ValueError as error:
-        raise InvalidError(f"{url!r} is not the address of a server: {error}") from error
+        raise InvalidError(f"{url!r} is not a server URL: {error}") from error
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.username:
         raise InvalidError(
-            f"{url!r} is not the address of a server; try http://localhost:50051 "
-            "or grpc://localhost:50052"
+            f"{url!r} is not a server URL; try http://localhost:50051 or grpc://localhost:50052"
         )
     return Address(
         scheme=parts.scheme,

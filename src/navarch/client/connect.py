@@ -1,10 +1,10 @@
-"""A fleet by its address."""
+"""Connect to a control plane by URL."""
 
 import ssl
 from typing import Protocol
 
 from navarch.client.address import parse_address
-from navarch.client.connection import HttpConnections
+from navarch.client.connection import HttpConnectionPool
 from navarch.client.http import HttpAgentClient, HttpFleetClient
 from navarch.core.errors import InvalidError
 from navarch.ports.api import FleetApi
@@ -13,10 +13,10 @@ TIMEOUT_S = 30.0
 
 
 class FleetClient(FleetApi, Protocol):
-    """A fleet that is somewhere else."""
+    """A FleetApi over the network."""
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         ...
 
 
@@ -27,21 +27,21 @@ def connect_fleet(
     *,
     tls: ssl.SSLContext | None = None,
 ) -> FleetClient:
-    """Return the fleet at `url`: http, https or grpc. Nothing is sent until something is asked."""
+    """Return a client for `url` (http, https or grpc). It connects on the first request."""
     address = parse_address(url)
     if address.scheme == "grpc":
-        # Imported here because it takes longer than most commands.
+        # Imported late: importing gRPC takes longer than most commands.
         from navarch.client.grpc import GrpcFleetClient
 
         return GrpcFleetClient(address, token=token, timeout_s=timeout_s)
-    return HttpFleetClient(HttpConnections(address, token=token, timeout_s=timeout_s, tls=tls))
+    return HttpFleetClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s, tls=tls))
 
 
 def connect_agent(
     url: str, token: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> HttpAgentClient:
-    """Return the agents' side of the control plane at `url`."""
+    """Return a client for the agent API of the control plane at `url`."""
     address = parse_address(url)
     if address.scheme == "grpc":
-        raise InvalidError("agents are served over http")
-    return HttpAgentClient(HttpConnections(address, token=token, timeout_s=timeout_s))
+        raise InvalidError("the agent API is not available over gRPC here; use an http:// URL")
+    return HttpAgentClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s))

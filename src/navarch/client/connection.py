@@ -1,6 +1,6 @@
-"""Just enough HTTP/1.1 for our own server: keep-alive, lengths and chunks, TLS.
+"""A minimal HTTP/1.1 client for Navarch's own server: keep-alive, chunked bodies, TLS.
 
-Written out because the CLI starts in the time that importing an HTTP library takes.
+Importing an HTTP library takes as long as the CLI takes to start, so this uses asyncio only.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LINE_BYTES_MAX = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What the server said."""
+    """A complete HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,8 +26,8 @@ class Response:
 
 
 @dataclass(slots=True)
-class _Wire:
-    """One connection."""
+class _Connection:
+    """One HTTP connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -35,12 +35,12 @@ class _Wire:
     headers: dict[str, str] = field(default_factory=dict)
 
     async def send(self, head: bytes, body: bytes) -> None:
-        """Write a request and read the head of its response."""
+        """Send a request and read the status and headers of its response."""
         self.writer.write(head + body)
         await self.writer.drain()
         version, _, rest = (await self._line()).partition(" ")
         if not version.startswith("HTTP/1."):
-            raise UnreachableError(f"it does not speak HTTP: {version[:40]!r}")
+            raise UnreachableError(f"not an HTTP response: {version[:40]!r}")
         self.status = int(rest[:3])
         self.headers = {}
         while line := await self._line():
@@ -48,7 +48,7 @@ class _Wire:
             self.headers[name.strip().lower()] = value.strip()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the parts of a body of unknown length."""
+        """Yield the chunks of a chunked body."""
         while size := int((await self._line()).partition(";")[0], 16):
             chunk = await self.reader.readexactly(size + 2)
             yield chunk[:-2]
@@ -62,19 +62,19 @@ class _Wire:
             async for chunk in self.chunks():
                 size += len(chunk)
                 if size > BODY_BYTES_MAX:
-                    raise UnreachableError("the answer has no end")
+                    raise UnreachableError("the response is too large")
                 parts.append(chunk)
             return b"".join(parts)
         if self.status == 204:
             return b""
         length = int(self.headers.get("content-length", "0"))
         if length > BODY_BYTES_MAX:
-            raise UnreachableError("the answer has no end")
+            raise UnreachableError("the response is too large")
         return await self.reader.readexactly(length)
 
     @property
     def reusable(self) -> bool:
-        """Whether another request may follow."""
+        """Whether the connection can carry another request."""
         return (
             self.headers.get("connection", "").lower() != "close"
             and not self.reader.at_eof()
@@ -85,8 +85,8 @@ class _Wire:
         return (await self.reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
 
 
-class HttpConnections:
-    """Asks one server, over as many connections as there are questions at a time."""
+class HttpConnectionPool:
+    """Sends requests to one server, over one connection per concurrent request."""
 
     def __init__(
         self,
@@ -100,79 +100,79 @@ class HttpConnections:
         self._token = token
         self._timeout_s = timeout_s
         self._tls = tls
-        self._idle: list[_Wire] = []
+        self._idle: list[_Connection] = []
 
-    async def ask(
+    async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = ""
     ) -> Response:
-        """Return the answer. Raises UnreachableError if there is none in time."""
+        """Return the response. Raises UnreachableError if there is none in time."""
         head = self._head(method, path, body, content_type)
-        with self._told_as_unreachable():
+        with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
-                wire = self._idle_wire()
-                if wire is None:
-                    return await self._exchange(await self._connected(), head, body)
+                connection = self._reuse_idle()
+                if connection is None:
+                    return await self._exchange(await self._open(), head, body)
                 try:
-                    return await self._exchange(wire, head, body)
+                    return await self._exchange(connection, head, body)
                 except (asyncio.IncompleteReadError, ConnectionError):
-                    # The server closed what had been idle for too long, just as we spoke. Asking
-                    # for something a second time is harmless; doing it a second time may not be.
+                    # The server closed the idle connection as the request was sent. Only a GET
+                    # is safe to send twice.
                     if method != "GET":
                         raise
-                return await self._exchange(await self._connected(), head, body)
+                return await self._exchange(await self._open(), head, body)
 
-    async def _exchange(self, wire: _Wire, head: bytes, body: bytes) -> Response:
+    async def _exchange(self, connection: _Connection, head: bytes, body: bytes) -> Response:
         try:
-            await wire.send(head, body)
-            answer = await wire.body()
+            await connection.send(head, body)
+            content = await connection.body()
         except BaseException:
-            wire.writer.close()
+            connection.writer.close()
             raise
-        if wire.reusable:
-            self._idle.append(wire)
+        if connection.reusable:
+            self._idle.append(connection)
         else:
-            wire.writer.close()
-        return Response(status=wire.status, headers=wire.headers, body=answer)
+            connection.writer.close()
+        return Response(status=connection.status, headers=connection.headers, body=content)
 
     @asynccontextmanager
-    async def follow(self, path: str, *, silence_s: float) -> AsyncIterator["Following"]:
-        """Open an answer that has no end; it is cut after `silence_s` without a word."""
-        with self._told_as_unreachable():
+    async def stream(self, path: str, *, silence_s: float) -> AsyncIterator["StreamedResponse"]:
+        """Open a streamed response; it fails after `silence_s` without data."""
+        with self._translate_errors():
             async with asyncio.timeout(self._timeout_s):
-                wire = await self._connected()
-                await wire.send(self._head("GET", path, b"", ""), b"")
+                connection = await self._open()
+                await connection.send(self._head("GET", path, b"", ""), b"")
         try:
-            yield Following(wire, silence_s, self)
+            yield StreamedResponse(connection, silence_s, self)
         finally:
-            wire.writer.close()
+            connection.writer.close()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close idle connections."""
         idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.writer.close()
-        for wire in idle:
+        for connection in idle:
+            connection.writer.close()
+        for connection in idle:
             try:
-                await wire.writer.wait_closed()
+                await connection.writer.wait_closed()
             except OSError:
-                continue  # It was gone already, which is what we wanted.
+                continue  # Already closed by the server.
 
-    def _idle_wire(self) -> _Wire | None:
+    def _reuse_idle(self) -> _Connection | None:
         while self._idle:
-            wire = self._idle.pop()
-            if wire.reusable:
-                return wire
-            wire.writer.close()
+            connection = self._idle.pop()
+            if connection.reusable:
+                return connection
+            connection.writer.close()
         return None
 
-    async def _connected(self) -> _Wire:
+    async def _open(self) -> _Connection:
         tls = self._tls
         if tls is None and self.address.scheme == "https":
             tls = ssl.create_default_context()
         reader, writer = await asyncio.open_connection(
             self.address.host, self.address.port, ssl=tls, limit=_LINE_BYTES_MAX
         )
-        return _Wire(reader, writer)
+        return _Connection(reader, writer)
 
     def _head(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
         lines = [
@@ -186,31 +186,33 @@ class HttpConnections:
             lines.append(f"Authorization: Bearer {self._token}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    def _told_as_unreachable(self) -> "_Unreachable":
-        return _Unreachable(self.address, self._timeout_s)
+    def _translate_errors(self) -> "_ErrorTranslation":
+        return _ErrorTranslation(self.address, self._timeout_s)
 
 
-class Following:
-    """An answer that goes on."""
+class StreamedResponse:
+    """A response whose body arrives over time."""
 
-    def __init__(self, wire: _Wire, silence_s: float, connections: HttpConnections) -> None:
-        self.status = wire.status
-        self._wire = wire
+    def __init__(
+        self, connection: _Connection, silence_s: float, connections: HttpConnectionPool
+    ) -> None:
+        self.status = connection.status
+        self._connection = connection
         self._silence_s = silence_s
         self._connections = connections
 
     async def body(self) -> bytes:
-        """Return the whole of an answer that turned out to have an end."""
-        with self._told():
+        """Return the whole body, for an error response."""
+        with self._translate_errors():
             async with asyncio.timeout(self._silence_s):
-                return await self._wire.body()
+                return await self._connection.body()
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield each line that is not empty."""
+        """Yield each non-empty line."""
         rest = b""
-        chunks = self._wire.chunks()
+        chunks = self._connection.chunks()
         while True:
-            with self._told():
+            with self._translate_errors():
                 async with asyncio.timeout(self._silence_s):
                     chunk = await anext(chunks, None)
             if chunk is None:
@@ -220,12 +222,12 @@ class Following:
                 if line:
                     yield line
 
-    def _told(self) -> "_Unreachable":
-        return _Unreachable(self._connections.address, self._silence_s)
+    def _translate_errors(self) -> "_ErrorTranslation":
+        return _ErrorTranslation(self._connections.address, self._silence_s)
 
 
-class _Unreachable:
-    """Turns what the network may do to us into our own error."""
+class _ErrorTranslation:
+    """A context manager that raises network errors as UnreachableError."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         self._address = address
@@ -239,11 +241,11 @@ class _Unreachable:
             raise UnreachableError(f"{self._address}: {error}") from error
         if isinstance(error, TimeoutError):
             raise UnreachableError(
-                f"{self._address} did not answer within {self._timeout_s:g} s"
+                f"{self._address} did not respond within {self._timeout_s:g} s"
             ) from error
         if isinstance(error, asyncio.IncompleteReadError | ConnectionResetError):
-            raise UnreachableError(f"{self._address} hung up") from error
+            raise UnreachableError(f"{self._address} closed the connection") from error
         if isinstance(error, OSError | ssl.SSLError):
             raise UnreachableError(f"{self._address} cannot be reached: {error}") from error
         if isinstance(error, ValueError | asyncio.LimitOverrunError):
-            raise UnreachableError(f"{self._address} does not speak HTTP as we know it") from error
+            raise UnreachableError(f"{self._address} sent an invalid HTTP response") from error

@@ -1,6 +1,6 @@
-"""The use cases over gRPC."""
+"""FleetApi over gRPC."""
 
-# Replies are read as what the method of the same name returns, which mypy cannot follow.
+# Replies decode to the return type of the method of the same name, which mypy cannot infer.
 # mypy: disable-error-code="no-any-return"
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,13 +38,13 @@ from navarch.wire.fleet import FLEET_CALLS
 _OPTIONS = (
     ("grpc.max_receive_message_length", 256 * 2**20),
     ("grpc.keepalive_time_ms", 30_000),
-    # A token must not travel through a proxy that somebody's environment happens to name.
+    # Do not send the token through a proxy from the environment.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class GrpcFleetClient:
-    """FleetApi, served by somebody else."""
+    """FleetApi over gRPC."""
 
     def __init__(self, address: Address, *, token: str | None, timeout_s: float) -> None:
         self._address = address
@@ -54,11 +54,11 @@ class GrpcFleetClient:
         self._channel = grpc.aio.insecure_channel(f"{host}:{address.port}", options=_OPTIONS)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._channel.close()
 
     async def status(self) -> FleetStatus:
-        """Return the fleet on one screen."""
+        """Return a summary of the fleet."""
         return await self._call("status")
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:
@@ -86,19 +86,19 @@ class GrpcFleetClient:
         return await self._call("get_pool", name=name)
 
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
-        """Create a pool, or change the one of that name."""
+        """Create or replace a pool."""
         return await self._call("put_pool", spec=spec, reason=reason)
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
-        """Ask for a size within the pool's bounds."""
+        """Set a pool's size, within its bounds."""
         return await self._call("scale", pool=pool, nodes=nodes, reason=reason)
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
-        """Drain and give back every node of a pool, then the pool."""
+        """Drain and terminate every node of a pool, then delete the pool."""
         return await self._call("delete_pool", pool=pool, reason=reason)
 
     async def up(self, capacity: Capacity) -> PoolView:
-        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        """Create a pool with this many GPUs, or resize it."""
         return await self._call("up", capacity=capacity)
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
@@ -106,29 +106,29 @@ class GrpcFleetClient:
         return await self._call("cordon", node=node, reason=reason)
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon, and nothing else."""
+        """Lift a cordon."""
         return await self._call("uncordon", node=node)
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
-        """Move the work off a node, which stays."""
+        """Move work off a node, and keep the node."""
         return await self._call("drain", node=node, reason=reason)
 
     async def retire(self, node: NodeId, *, reason: str) -> NodeView:
-        """Drain a node and give its machine back."""
+        """Drain a node and terminate its machine."""
         return await self._call("retire", node=node, reason=reason)
 
     async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
-        """Override what the checks say about a node."""
+        """Declare a node healthy despite its failed checks."""
         return await self._call("declare_healthy", node=node, reason=reason)
 
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
-        """Ask a node's agent to do something."""
+        """Issue a command to a node's agent."""
         return await self._call("issue", node=node, kind=kind, parameters=parameters)
 
     async def get_command(self, command: CommandId) -> Command:
-        """Return how far a command has come."""
+        """Return a command with its status."""
         return await self._call("get_command", command=command)
 
     async def offers(
@@ -139,7 +139,7 @@ class GrpcFleetClient:
         provider: str | None = None,
         region: str | None = None,
     ) -> Sequence[Offer]:
-        """Return what is for sale, cheapest first."""
+        """Return offers, cheapest first."""
         return await self._call(
             "offers", gpu_type=gpu_type, gpus=gpus, provider=provider, region=region
         )
@@ -155,7 +155,7 @@ class GrpcFleetClient:
         return await self._call("list_incidents", node=node, only_open=only_open, limit=limit)
 
     async def get_incident(self, incident: IncidentId) -> Incident:
-        """Return one incident, with everything that was seen of it."""
+        """Return one incident with all its symptoms."""
         return await self._call("get_incident", incident=incident)
 
     async def events(
@@ -165,11 +165,13 @@ class GrpcFleetClient:
         return await self._call("events", after=after, about=about, limit=limit)
 
     async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
-        """Yield every revision after the given one, none left out."""
+        """Yield every revision after the given one, without gaps."""
         call = FLEET_CALLS["watch"]
         request = call.write_request({"after_revision": after_revision})
-        ask: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(call.path)
-        stream = ask(request, metadata=self._metadata)
+        call_method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(
+            call.path
+        )
+        stream = call_method(request, metadata=self._metadata)
         try:
             async for body in stream:
                 yield call.read_reply(body)
@@ -180,7 +182,7 @@ class GrpcFleetClient:
         raise UnreachableError(f"{self._address} ended the watch")
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
-        """Return what everything has cost."""
+        """Return costs and budgets."""
         return await self._call("cost", by=by, since=since)
 
     async def why(self, about: Subject) -> Why:
@@ -189,9 +191,11 @@ class GrpcFleetClient:
 
     async def _call(self, method: str, **arguments: object) -> Any:  # noqa: ANN401
         call = FLEET_CALLS[method]
-        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(call.path)
+        call_method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            call.path
+        )
         try:
-            body = await ask(
+            body = await call_method(
                 call.write_request(arguments), metadata=self._metadata, timeout=self._timeout_s
             )
         except grpc.aio.AioRpcError as error:
@@ -201,9 +205,9 @@ class GrpcFleetClient:
     def _error(self, error: grpc.aio.AioRpcError) -> NavarchError:
         code, text = error.code(), error.details() or ""
         if code is grpc.StatusCode.UNAUTHENTICATED:
-            return UnauthenticatedError("the server wants a valid token")
+            return UnauthenticatedError("the server requires a valid token")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            text = f"did not answer within {self._timeout_s:g} s"
+            text = f"did not respond within {self._timeout_s:g} s"
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             return UnreachableError(f"{self._address}: {text}")
         return error_from(code.name.lower(), text)

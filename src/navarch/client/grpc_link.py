@@ -1,4 +1,4 @@
-"""An agent's way to the control plane over gRPC. HTTP costs the server far less."""
+"""The agent's link to the control plane over gRPC. HTTP costs the server far less."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -28,17 +28,17 @@ _MIB = float(2**20)
 
 
 def grpc_link(server: str, token: Callable[[], str | None]) -> Link:
-    """Return a link over gRPC; nothing is sent before it is used."""
+    """Return a link over gRPC; it connects on the first call."""
     address = parse_address(server)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    # A token must not travel through a proxy that somebody's environment happens to name.
+    # Do not send the token through a proxy from the environment.
     options = (("grpc.enable_http_proxy", 0), ("grpc.keepalive_time_ms", 60_000))
     target = f"{host}:{address.port}"
     return GrpcLink(lambda: grpc.aio.insecure_channel(target, options=options), token=token)
 
 
 class GrpcLink:
-    """Speaks to one control plane over one channel, which connects again by itself."""
+    """A link over one channel, which reconnects automatically."""
 
     def __init__(
         self,
@@ -46,82 +46,84 @@ class GrpcLink:
         *,
         token: Callable[[], str | None] = lambda: None,
     ) -> None:
-        # Opened at the first call: a channel belongs to the event loop it was made on.
+        # Opened on the first call: a channel belongs to the event loop that creates it.
         self._open_channel = open_channel
         self._channel: grpc.aio.Channel | None = None
         self._token = token
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce the machine."""
+        """Register the machine."""
         answer = pb.Welcome()
-        await self._ask("Register", write_message(registration, pb.Registration()), answer)
+        await self._request("Register", write_message(registration, pb.Registration()), answer)
         welcome: Welcome = read_message(Welcome, answer)
         return welcome
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Say that `node` is alive; return what it is asked to do."""
+        """Send a heartbeat; return the pending commands."""
         answer = pb.HeartbeatResponse()
-        await self._ask("Heartbeat", _beat(node, metrics, sequence), answer)
-        # A kind that only a newer control plane knows is not ours to carry out.
+        await self._request("Heartbeat", _heartbeat_request(node, metrics, sequence), answer)
+        # Skip command kinds of a newer control plane.
         return [_command(node, each) for each in answer.commands if each.kind in _KINDS]
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found."""
+        """Report check results; return the node's status."""
         request = pb.ReportHealthRequest(node=node)
         write_message(report, request.report)
         answer = pb.ReportHealthResponse()
-        await self._ask("ReportHealth", request, answer)
+        await self._request("ReportHealth", request, answer)
         return NodeStatus(answer.status) if answer.status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings taken while the control plane could not be reached."""
+        """Upload samples taken while the control plane was unreachable."""
         late = LateReadings(node=node, samples=tuple(samples))
         request = write_message(late, pb.ReportMetricsRequest())
-        await self._ask("ReportMetrics", request, pb.ReportMetricsResponse())
+        await self._request("ReportMetrics", request, pb.ReportMetricsResponse())
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Hand a bundle in; a control plane without a place for it is no reason to try again."""
+        """Upload an evidence bundle. Raises NotPossibleError if the server is too old."""
         request = write_message(evidence, pb.ReportEvidenceRequest())
-        await self._ask("ReportEvidence", request, pb.ReportEvidenceResponse())
+        await self._request("ReportEvidence", request, pb.ReportEvidenceResponse())
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge a command."""
         request = pb.AcknowledgeRequest(node=node, command=command)
-        await self._ask("Acknowledge", request, pb.AcknowledgeResponse())
+        await self._request("Acknowledge", request, pb.AcknowledgeResponse())
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say how a command ended."""
+        """Report the result of a command."""
         request = pb.FinishRequest(node=node, command=command, succeeded=succeeded, result=result)
-        await self._ask("Finish", request, pb.FinishResponse())
+        await self._request("Finish", request, pb.FinishResponse())
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         if self._channel is not None:
             await self._channel.close()
 
-    async def _ask(self, call: str, request: Message, answer: Message) -> None:
+    async def _request(self, call: str, request: Message, answer: Message) -> None:
         if self._channel is None:
             self._channel = self._open_channel()
-        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+        call_method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
             SERVICE + call
         )
-        # Asked for every call: a token that is renewed in its file is used from then on.
+        # Read for every call, so that a renewed token takes effect.
         token = self._token()
         metadata = (("authorization", f"Bearer {token}"),) if token else ()
         refusal = None
         try:
-            body = await ask(request.SerializeToString(), metadata=metadata, timeout=TIMEOUT_S)
+            body = await call_method(
+                request.SerializeToString(), metadata=metadata, timeout=TIMEOUT_S
+            )
             answer.ParseFromString(body)
         except grpc.aio.AioRpcError as error:
             refusal = _refusal(error)
         except DecodeError as error:
-            raise UnreachableError(f"the answer to {call} makes no sense") from error
+            raise UnreachableError(f"cannot decode the response to {call}") from error
         if refusal is not None:
-            # Raised here, so that gRPC's own error and its call do not live on as the cause.
+            # Raised here, so that gRPC's error and its call are not kept alive as the cause.
             raise refusal
 
 
@@ -134,17 +136,19 @@ def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
     return error_from(code.name.lower(), text)
 
 
-def _beat(node: NodeId, metrics: NodeMetrics | None, sequence: int) -> pb.HeartbeatRequest:
-    said = metrics or NodeMetrics()
+def _heartbeat_request(
+    node: NodeId, metrics: NodeMetrics | None, sequence: int
+) -> pb.HeartbeatRequest:
+    values = metrics or NodeMetrics()
     return pb.HeartbeatRequest(
         node_id=node,
         sequence=sequence,
-        cpu_pct=said.cpu_pct,
-        memory_pct=said.memory_pct,
-        temperature_c=[gpu.temperature_c for gpu in said.gpus],
-        power_w=[gpu.power_w for gpu in said.gpus],
-        utilization_pct=[gpu.utilization_pct for gpu in said.gpus],
-        memory_used_mib=[gpu.memory_used_bytes / _MIB for gpu in said.gpus],
+        cpu_pct=values.cpu_pct,
+        memory_pct=values.memory_pct,
+        temperature_c=[gpu.temperature_c for gpu in values.gpus],
+        power_w=[gpu.power_w for gpu in values.gpus],
+        utilization_pct=[gpu.utilization_pct for gpu in values.gpus],
+        memory_used_mib=[gpu.memory_used_bytes / _MIB for gpu in values.gpus],
     )
 
 

@@ -1,4 +1,4 @@
-"""The use cases over HTTP and JSON."""
+"""FleetApi and the agent API over HTTP and JSON."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from navarch.client.connection import HttpConnections
+from navarch.client.connection import HttpConnectionPool
 from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
@@ -69,21 +69,21 @@ T = TypeVar("T")
 JSON = "application/json"
 PROTO = "application/proto"
 SILENCE_S = 60.0
-"""A watch says something four times as often, if only that it is still there."""
+"""The server sends a watch at least a keep-alive every quarter of this."""
 
 
 class HttpFleetClient:
-    """FleetApi, served by somebody else."""
+    """FleetApi over HTTP and JSON."""
 
-    def __init__(self, connections: HttpConnections) -> None:
+    def __init__(self, connections: HttpConnectionPool) -> None:
         self._connections = connections
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._connections.close()
 
     async def status(self) -> FleetStatus:
-        """Return the fleet on one screen."""
+        """Return a summary of the fleet."""
         return await self._get("/v1/status", FleetStatus)
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:
@@ -112,61 +112,63 @@ class HttpFleetClient:
         return await self._get(f"/v1/pools/{_segment(name)}", PoolView)
 
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
-        """Create a pool, or change the one of that name."""
+        """Create or replace a pool."""
         path = f"/v1/pools/{_segment(spec.name)}?{urlencode({'reason': reason})}"
-        return await self._ask("PUT", path, PoolView, spec)
+        return await self._request("PUT", path, PoolView, spec)
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
-        """Ask for a size within the pool's bounds."""
+        """Set a pool's size, within its bounds."""
         path = f"/v1/pools/{_segment(pool)}:scale"
-        return await self._ask("POST", path, PoolView, Size(nodes=nodes, reason=reason))
+        return await self._request("POST", path, PoolView, Size(nodes=nodes, reason=reason))
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
-        """Drain and give back every node of a pool, then the pool."""
+        """Drain and terminate every node of a pool, then delete the pool."""
         path = f"/v1/pools/{_segment(pool)}?{urlencode({'reason': reason})}"
-        return await self._ask("DELETE", path, PoolView)
+        return await self._request("DELETE", path, PoolView)
 
     async def up(self, capacity: Capacity) -> PoolView:
-        """Create a pool that holds so many GPUs, or adjust the one of that name."""
-        return await self._ask("POST", "/v1/up", PoolView, capacity)
+        """Create a pool with this many GPUs, or resize it."""
+        return await self._request("POST", "/v1/up", PoolView, capacity)
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node."""
         return await self._act(node, "cordon", reason)
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon, and nothing else."""
+        """Lift a cordon."""
         return await self._act(node, "uncordon", "")
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
-        """Move the work off a node, which stays."""
+        """Move work off a node, and keep the node."""
         return await self._act(node, "drain", reason)
 
     async def retire(self, node: NodeId, *, reason: str) -> NodeView:
-        """Drain a node and give its machine back."""
+        """Drain a node and terminate its machine."""
         return await self._act(node, "retire", reason)
 
     async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
-        """Override what the checks say about a node."""
+        """Declare a node healthy despite its failed checks."""
         return await self._act(node, "declare-healthy", reason)
 
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
-        """Ask a node's agent to do something."""
+        """Issue a command to a node's agent."""
         path = f"/v1/nodes/{_segment(node)}/commands"
-        return await self._ask("POST", path, Command, Order(kind=kind, parameters=parameters or {}))
+        return await self._request(
+            "POST", path, Command, Order(kind=kind, parameters=parameters or {})
+        )
 
     async def get_command(self, command: CommandId) -> Command:
-        """Return how far a command has come."""
+        """Return a command with its status."""
         return await self._get(f"/v1/commands/{_segment(command)}", Command)
 
     async def fleet_health(self) -> FleetHealth:
-        """Return how the fleet is."""
+        """Return the health of the fleet."""
         return await self._get("/v1/fleet-health", FleetHealth)
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
-        """Return every node about which something is held back."""
+        """Return the nodes with a held-back action."""
         path = "/v1/held" if pool is None else f"/v1/held?{urlencode({'pool': pool})}"
         found: Items[HeldNode] = await self._get(path, Items[HeldNode])
         return found.items
@@ -174,23 +176,25 @@ class HttpFleetClient:
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
     ) -> Sequence[HeldNode]:
-        """Let automation go ahead."""
+        """Release held-back actions."""
         asked = Release(nodes=tuple(nodes), pool=pool, reason=reason)
-        found: Items[HeldNode] = await self._ask("POST", "/v1/held:release", Items[HeldNode], asked)
+        found: Items[HeldNode] = await self._request(
+            "POST", "/v1/held:release", Items[HeldNode], asked
+        )
         return found.items
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
-        """Return the attempts to mend machines."""
+        """Return the recovery attempts."""
         path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
         found: Items[Recovery] = await self._get(path, Items[Recovery])
         return found.items
 
     async def submit_job(self, request: JobRequest) -> Job:
-        """Take a job in."""
-        return await self._ask("POST", "/v1/jobs", Job, request)
+        """Submit a job."""
+        return await self._request("POST", "/v1/jobs", Job, request)
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
-        """Return jobs, in the order in which they came."""
+        """Return jobs in order of submission."""
         asked = {"over": str(over).lower()} | ({} if queue is None else {"queue": queue})
         found: Items[Job] = await self._get(f"/v1/jobs?{urlencode(asked)}", Items[Job])
         return found.items
@@ -200,43 +204,43 @@ class HttpFleetClient:
         return await self._get(f"/v1/jobs/{_segment(name)}", Job)
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
-        """End a job that waits or runs."""
+        """Cancel a waiting or running job."""
         path = f"/v1/jobs/{_segment(name)}:cancel"
-        return await self._ask("POST", path, Job, Reason(reason=reason))
+        return await self._request("POST", path, Job, Reason(reason=reason))
 
     async def finish_job(self, name: JobName) -> Job:
-        """Give the GPUs of a job back whose work is done."""
-        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:finish", Job)
+        """Mark a job as finished and release its GPUs."""
+        return await self._request("POST", f"/v1/jobs/{_segment(name)}:finish", Job)
 
     async def checkpoint_job(self, name: JobName) -> Job:
-        """Note that a job has saved its work just now."""
-        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
+        """Record that a job has saved a checkpoint."""
+        return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
 
     async def explain_job(self, name: JobName) -> Explanation:
-        """Return why a job is as it is."""
+        """Explain the state of a job."""
         return await self._get(f"/v1/jobs/{_segment(name)}/why", Explanation)
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
-        """Return every attempt to set a node's machine up, oldest first."""
+        """Return the logs of every set-up attempt of a node's machine, oldest first."""
         path = f"/v1/nodes/{_segment(node)}/bringup"
         found: Items[BringUpLog] = await self._get(path, Items[BringUpLog])
         return found.items
 
     async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
-        """Return the token with which the machine of a node joins."""
+        """Return the join token of a node's machine."""
         path = f"/v1/nodes/{_segment(node)}/join-token"
         asked = JoinRequest(again=again, reason=reason)
-        found: JoinPass = await self._ask("POST", path, JoinPass, asked)
+        found: JoinPass = await self._request("POST", path, JoinPass, asked)
         return found.token
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return the bundles of a node, newest first."""
+        """Return the evidence bundles of a node, newest first."""
         path = f"/v1/nodes/{_segment(node)}/evidence"
         found: Items[EvidenceNote] = await self._get(path, Items[EvidenceNote])
         return found.items
 
     async def get_evidence(self, node: NodeId, name: str) -> Evidence:
-        """Return one bundle."""
+        """Return one evidence bundle."""
         return await self._get(f"/v1/nodes/{_segment(node)}/evidence/{_segment(name)}", Evidence)
 
     async def offers(
@@ -247,7 +251,7 @@ class HttpFleetClient:
         provider: str | None = None,
         region: str | None = None,
     ) -> Sequence[Offer]:
-        """Return what is for sale, cheapest first."""
+        """Return offers, cheapest first."""
         given = {"gpu_type": gpu_type, "gpus": str(gpus), "provider": provider, "region": region}
         parameters = [(name, value) for name, value in given.items() if value]
         found: Items[Offer] = await self._get("/v1/offers", Items[Offer], parameters)
@@ -255,7 +259,7 @@ class HttpFleetClient:
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
-        await self._ask("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
+        await self._request("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
 
     async def list_incidents(
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
@@ -270,7 +274,7 @@ class HttpFleetClient:
         return found.items
 
     async def get_incident(self, incident: IncidentId) -> Incident:
-        """Return one incident, with everything that was seen of it."""
+        """Return one incident with all its symptoms."""
         return await self._get(f"/v1/incidents/{_segment(incident)}", Incident)
 
     async def events(
@@ -286,11 +290,11 @@ class HttpFleetClient:
         return found.items
 
     async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
-        """Yield every revision after the given one, none left out."""
+        """Yield every revision after the given one, without gaps."""
         path = "/v1/watch"
         if after_revision is not None:
             path += f"?after_revision={after_revision}"
-        async with self._connections.follow(path, silence_s=SILENCE_S) as answer:
+        async with self._connections.stream(path, silence_s=SILENCE_S) as answer:
             if answer.status != 200:
                 raise _refusal(answer.status, await answer.body())
             async with aclosing(answer.lines()) as lines:
@@ -299,7 +303,7 @@ class HttpFleetClient:
         raise UnreachableError(f"{self._connections.address} ended the watch")
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
-        """Return what everything has cost."""
+        """Return costs and budgets."""
         parameters = [("by", str(by))]
         if since is not None:
             parameters.append(("since", since.isoformat()))
@@ -312,79 +316,81 @@ class HttpFleetClient:
 
     async def _act(self, node: NodeId, verb: str, reason: str) -> NodeView:
         path = f"/v1/nodes/{_segment(node)}:{verb}"
-        return await self._ask("POST", path, NodeView, Reason(reason=reason))
+        return await self._request("POST", path, NodeView, Reason(reason=reason))
 
     async def _get(
         self, path: str, kind: type[T], parameters: list[tuple[str, str]] | None = None
     ) -> T:
         whole = f"{path}?{urlencode(parameters)}" if parameters else path
-        return await self._ask("GET", whole, kind)
+        return await self._request("GET", whole, kind)
 
-    async def _ask(self, method: str, path: str, kind: type[T], value: object = None) -> T:
-        return await ask_json(self._connections, method, path, kind, value)
+    async def _request(self, method: str, path: str, kind: type[T], value: object = None) -> T:
+        return await request_json(self._connections, method, path, kind, value)
 
 
 class HttpAgentClient:
-    """What agents may do, from afar: for tests and tools. The agent itself has a lighter one."""
+    """The agent API over HTTP, for tests and tools. The agent has a lighter client of its own."""
 
-    def __init__(self, connections: HttpConnections) -> None:
+    def __init__(self, connections: HttpConnectionPool) -> None:
         self._connections = connections
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._connections.close()
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce a machine."""
-        return await self._ask("register", Welcome, registration)
+        """Register a machine."""
+        return await self._request("register", Welcome, registration)
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None
     ) -> Sequence[Command]:
-        """Say that `node` is alive; return the commands it has not acknowledged yet."""
-        orders: Orders = await self._ask("heartbeat", Orders, Beat(node=node, metrics=metrics))
+        """Send a heartbeat; return the commands that are not acknowledged yet."""
+        orders: Orders = await self._request("heartbeat", Orders, Beat(node=node, metrics=metrics))
         return orders.commands
 
     async def packed_heartbeat(self, message: bytes) -> bytes:
-        """Send a HeartbeatRequest; return the HeartbeatResponse."""
-        answer = await self._connections.ask("POST", "/v1/agent/heartbeat", message, PROTO)
+        """Send an encoded HeartbeatRequest; return the encoded HeartbeatResponse."""
+        answer = await self._connections.request("POST", "/v1/agent/heartbeat", message, PROTO)
         if answer.status != 200:
             raise _refusal(answer.status, answer.body)
         return answer.body
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found; return the node's status after it."""
-        standing: Standing = await self._ask("health", Standing, Findings(node=node, report=report))
+        """Report check results; return the node's new status."""
+        standing: Standing = await self._request(
+            "health", Standing, Findings(node=node, report=report)
+        )
         return standing.status
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings that were taken while the control plane could not be reached."""
-        await self._ask("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
+        """Upload samples taken while the control plane was unreachable."""
+        await self._request("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
-        await self._ask("acknowledge", NoneType, Arrival(node=node, command=command))
+        """Acknowledge a command."""
+        await self._request("acknowledge", NoneType, Arrival(node=node, command=command))
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say that a command has been carried out, or could not be."""
+        """Report the result of a command."""
         outcome = Outcome(node=node, command=command, succeeded=succeeded, result=result)
-        await self._ask("finish", NoneType, outcome)
+        await self._request("finish", NoneType, outcome)
 
-    async def _ask(self, call: str, kind: type[T], value: object) -> T:
-        return await ask_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
+    async def _request(self, call: str, kind: type[T], value: object) -> T:
+        return await request_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
 
 
-async def ask_json(
-    connections: HttpConnections, method: str, path: str, kind: type[T], value: object = None
+async def request_json(
+    connections: HttpConnectionPool, method: str, path: str, kind: type[T], value: object = None
 ) -> T:
-    """Return the answer as a value of `kind`, or raise the error that the server meant."""
+    """Return the response decoded as `kind`, or raise the error that it carries."""
     body = b"" if value is None else msgspec.json.encode(value)
-    answer = await connections.ask(method, path, body, JSON if body else "")
+    answer = await connections.request(method, path, body, JSON if body else "")
     if answer.status >= 300:
         raise _refusal(answer.status, answer.body)
-    # An answer without a body stands for None.
+    # An empty body stands for None.
     return _decoded(answer.body or b"null", kind)
 
 
@@ -392,18 +398,18 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise UnreachableError(f"the server's answer cannot be read: {error}") from error
+        raise UnreachableError(f"cannot decode the server's response: {error}") from error
 
 
 def _refusal(status: int, body: bytes) -> NavarchError:
     if status == 401:
-        return UnauthenticatedError("the server wants a valid token")
+        return UnauthenticatedError("the server requires a valid token")
     try:
         problem = msgspec.json.decode(body, type=dict[str, str])
         return error_from(problem["code"], problem["message"])
     except (msgspec.DecodeError, KeyError):
-        # Something between us and the server has answered in its place.
-        return UnreachableError(f"the server answered with status {status}")
+        # The response is not from Navarch, but from a proxy in between.
+        return UnreachableError(f"the server returned status {status}")
 
 
 def _update(line: bytes) -> Update:
@@ -418,7 +424,7 @@ def _segment(name: str) -> str:
 
 
 def _parameters(query: Query) -> list[tuple[str, str]]:
-    """Return what `query` asks that is not the default."""
+    """Return the fields of `query` that differ from the default."""
     default = Query()
     pairs = [("label", f"{name}={value}") for name, value in query.labels.items()]
     for part in fields(query):

@@ -85,7 +85,7 @@ def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
                 ["incident", "release", incident.id, "--server", doors.http_url],
             )
             assert refused.exit_code != 0
-            assert "nothing is held back" in refused.output
+            assert "has no held nodes" in refused.output
             fleet = doors.store.fleet()
             held = replace(fleet.nodes[NodeId(node)], held=HELD)
             await doors.store.commit(Change(nodes=[held]), based_on=fleet.revision)

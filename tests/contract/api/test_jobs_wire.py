@@ -65,7 +65,7 @@ def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
             async def say(*words: str, code: int = 0) -> str:
                 return await asyncio.to_thread(typed, doors.http_url, *words, code=code)
 
-            assert "There are no jobs" in await say("job", "list")
+            assert "No jobs found" in await say("job", "list")
             said = await say("job", "submit", "big", "--gpus", "8", "--tasks", "2")
             assert "navarch why job big" in said
             why = await say("why", "job", "big")
@@ -83,6 +83,6 @@ def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
             assert "is cancelled" in await say("job", "cancel", "big", "--reason", "enough")
             assert "cancelled: enough" in await say("why", "job", "big")
             lost = await say("why", "job", "nobody", code=3)
-            assert "no job named 'nobody'; `navarch job list --all` shows the jobs" in lost
+            assert "job 'nobody' not found. List jobs with: navarch job list --all" in lost
 
     asyncio.run(main())

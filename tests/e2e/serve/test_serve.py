@@ -80,7 +80,7 @@ def test_what_proves_a_fault_can_be_read_while_the_node_stands_and_after_it_is_g
     node = active(server)[0]
     nothing_yet = server.navarch("evidence", node)
     assert nothing_yet.returncode != 0
-    assert "its agent has handed in none" in nothing_yet.stderr
+    assert "Its agent uploads a bundle" in nothing_yet.stderr
     absent = server.navarch("sim", "inject", node, "--xid", "79", "--gpu", "8")
     assert f"gpu: node {node} has GPUs 0 to 7, no 8" in absent.stderr
     assert server.navarch("sim", "inject", node, "--xid", "79", "--gpu", "3").returncode == 0

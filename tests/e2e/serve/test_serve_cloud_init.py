@@ -22,7 +22,9 @@ def test_a_reload_refuses_cloud_init_at_a_cloud_without_an_external_address(
     line = len(text.splitlines())
     try:
         server.process.send_signal(signal.SIGHUP)
-        server.until(lambda: "configuration not reloaded, the old one stays" in read(server))
+        server.until(
+            lambda: "configuration not reloaded, the previous one stays in force" in read(server)
+        )
         assert f"{server.config}:{line}:" in read(server)
         assert "no address is set at which they reach the server" in read(server)
         assert "far" not in server.navarch("pool", "list").stdout

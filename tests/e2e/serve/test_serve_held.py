@@ -29,11 +29,11 @@ def test_nodes_beyond_the_budget_wait_until_an_operator_releases_them(server: Fl
     server.until(lambda: "automation may act on" in server.navarch("held").stdout)
 
     listed = server.navarch("held").stdout
-    assert "To go ahead: navarch held release NODE" in listed
+    assert "To release: navarch held release NODE" in listed
     (waiting,) = [name for name in ("training-0", "training-1") if name in listed]
 
     refused = server.navarch("held", "release", "--pool", "training", typed="n\n")
-    assert "Act on 1 node of pool training at once?" in refused.stdout
+    assert "Run the held actions of 1 node in pool training now?" in refused.stdout
     assert refused.returncode != 0
     assert waiting in server.navarch("held").stdout, "a no changes nothing"
 

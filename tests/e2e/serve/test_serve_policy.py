@@ -84,7 +84,7 @@ def test_a_syntax_error_in_the_policy_does_not_make_fatal_errors_pass_unseen(sit
     site.server.start()
     site.server.until(site.filled)
     site.write(BROKEN)
-    site.reload("configuration not reloaded, the old one stays")
+    site.reload("configuration not reloaded, the previous one stays in force")
     site.inject("training-0", 79)
 
     site.server.until(lambda: site.status("training-0") is NodeStatus.UNHEALTHY)

@@ -22,7 +22,7 @@ class Standby(FleetProcess):
         return [*super().command(), "--standby"]
 
     def begin(self) -> None:
-        """Start it, and wait until it says that it stands by."""
+        """Start it, and wait until it reports that it is on standby."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.command(), "--config", str(self.config), "--data-dir", str(self.data_dir)],
@@ -30,7 +30,7 @@ class Standby(FleetProcess):
                 stderr=log,
             )
         deadline = time.monotonic() + 60
-        while "stands by" not in self.log.read_text():
+        while "is on standby" not in self.log.read_text():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.05)

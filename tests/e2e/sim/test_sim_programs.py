@@ -28,9 +28,9 @@ def test_a_fleet_can_be_played_with() -> None:
     assert done.returncode == 0, done.stderr
     assert "1 active, 1 unhealthy" in done.stdout
     assert "1 cordoned, 1 unhealthy" in done.stdout
-    assert "'dance' is not understood; type help" in done.stdout
-    assert 'unknown failure type "gremlin"; known are xid_error, temperature' in done.stdout
-    assert "a straggler shows only next to others of its job" in done.stdout
+    assert "'dance' is not a command; type help" in done.stdout
+    assert 'unknown failure type "gremlin"; known types: xid_error, temperature' in done.stdout
+    assert "a straggler is only visible next to other nodes of its job" in done.stdout
 
 
 def test_a_scenario_plays_against_a_real_server(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from navarch.cli.agent import agent
         (["--label", "nonsense"], "'nonsense' is not KEY=VALUE"),
         (["--simulated-gpus", "-1"], "--simulated-gpus"),
         (["--simulated-gpus", "many"], "not a valid integer"),
-        (["--auth-token", "two words"], "one word of plain characters"),
+        (["--auth-token", "two words"], "printable ASCII without spaces"),
         (["--auth-token-file", "nowhere"], "nowhere"),
         (["--what"], "No such option"),
     ],

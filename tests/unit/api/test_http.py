@@ -330,7 +330,7 @@ def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None
             client = connect_fleet(f"http://127.0.0.1:{port}", None, 5.0)
             assert list(await client.list_pools()) == list(await client.list_pools()) == []
             assert served == 2
-            with pytest.raises(UnreachableError, match="hung up"):
+            with pytest.raises(UnreachableError, match="closed the connection"):
                 await client.uncordon(NodeId("a"))
             await client.close()
 

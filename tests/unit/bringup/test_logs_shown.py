@@ -30,7 +30,7 @@ FAILED = an_attempt(
 def test_an_attempt_is_shown_command_by_command() -> None:
     assert render_bringups([FAILED], attempts=3) == (
         "Attempt 3 of 3, 2026-01-01 12:00:00 UTC, at 203.0.113.7: failed after 2.1 s\n"
-        "  SSH answered after 41 s\n"
+        "  SSH was reachable after 41 s\n"
         "  $ prepare {{.NodeID}}\n"
         "    exit 0, 0.1 s\n"
         "    | ready\n"
@@ -43,7 +43,7 @@ def test_an_attempt_is_shown_command_by_command() -> None:
 
 
 def test_a_node_that_was_never_set_up_has_a_message() -> None:
-    assert "no commands were run on it" in render_bringups([], attempts=0)
+    assert "no commands were run on this machine" in render_bringups([], attempts=0)
 
 
 def test_log_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:

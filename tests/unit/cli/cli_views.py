@@ -1,4 +1,4 @@
-"""Made-up views of a made-up fleet, and the recorded texts they are compared with."""
+"""Example API views, and the golden files for their output."""
 
 import os
 from dataclasses import replace
@@ -30,11 +30,11 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def check_golden(name: str, text: str) -> None:
-    """Compare `text` with what was recorded; NAVARCH_RECORD_GOLDEN=1 records it anew."""
+    """Compare `text` with a golden file; NAVARCH_RECORD_GOLDEN=1 rewrites the file."""
     path = GOLDEN / name
     if os.environ.get("NAVARCH_RECORD_GOLDEN"):
         path.write_text(text + "\n", encoding="utf-8")
-    assert text + "\n" == path.read_text(encoding="utf-8"), f"{name} reads differently now"
+    assert text + "\n" == path.read_text(encoding="utf-8"), f"{name} differs"
 
 
 def ago(seconds: float) -> datetime:

@@ -1,9 +1,9 @@
-"""Pools whose machines would get no agent: refused, or held if an older version stored them."""
+"""Pools that cannot start an agent: refused, or held if an older version stored them."""
 
 from dataclasses import replace
 
 import pytest
-from cli_world import H100, Place, a_place
+from cli_fleet import H100, FleetCli, running_fleet
 
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
@@ -29,8 +29,8 @@ class File:
         return None if self.corrected else missing(pool)
 
 
-def bought(place: Place) -> int:
-    return len(place.world.cloud.tokens)
+def bought(fleet: FleetCli) -> int:
+    return len(fleet.world.cloud.tokens)
 
 
 @pytest.mark.parametrize(
@@ -41,61 +41,61 @@ def bought(place: Place) -> int:
         "pool create training --provider sim --type h100-8x --max 2 --nodes 2",
     ],
 )
-def test_the_command_line_refuses_a_pool_without_an_agent_and_buys_nothing(line: str) -> None:
-    with a_place(missing_agent=missing) as place:
-        refused = place.type(line)
+def test_creating_a_pool_without_an_agent_is_refused_and_launches_nothing(line: str) -> None:
+    with running_fleet(missing_agent=missing) as fleet:
+        refused = fleet.run(line)
         assert refused.exit_code == 2
         assert refused.output == (
             "Error: user_data: pool training buys from sim; add cloud_init: true\n"
         )
-        place.wait(3600)
-        assert not place.world.fleet().pools
-        assert bought(place) == 0
+        fleet.wait(3600)
+        assert not fleet.world.fleet().pools
+        assert bought(fleet) == 0
 
 
-def test_a_pool_that_was_stored_without_an_agent_buys_nothing_and_says_why() -> None:
+def test_a_stored_pool_without_an_agent_launches_nothing_and_shows_why() -> None:
     file = File()
-    with a_place(missing_agent=file.missing_agent, before=Change(pools=[OLD])) as place:
-        place.wait(24 * 3600)
-        assert bought(place) == 0
+    with running_fleet(missing_agent=file.missing_agent, before=Change(pools=[OLD])) as fleet:
+        fleet.wait(24 * 3600)
+        assert bought(fleet) == 0
         for line in ("pool get old", "status", "why pool old"):
-            assert "no machines are bought: pool old buys from sim" in flat(place, line), line
+            assert "no machines are bought: pool old buys from sim" in flat(fleet, line), line
 
-        held = HeldService(place.world.clock, place.world.store)
-        place.runner.run(held.release_held(pool=OLD.name, reason="try again"))
-        place.wait(3600)
-        assert bought(place) == 0
-        assert "no machines are bought" in flat(place, "pool get old")
+        held = HeldService(fleet.world.clock, fleet.world.store)
+        fleet.runner.run(held.release_held(pool=OLD.name, reason="try again"))
+        fleet.wait(3600)
+        assert bought(fleet) == 0
+        assert "no machines are bought" in flat(fleet, "pool get old")
 
         file.corrected = True
-        place.wait(3600)
-        assert len(place.world.serving(OLD.name)) == 2
-        assert "no machines are bought" not in flat(place, "pool get old")
+        fleet.wait(3600)
+        assert len(fleet.world.serving(OLD.name)) == 2
+        assert "no machines are bought" not in flat(fleet, "pool get old")
 
 
-def test_a_pool_that_is_deleted_is_not_reported() -> None:
+def test_a_pool_being_deleted_is_not_reported() -> None:
     before = Change(pools=[replace(OLD, deleted=True)])
-    with a_place(missing_agent=missing, before=before) as place:
-        place.wait(3600)
-        assert place.world.fleet().pools[OLD.name].braked is None
+    with running_fleet(missing_agent=missing, before=before) as fleet:
+        fleet.wait(3600)
+        assert fleet.world.fleet().pools[OLD.name].braked is None
 
 
-def test_machines_that_serve_stay_when_their_pool_loses_the_way_to_start_agents() -> None:
+def test_ready_machines_stay_when_their_pool_can_no_longer_start_agents() -> None:
     file = File()
     file.corrected = True
-    with a_place(missing_agent=file.missing_agent, before=Change(pools=[OLD])) as place:
-        place.wait(3600)
-        serving = place.world.serving(OLD.name)
+    with running_fleet(missing_agent=file.missing_agent, before=Change(pools=[OLD])) as fleet:
+        fleet.wait(3600)
+        serving = fleet.world.serving(OLD.name)
         assert len(serving) == 2
         file.corrected = False
-        assert place.type("pool scale old 4").exit_code == 0
-        place.wait(3600)
-        assert place.world.serving(OLD.name) == serving
-        assert bought(place) == 2
-        assert "no machines are bought" in flat(place, "pool get old")
+        assert fleet.run("pool scale old 4").exit_code == 0
+        fleet.wait(3600)
+        assert fleet.world.serving(OLD.name) == serving
+        assert bought(fleet) == 2
+        assert "no machines are bought" in flat(fleet, "pool get old")
 
 
-def test_a_launch_that_an_older_version_wrote_down_is_not_carried_out() -> None:
+def test_a_launch_recorded_by_an_older_version_is_not_carried_out() -> None:
     name = NodeId("old-0")
     launch = Launch(token=Token("t-0"), node=name, pool=OLD.name, offering=H100, asked_at=EPOCH)
     node = Node(
@@ -103,14 +103,14 @@ def test_a_launch_that_an_older_version_wrote_down_is_not_carried_out() -> None:
     )
     before = Change(pools=[replace(OLD, nodes_min=1, next_index=1)], nodes=[node])
     file = File()
-    with a_place(missing_agent=file.missing_agent, before=before) as place:
-        place.wait(3600)
-        assert bought(place) == 0
+    with running_fleet(missing_agent=file.missing_agent, before=before) as fleet:
+        fleet.wait(3600)
+        assert bought(fleet) == 0
         file.corrected = True
-        place.wait(3600)
-        assert place.world.serving(OLD.name) == [name]
+        fleet.wait(3600)
+        assert fleet.world.serving(OLD.name) == [name]
 
 
-def flat(place: Place, line: str) -> str:
-    """Return what a command says, without the line breaks of its layout."""
-    return " ".join(place.type(line).output.split())
+def flat(fleet: FleetCli, line: str) -> str:
+    """Return the output of a command without line breaks."""
+    return " ".join(fleet.run(line).output.split())

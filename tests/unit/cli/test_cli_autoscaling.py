@@ -1,4 +1,4 @@
-"""What users see of autoscaling."""
+"""Autoscaling options and output."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +22,7 @@ NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("strategy", "words"),
     [
         (STRATEGIES["reactive"], "reactive (grows above 80%, shrinks below 20%)"),
         (STRATEGIES["queue"], "queue (10 jobs/node)"),
@@ -39,12 +39,12 @@ NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)
                     members=(STRATEGIES["queue"], Autoscaling(predictive=PredictiveSettings()))
                 )
             ),
-            "max of [queue (10 jobs/node), predictive (over 10 looks)]",
+            "max of [queue (10 jobs/node), predictive (over 10 samples)]",
         ),
     ],
 )
-def test_a_pool_says_how_its_size_follows_its_load(asked: Autoscaling, words: str) -> None:
-    spec = replace(POOL.spec, autoscaling=asked, cooldown=timedelta(minutes=3))
+def test_pool_get_describes_the_autoscaling_strategy(strategy: Autoscaling, words: str) -> None:
+    spec = replace(POOL.spec, autoscaling=strategy, cooldown=timedelta(minutes=3))
     lines = render_pool(replace(POOL, spec=spec)).splitlines()
 
     assert f"Autoscaling:     {words}" in lines
@@ -52,7 +52,7 @@ def test_a_pool_says_how_its_size_follows_its_load(asked: Autoscaling, words: st
     assert "Shrinks After:   5m of low use" in lines
 
 
-def test_a_pool_says_why_and_how_fast_sound_nodes_are_replaced() -> None:
+def test_pool_get_describes_when_and_how_fast_healthy_nodes_are_replaced() -> None:
     budget = DisruptionBudget(
         nodes_max=2,
         share_max=0.1,
@@ -73,5 +73,5 @@ def test_a_pool_says_why_and_how_fast_sound_nodes_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_every_strategy_of_the_command_line_can_be_had(name: str) -> None:
+def test_every_autoscaling_option_selects_a_registered_strategy(name: str) -> None:
     check_autoscaling(STRATEGIES[name])

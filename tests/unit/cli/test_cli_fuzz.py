@@ -1,17 +1,17 @@
-"""Whatever is typed and whatever a server says: a sentence, a code, and nothing on the screen."""
+"""Random arguments and server texts never cause a traceback or a broken table."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
+from cli_fleet import make_cli
 from cli_views import NOW
-from cli_world import a_desk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import display_width, truncate, wrap_text
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import cells, cut, wrapped
 from navarch.core.errors import NotFoundError
 from navarch.ports.api import FleetApi
 
@@ -31,7 +31,7 @@ WORDS = st.one_of(
 
 
 class Empty:
-    """A fleet in which nothing is."""
+    """A fleet without any objects."""
 
     def __getattr__(self, name: str) -> object:
         async def absent(*_: object, **__: object) -> object:
@@ -51,8 +51,8 @@ def test_no_command_line_ends_in_a_traceback(
 ) -> None:
     with asyncio.Runner() as runner:
         api: FleetApi = Empty()  # type: ignore[assignment]
-        desk = a_desk(api, runner=runner, environ={"XDG_CONFIG_HOME": str(tmp_path)})
-        result = desk.type([command, *words])
+        cli = make_cli(api, runner=runner, environ={"XDG_CONFIG_HOME": str(tmp_path)})
+        result = cli.run([command, *words])
 
     assert result.exit_code in {0, 1, 2, 3, 4}, (result.exit_code, result.output)
     assert "Traceback" not in result.output
@@ -73,17 +73,17 @@ def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) ->
     text = render_table(columns, rows, Canvas(now=NOW, width=width))
 
     for line in text.split("\n"):
-        assert cells(line) <= width
+        assert display_width(line) <= width
         assert line.isprintable()
 
 
 @given(text=st.text(), width=st.integers(1, 40))
-def test_a_cut_text_fits(text: str, width: int) -> None:
-    assert cells(cut(text, width)) <= width
+def test_truncated_text_fits_the_width(text: str, width: int) -> None:
+    assert display_width(truncate(text, width)) <= width
 
 
 @pytest.mark.parametrize("width", [20, 40])
-def test_a_wrapped_text_loses_no_word(width: int) -> None:
+def test_wrapped_text_loses_no_words(width: int) -> None:
     text = "the provider ended the machine, as intended: GPU has fallen off the bus"
 
-    assert " ".join(wrapped(text, width, 0)) == text
+    assert " ".join(wrap_text(text, width, 0)) == text

@@ -1,9 +1,9 @@
-"""`navarch health` and `navarch diag`, typed against a whole control plane."""
+"""`navarch health` and `navarch diag` against a running control plane."""
 
 import json
 from datetime import UTC, datetime
 
-from cli_world import a_place
+from cli_fleet import running_fleet
 
 from navarch.cli.diag import parse_results
 from navarch.cli.render.health import _about, _names
@@ -15,20 +15,20 @@ UP = "up --gpus 8 --type h100 --name demo --wait"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_health_gives_every_finding_to_the_gpu_it_names_and_shows_how_it_came() -> None:
-    with a_place() as place:
-        place.type(UP)
+def test_health_assigns_each_finding_to_its_gpu_and_shows_the_history() -> None:
+    with running_fleet() as fleet:
+        fleet.run(UP)
         reason = "GPU 2 uses 8 of 16 PCIe lanes; GPU 3 uses 4 of 16 PCIe lanes"
-        place.world.agent(NodeId("demo-0")).results["pcie"] = CheckResult(
+        fleet.world.agent(NodeId("demo-0")).results["pcie"] = CheckResult(
             check="pcie", health=Health.DEGRADED, reason=reason
         )
-        place.world.agent(NodeId("demo-0")).results["disk"] = CheckResult(
+        fleet.world.agent(NodeId("demo-0")).results["disk"] = CheckResult(
             check="disk", health=Health.DEGRADED, reason="/ has only 1.0 GiB left"
         )
-        place.wait(120)
+        fleet.wait(120)
 
-        shown = place.type("health demo-0")
-        answer = json.loads(place.type("health demo-0 -o json").stdout)
+        shown = fleet.run("health demo-0")
+        answer = json.loads(fleet.run("health demo-0 -o json").stdout)
 
     assert shown.exit_code == 0, shown.output
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if "NVIDIA" in line}
@@ -42,57 +42,57 @@ def test_health_gives_every_finding_to_the_gpu_it_names_and_shows_how_it_came() 
     assert answer["history"]
 
 
-def test_a_fault_of_a_program_is_in_the_history_of_a_node_that_is_well() -> None:
-    with a_place() as place:
-        place.type(UP)
-        place.world.agent(NodeId("demo-0")).results["xid/31/GPU-x"] = CheckResult(
+def test_an_application_error_is_in_the_history_of_a_healthy_node() -> None:
+    with running_fleet() as fleet:
+        fleet.run(UP)
+        fleet.world.agent(NodeId("demo-0")).results["xid/31/GPU-x"] = CheckResult(
             check="xid/31/GPU-x",
             health=Health.HEALTHY,
             reason="XID 31 on GPU 2: a kernel touched memory that is not mapped",
             lasting=True,
             facts={"code": "31", "kind": "xid", "class": "application"},
         )
-        place.wait(120)
+        fleet.wait(120)
 
-        shown = place.type("health demo-0").stdout
+        shown = fleet.run("health demo-0").stdout
 
     assert "node demo-0 is healthy" in shown
     assert "XID 31 on GPU 2" in shown.partition("History:")[2]
 
 
-def test_a_diagnosis_is_asked_for_waited_for_and_told() -> None:
-    with a_place() as place:
-        place.type(UP)
+def test_diag_issues_a_command_waits_and_shows_the_results() -> None:
+    with running_fleet() as fleet:
+        fleet.run(UP)
 
-        told = place.type("diag demo-0 --test burn --test patterns")
+        result = fleet.run("diag demo-0 --test burn --test patterns")
 
-        assert told.exit_code == 0, told.output
-        assert told.stdout == "done\n"
-        carried_out = place.world.agent(NodeId("demo-0")).carried_out
+        assert result.exit_code == 0, result.output
+        assert result.stdout == "done\n"
+        carried_out = fleet.world.agent(NodeId("demo-0")).carried_out
         assert [str(kind) for kind in carried_out.values()] == ["run_diagnostic"]
-        missing = place.type("diag nobody")
+        missing = fleet.run("diag nobody")
         assert missing.exit_code == 3
-        wrong = place.type("diag demo-0 --test fire")
+        wrong = fleet.run("diag demo-0 --test fire")
         assert wrong.exit_code == 2
 
 
-def test_a_test_that_spans_nodes_wants_its_peers_out_of_work() -> None:
-    with a_place() as place:
-        place.type(UP.replace("--gpus 8", "--gpus 16"))
+def test_a_test_across_nodes_requires_idle_cordoned_peers() -> None:
+    with running_fleet() as fleet:
+        fleet.run(UP.replace("--gpus 8", "--gpus 16"))
 
-        alone = place.type("diag demo-0 --test burn --with demo-1")
-        working = place.type("diag demo-0 --test nccl --with demo-1")
-        place.type("cordon demo-1 --reason test")
-        spanning = place.type("diag demo-0 --test nccl --with demo-1")
+        alone = fleet.run("diag demo-0 --test burn --with demo-1")
+        working = fleet.run("diag demo-0 --test nccl --with demo-1")
+        fleet.run("cordon demo-1 --reason test")
+        spanning = fleet.run("diag demo-0 --test nccl --with demo-1")
 
     assert alone.exit_code == 2
     assert "spans nodes" in alone.output
     assert working.exit_code != 0
     assert "navarch cordon demo-1" in working.output
-    assert "has not said where it is" in spanning.output, "as no simulated machine does"
+    assert "has not reported its address" in spanning.output, "as no simulated machine does"
 
 
-def test_an_agents_lines_are_read_as_results_and_other_text_is_left_alone() -> None:
+def test_result_lines_are_parsed_and_other_text_is_ignored() -> None:
     text = "burn healthy: GPU 0: 700 TFLOP/s bf16\ndcgm unknown: not run: dcgmi is not installed\nx"
 
     assert parse_results(text) == [
@@ -101,7 +101,7 @@ def test_an_agents_lines_are_read_as_results_and_other_text_is_left_alone() -> N
     ]
 
 
-def test_a_finding_with_a_uuid_in_its_name_belongs_to_that_gpu() -> None:
+def test_a_finding_with_a_gpu_uuid_in_its_name_belongs_to_that_gpu() -> None:
     gpu = Gpu(index=1, uuid="GPU-m-1")
     by_name = Condition(check="xid/79/GPU-m-1", health=Health.UNHEALTHY, reason="XID 79", since=NOW)
     of_another = Condition(

@@ -1,4 +1,4 @@
-"""Incidents and policies as people read them."""
+"""Text output of incidents and policies."""
 
 from datetime import timedelta
 
@@ -61,7 +61,7 @@ def lines_of(text: str) -> list[str]:
     return text.splitlines()
 
 
-def test_a_list_of_incidents_fits_eighty_columns_and_says_what_happened() -> None:
+def test_the_incident_list_fits_eighty_columns() -> None:
     header, row = lines_of(render_incidents([INCIDENT], NARROW))
 
     assert header.split()[:2] == ["Incident", "Node"]
@@ -71,7 +71,7 @@ def test_a_list_of_incidents_fits_eighty_columns_and_says_what_happened() -> Non
     assert render_incidents([], NARROW) == "No incidents found"
 
 
-def test_an_incident_is_told_with_its_cause_and_its_symptoms() -> None:
+def test_incident_get_shows_the_cause_and_the_symptoms() -> None:
     lines = lines_of(render_incident(INCIDENT, NARROW))
 
     assert "Cause:       xid/48/GPU-8f0e on training-12" in lines
@@ -81,22 +81,22 @@ def test_an_incident_is_told_with_its_cause_and_its_symptoms() -> None:
 
 
 @pytest.mark.parametrize("by", list(HeldBy))
-def test_an_incident_that_is_held_says_why_and_how_to_let_it_go_ahead(by: HeldBy) -> None:
+def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: HeldBy) -> None:
     why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not they"
     held = Held(action="replace", reason="unhealthy", because=why, by=by, since=NOW)
     waiting = HeldNode(node=NODE, pool=PoolName("training"), held=held)
 
     text = render_incident(INCIDENT, NARROW, [waiting])
 
-    said = " ".join(" ".join(lines_of(text)).split())
-    assert f"Held: training-12: replace, because {why}" in said
-    released = "navarch incident release inc-0123456789ab" in said
+    flat = " ".join(" ".join(lines_of(text)).split())
+    assert f"Held: training-12: replace, because {why}" in flat
+    released = "navarch incident release inc-0123456789ab" in flat
     undecided = (HeldBy.DRY_RUN, HeldBy.REMEDIATOR)
     assert released is (by not in undecided), "there is no decision that could go ahead"
 
 
 @pytest.mark.parametrize("state", list(IncidentState))
-def test_every_state_has_a_word(state: IncidentState) -> None:
+def test_every_incident_state_has_a_label(state: IncidentState) -> None:
     from dataclasses import replace
 
     assert state.title() in render_incidents([replace(INCIDENT, state=state)], NARROW)
@@ -131,7 +131,7 @@ rules:
 """
 
 
-def test_a_comparison_names_every_action_that_would_have_been_added_or_removed() -> None:
+def test_policy_diff_lists_every_action_added_or_removed() -> None:
     default, mild = default_policy(), parse_policy(MILD)
     engine = Engine(default)
     history = [seen(31, False, at) for at in (0, 10, 20)] + [seen(79, True, 30)]
@@ -154,7 +154,7 @@ def test_a_comparison_names_every_action_that_would_have_been_added_or_removed()
     )
 
 
-def test_a_comparison_counts_what_happened_before_it_begins() -> None:
+def test_policy_diff_counts_occurrences_before_its_start() -> None:
     default, mild = default_policy(), parse_policy(MILD)
     engine = Engine(default)
     history = [seen(31, False, at) for at in (0, 10, 20)]
@@ -168,7 +168,7 @@ def test_a_comparison_counts_what_happened_before_it_begins() -> None:
     assert sum(comparison.new.verdicts.values()) == 1
 
 
-def test_the_rules_of_a_policy_and_a_trial_of_them_are_shown() -> None:
+def test_policy_show_and_policy_test_print_rules_and_outcomes() -> None:
     lines = lines_of(render_policy(parse_policy(MILD), NARROW))
     assert lines[0] == "Policy mild"
     assert any("three crashes" in line and "count 3" in line for line in lines)

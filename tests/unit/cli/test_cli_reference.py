@@ -1,11 +1,11 @@
-"""The reference names what there is."""
+"""The reference documents every command."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from cli_world import a_place
+from cli_fleet import running_fleet
 
 from navarch.cli.main import ENTRIES, navarch
 
@@ -23,7 +23,7 @@ def test_every_command_is_in_the_reference() -> None:
 
 
 def helps(command: click.Command, above: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the help pages of a command and of all that are under it."""
+    """Yield the help pages of a command and its subcommands."""
     context = click.Context(command, parent=above, info_name=command.name)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
@@ -33,7 +33,7 @@ def helps(command: click.Command, above: click.Context) -> Iterator[tuple[str, s
             yield from helps(under, context)
 
 
-def test_examples_in_help_keep_their_lines_and_arguments_are_no_options() -> None:
+def test_help_examples_keep_their_line_breaks_and_arguments_are_not_options() -> None:
     pages = dict(helps(navarch, click.Context(navarch)))
 
     assert len(pages) > 50
@@ -48,13 +48,13 @@ def test_examples_in_help_keep_their_lines_and_arguments_are_no_options() -> Non
 
 
 @pytest.mark.parametrize("name", ["list", "status", "events", "why"])
-def test_a_shared_option_is_taken_on_either_side_of_the_command(name: str) -> None:
-    with a_place() as place:
-        place.type("up --gpus 8 --type h100 --name demo")
-        place.wait(300)  # Until nothing changes between two looks.
+def test_a_global_option_works_before_and_after_the_command(name: str) -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 8 --type h100 --name demo")
+        fleet.wait(300)  # Until the fleet is steady.
         words = [name, "demo"] if name == "why" else [name]
-        before = place.type(["-o", "json", *words])
-        after = place.type([*words, "-o", "json"])
+        before = fleet.run(["-o", "json", *words])
+        after = fleet.run([*words, "-o", "json"])
 
     assert before.exit_code == 0, before.output
     assert before.stdout == after.stdout

@@ -1,4 +1,4 @@
-"""What people read, at the width of a terminal, of a large one, and of none."""
+"""Text output at 80 columns, at 160 columns and without a terminal."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ PLAIN = Canvas(now=NOW)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_table_reads_as_recorded_and_fits(width: int) -> None:
+def test_every_table_matches_its_golden_file_and_fits(width: int) -> None:
     canvas = Canvas(now=NOW, width=width)
     tables = {
         "nodes": render_nodes(NODES, canvas),
@@ -57,7 +57,7 @@ def test_every_table_reads_as_recorded_and_fits(width: int) -> None:
         assert max(map(len, text.splitlines())) <= width, name
 
 
-def test_the_status_says_in_full_why_a_pool_is_paused_and_what_to_do() -> None:
+def test_the_status_shows_in_full_why_a_pool_is_paused_and_what_to_do() -> None:
     paused = pool_view(a_pool(size=0, nodes_max=2**53, nodes_wanted=10**9), ())
     text = render_status(replace(STATUS, pools=(paused,)), Canvas(now=NOW, width=80))
     assert text.splitlines()[2] == (
@@ -71,13 +71,13 @@ def test_a_job_of_a_billion_tasks_that_waits_is_shown_without_its_tasks() -> Non
     assert "1000000000 x 8" in render_job(a_job("huge", tasks=10**9), PLAIN)
 
 
-def test_details_read_as_recorded() -> None:
+def test_details_match_their_golden_files() -> None:
     check_golden("cli-node.txt", render_node(DETAIL, PLAIN))
     check_golden("cli-pool.txt", render_pool(POOL))
     check_golden("cli-instance.txt", render_instance(INSTANCE, PLAIN))
 
 
-def test_without_a_terminal_nothing_is_left_out_and_every_field_is_filled() -> None:
+def test_without_a_terminal_no_column_is_omitted_and_every_field_is_filled() -> None:
     header, first, *_ = render_nodes([replace(ACTIVE, zone="")], PLAIN).splitlines()
 
     assert header.split("  ")[0] == "Node ID"
@@ -99,11 +99,11 @@ def test_without_a_terminal_nothing_is_left_out_and_every_field_is_filled() -> N
     ]
 
 
-def test_a_reason_is_not_cut_where_a_program_reads_it() -> None:
+def test_a_reason_is_not_cut_without_a_terminal() -> None:
     assert "GPU has fallen off the bus" in render_nodes([LEAVING], PLAIN)
 
 
-def test_the_least_important_column_goes_first() -> None:
+def test_the_least_important_column_is_dropped_first() -> None:
     columns = (Column(name="A"), Column(name="B", rank=1), Column(name="C", rank=2))
     row = [("aaaa", "bbbb", "cccc")]
 
@@ -123,7 +123,7 @@ def test_colours_do_not_count_as_width() -> None:
     assert "\x1b[32maaaa\x1b[0m  b" in lines[2]
 
 
-def test_a_machine_cannot_write_on_the_operators_terminal() -> None:
+def test_control_characters_from_a_machine_do_not_reach_the_terminal() -> None:
     evil = replace(LEAVING, retiring="\x1b[2J\nforged line\u202e")
 
     text = render_nodes([evil], PLAIN)
@@ -133,7 +133,7 @@ def test_a_machine_cannot_write_on_the_operators_terminal() -> None:
     assert "\u202e" not in text
 
 
-def test_wide_characters_keep_their_columns() -> None:
+def test_wide_characters_stay_aligned() -> None:
     columns = (Column(name="A"), Column(name="B"))
 
     lines = render_table(columns, [("机器", "x"), ("ab", "x")], PLAIN).splitlines()
@@ -142,7 +142,7 @@ def test_wide_characters_keep_their_columns() -> None:
     assert lines[2] == "ab    x"
 
 
-def test_progress_says_only_what_changed() -> None:
+def test_progress_lines_report_only_changes() -> None:
     before = {node.id: node for node in (ACTIVE, BOOTING)}
 
     assert render_changes({}, [ACTIVE]) == ["training-0 is active on i-0f3a9c21"]
@@ -155,7 +155,7 @@ def test_progress_says_only_what_changed() -> None:
     ]
 
 
-def test_a_story_says_once_what_was_reported_again_and_again() -> None:
+def test_why_shows_repeated_reports_once() -> None:
     health = "node.health"
     story = Why(
         about=about("node", "n"),

@@ -1,4 +1,4 @@
-"""`navarch agent record` and `replay`, as they are typed."""
+"""`navarch agent record` and `navarch agent replay`."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_recording_is_converted_without_loss(tmp_path: Path) -> None:
     assert records == [json.loads(line) for line in LINES.splitlines()]
 
 
-def test_a_machine_without_a_driver_is_recorded_as_such(tmp_path: Path) -> None:
+def test_a_machine_without_a_driver_can_be_recorded(tmp_path: Path) -> None:
     file = tmp_path / "recording.jsonl"
     words = ["agent", "record", str(file), "--seconds", "0.1"]
 

@@ -1,4 +1,4 @@
-"""What a server says to the person who has started it."""
+"""The text that `navarch serve` prints on start."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,17 +29,17 @@ def banner(
     return render_banner(running, Path("state"))
 
 
-def line_of(said: str, name: str) -> str:
-    (found,) = (line for line in said.splitlines() if line.split()[:1] == [name])
+def line_of(text: str, name: str) -> str:
+    (found,) = (line for line in text.splitlines() if line.split()[:1] == [name])
     return found.split(maxsplit=1)[1]
 
 
 @pytest.mark.parametrize("can_buy", [False, True])
-def test_machines_are_offered_only_by_a_server_that_can_buy_them(can_buy: bool) -> None:
-    said = banner(can_buy=can_buy)
+def test_the_banner_suggests_up_only_if_the_server_can_launch_machines(can_buy: bool) -> None:
+    text = banner(can_buy=can_buy)
 
-    assert ("navarch up " in said) is can_buy
-    assert ("--config FILE" in said) is not can_buy
+    assert ("navarch up " in text) is can_buy
+    assert ("--config FILE" in text) is not can_buy
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,7 @@ def test_machines_are_offered_only_by_a_server_that_can_buy_them(can_buy: bool) 
         ("::", "[::]:{} (all interfaces)"),
     ],
 )
-def test_the_addresses_are_those_the_server_listens_on_and_in_clear_text(
-    host: str, shown: str
-) -> None:
+def test_the_banner_shows_the_addresses_and_that_they_are_clear_text(host: str, shown: str) -> None:
     plain = "127.0.0.1:{}"
     both = banner(http=host, grpc=host)
     only_http = banner(http=host)
@@ -65,25 +63,25 @@ def test_the_addresses_are_those_the_server_listens_on_and_in_clear_text(
     assert line_of(only_http, "gRPC") == f"grpc://{plain.format(50052)}, clear text (no TLS)"
 
 
-def test_a_server_with_a_token_says_that_it_is_required() -> None:
+def test_the_banner_of_a_server_with_a_token_says_that_it_is_required() -> None:
     access = line_of(banner(guarded=True), "access")
 
     assert access.startswith("a token is required")
     assert "/metrics" in access
 
 
-def test_a_server_without_a_token_says_whom_it_serves_and_how_to_change_that() -> None:
+def test_the_banner_of_a_server_without_a_token_says_that_it_is_local_only() -> None:
     access = line_of(banner(guarded=False), "access")
 
     assert access.startswith("no token is required")
-    assert "this machine only" in access
+    assert "local connections only" in access
     assert "NAVARCH_AUTH_TOKEN" in access
 
 
-def test_the_commands_to_try_reach_a_server_that_listens_on_all_interfaces() -> None:
-    said = banner(http="0.0.0.0", port=51200)
+def test_the_suggested_commands_reach_a_server_on_all_interfaces() -> None:
+    text = banner(http="0.0.0.0", port=51200)
 
-    assert "  navarch -s http://127.0.0.1:51200 status" in said.splitlines()
+    assert "  navarch -s http://127.0.0.1:51200 status" in text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_the_commands_to_try_reach_a_server_that_listens_on_all_interfaces() -> 
         ("auth_token: s3cret, external_address: https://navarch.example.com", "", []),
     ],
 )
-def test_a_url_for_agents_that_a_server_without_a_token_refuses_is_warned_about(
+def test_an_agent_url_that_a_server_without_a_token_refuses_causes_a_warning(
     server: str, pool: str, warned: list[str]
 ) -> None:
     config = parse_config(
@@ -116,7 +114,7 @@ def test_a_url_for_agents_that_a_server_without_a_token_refuses_is_warned_about(
         environment={},
     )
 
-    said = list(refused_urls(config))
+    text = list(refused_urls(config))
 
-    assert [line.partition(" is refused")[0] for line in said] == warned
-    assert all("NAVARCH_AUTH_TOKEN" in line for line in said)
+    assert [line.partition(" is refused")[0] for line in text] == warned
+    assert all("NAVARCH_AUTH_TOKEN" in line for line in text)

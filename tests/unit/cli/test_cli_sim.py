@@ -1,4 +1,4 @@
-"""Simulations from the command line."""
+"""`navarch sim`."""
 
 import json
 import re
@@ -28,29 +28,29 @@ assertions:
 """
 
 
-def typed(*words: str | Path, stdin: str | None = None) -> Result:
+def run_cli(*words: str | Path, stdin: str | None = None) -> Result:
     return CliRunner().invoke(navarch, [str(word) for word in words], input=stdin)
 
 
-def test_a_run_tells_what_held_and_what_was_measured() -> None:
-    answer = typed("sim", "run", ROOT / "scenarios" / "gpu-failure.yaml")
+def test_sim_run_prints_assertions_and_figures() -> None:
+    answer = run_cli("sim", "run", ROOT / "scenarios" / "gpu-failure.yaml")
 
     assert answer.exit_code == 0, answer.output
     assert answer.stdout == (GOLDEN / "cli-sim-run.txt").read_text(encoding="utf-8")
 
 
-def test_a_run_that_fails_says_why_and_leaves_with_one(tmp_path: Path) -> None:
+def test_a_failed_run_shows_why_and_exits_with_1(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("name: s\nfleet: [{id: n}]\nassertions: [{target: n, expected: active}]\n")
-    answer = typed("sim", "run", file)
+    answer = run_cli("sim", "run", file)
 
     assert answer.exit_code == 1
     assert "FAIL  node_status of n is active: node not found: n" in answer.stdout
     assert "FAILED: 1 of 1 did not hold" in answer.stdout
 
 
-def test_an_outcome_can_be_had_as_data() -> None:
-    answer = typed("sim", "run", ROOT / "scenarios" / "basic-fleet.yaml", "--json")
+def test_an_outcome_can_be_printed_as_json() -> None:
+    answer = run_cli("sim", "run", ROOT / "scenarios" / "basic-fleet.yaml", "--json")
 
     outcome = json.loads(answer.stdout)
     assert outcome["passed"] is True
@@ -68,37 +68,39 @@ def test_the_seeds_example_runs_as_written(tmp_path: Path) -> None:
     file = tmp_path / "example.yaml"
     file.write_text(found[1])
 
-    assert typed("sim", "run", file).exit_code == 0
+    assert run_cli("sim", "run", file).exit_code == 0
 
 
-def test_the_smallest_failing_seed_comes_with_the_command_that_repeats_it(tmp_path: Path) -> None:
+def test_the_smallest_failing_seed_is_shown_with_the_command_that_repeats_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "flaky.yaml"
     file.write_text(FLAKY)
-    answer = typed("sim", "run", file, "--seeds", "12", "--processes", "1")
+    answer = run_cli("sim", "run", file, "--seeds", "12", "--processes", "1")
 
     assert answer.exit_code == 1, answer.output
-    command = answer.stdout.strip().splitlines()[-1].removeprefix("See the first: ")
+    command = answer.stdout.strip().splitlines()[-1].removeprefix("Repeat the first failure: ")
     seed = int(command.split()[-1])
     assert command == f"navarch sim run {file} --seed {seed}"
-    assert typed(*command.split()[1:]).exit_code == 1
+    assert run_cli(*command.split()[1:]).exit_code == 1
     for smaller in range(seed):
-        assert typed("sim", "run", file, "--seed", str(smaller)).exit_code == 0
+        assert run_cli("sim", "run", file, "--seed", str(smaller)).exit_code == 0
 
 
-def test_seeds_come_out_the_same_in_one_process_and_in_two(tmp_path: Path) -> None:
+def test_seeds_give_the_same_results_in_one_process_and_in_two(tmp_path: Path) -> None:
     file = tmp_path / "flaky.yaml"
     file.write_text(FLAKY)
     one, two = (
-        typed("sim", "run", file, "--seeds", "16", "--processes", n, "--json") for n in "12"
+        run_cli("sim", "run", file, "--seeds", "16", "--processes", n, "--json") for n in "12"
     )
 
     assert json.loads(one.stdout) == json.loads(two.stdout)
 
 
-def test_validate_names_the_place(tmp_path: Path) -> None:
+def test_sim_validate_reports_line_and_column(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("name: s\nfleet: [{id: n}]\nassertion: []\n")
-    answer = typed("sim", "validate", file, ROOT / "scenarios" / "basic-fleet.yaml")
+    answer = run_cli("sim", "validate", file, ROOT / "scenarios" / "basic-fleet.yaml")
 
     assert answer.exit_code == 1
     assert f"{file}:3:1: unknown key" in answer.stderr
@@ -106,44 +108,44 @@ def test_validate_names_the_place(tmp_path: Path) -> None:
     assert "basic-fleet is valid: 3 nodes, 6 events, 4 assertions" in answer.stdout
 
 
-def test_list_shows_what_there_is() -> None:
-    answer = typed("sim", "list", ROOT / "scenarios")
+def test_sim_list_shows_every_scenario() -> None:
+    answer = run_cli("sim", "list", ROOT / "scenarios")
 
     assert answer.exit_code == 0
     assert len(answer.stdout.splitlines()) == 1 + len(list((ROOT / "scenarios").rglob("*.yaml")))
 
 
 @pytest.mark.parametrize("kind", ["fleet", "pool", "stress"])
-def test_a_new_scenario_runs_and_is_not_written_over(
+def test_a_new_scenario_runs_and_is_never_overwritten(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert typed("sim", "new", "mine", "--kind", kind).exit_code == 0
-    assert typed("sim", "run", "mine.yaml").exit_code == 0
-    assert typed("sim", "new", "mine").exit_code == 1
+    assert run_cli("sim", "new", "mine", "--kind", kind).exit_code == 0
+    assert run_cli("sim", "run", "mine.yaml").exit_code == 0
+    assert run_cli("sim", "new", "mine").exit_code == 1
 
 
-def test_a_run_can_be_repeated_and_compared(tmp_path: Path) -> None:
+def test_a_run_can_be_replayed_and_compared(tmp_path: Path) -> None:
     scenario = ROOT / "scenarios" / "pool-replacement.yaml"
     one, two = tmp_path / "one.json", tmp_path / "two.json"
-    typed("sim", "run", scenario, "--out", one)
-    typed("sim", "run", scenario, "--out", two, "--seed", "3")
+    run_cli("sim", "run", scenario, "--out", one)
+    run_cli("sim", "run", scenario, "--out", two, "--seed", "3")
 
-    assert typed("sim", "replay", one).exit_code == 0
-    comparison = typed("sim", "compare", one, two).stdout
+    assert run_cli("sim", "replay", one).exit_code == 0
+    comparison = run_cli("sim", "compare", one, two).stdout
     assert "replacement.max_s" in comparison
-    assert "every figure is the same" in typed("sim", "compare", one, one).stdout
+    assert "every figure is the same" in run_cli("sim", "compare", one, one).stdout
 
     changed = json.loads(one.read_text())
     changed["trace"] = "0" * 16
     one.write_text(json.dumps(changed))
-    answer = typed("sim", "replay", one)
+    answer = run_cli("sim", "replay", one)
     assert answer.exit_code == 1
-    assert "It came out otherwise" in answer.stderr
+    assert "The result differs" in answer.stderr
 
 
-def test_a_scenario_writes_the_files_that_it_asks_for(tmp_path: Path) -> None:
+def test_a_scenario_writes_its_report_files(tmp_path: Path) -> None:
     plain = yaml.safe_load(FLAKY)
     plain["stress"] |= {
         "report_file": str(tmp_path / "a" / "report.json"),
@@ -152,36 +154,36 @@ def test_a_scenario_writes_the_files_that_it_asks_for(tmp_path: Path) -> None:
     }
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(plain))
-    typed("sim", "run", file)
+    run_cli("sim", "run", file)
 
     assert json.loads((tmp_path / "a" / "report.json").read_text())["scenario"] == "flaky"
     assert "node.registered" in (tmp_path / "b" / "run.log").read_text()
     assert "<title>flaky" in (tmp_path / "report.html").read_text()
 
 
-def test_runs_and_comparisons_are_written_as_pages(tmp_path: Path) -> None:
+def test_runs_and_comparisons_are_written_as_html(tmp_path: Path) -> None:
     page, outcome, again, both = (tmp_path / x for x in ("1.html", "1.json", "2.html", "3.html"))
-    typed("sim", "run", ROOT / "scenarios" / "gpu-failure.yaml", "--html", page, "--out", outcome)
-    typed("sim", "report", outcome, again)
-    typed("sim", "compare", outcome, outcome, "--html", both)
+    run_cli("sim", "run", ROOT / "scenarios" / "gpu-failure.yaml", "--html", page, "--out", outcome)
+    run_cli("sim", "report", outcome, again)
+    run_cli("sim", "compare", outcome, outcome, "--html", both)
 
     assert page.read_text() == again.read_text()
     assert "gpu-failure" in page.read_text()
     assert "Both were configured alike" in both.read_text()
 
 
-def test_pools_are_refused_in_real_time() -> None:
-    answer = typed("sim", "run", ROOT / "scenarios" / "stock-out.yaml", "--real-time")
+def test_a_scenario_with_pools_is_refused_in_real_time() -> None:
+    answer = run_cli("sim", "run", ROOT / "scenarios" / "stock-out.yaml", "--real-time")
 
     assert answer.exit_code == 2
     assert "play this scenario in virtual time" in answer.stderr
 
 
-def test_seeds_and_real_time_do_not_go_together() -> None:
-    answer = typed("sim", "run", "x.yaml", "--real-time", "--seeds", "2")
+def test_seeds_and_real_time_cannot_be_combined() -> None:
+    answer = run_cli("sim", "run", "x.yaml", "--real-time", "--seeds", "2")
 
     assert answer.exit_code == 2
 
 
-def test_two_nodes_are_there_to_play_with() -> None:
+def test_the_default_interactive_scenario_has_two_nodes() -> None:
     assert [node["id"] for node in yaml.safe_load(TWO_NODES)["fleet"]] == ["node-1", "node-2"]

@@ -1,4 +1,4 @@
-"""`navarch xid`, as it is typed."""
+"""`navarch xid`."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.cli.main import navarch
-from navarch.cli.xid_log import XidLog, describe
+from navarch.cli.xid_log import XidLogParser, xids_as_json
 from navarch.health.xid.line import LineReader
 
 LOG = b"""hello
@@ -26,18 +26,18 @@ def run(*words: str, given: bytes = b"") -> str:
     return result.stdout
 
 
-def test_a_number_is_explained_with_what_we_do_about_it() -> None:
-    told = run("xid", "79")
+def test_xid_explains_a_code_and_the_action() -> None:
+    output = run("xid", "79")
 
-    assert "fallen off the bus" in told
-    assert "reboot the node" in told
+    assert "fallen off the bus" in output
+    assert "reboot the node" in output
     assert "replace the node" in run("xid", "64", "table is full")
     assert json.loads(run("xid", "31", "-o", "json"))["action"] == "restart_app"
     assert "SXid 20034" in run("xid", "20034")
     assert "not in the catalogue" in run("xid", "174", "--driver", "615.10")
 
 
-def test_a_log_becomes_one_line_of_json_for_every_error_in_it() -> None:
+def test_xid_parse_prints_one_json_line_per_error() -> None:
     first, second = map(json.loads, run("xid", "parse", "-", given=LOG).splitlines())
 
     assert first == {
@@ -56,7 +56,7 @@ def test_a_log_becomes_one_line_of_json_for_every_error_in_it() -> None:
     assert second["text"] == "Fatal, Link 12 egress sequence ID error"
 
 
-def test_a_log_that_is_followed_is_told_of_line_by_line() -> None:
+def test_xid_parse_prints_errors_of_a_growing_log_at_once() -> None:
     command = [sys.executable, "-m", "navarch.cli", "xid", "parse", "-"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
@@ -132,7 +132,7 @@ def log_lines(draw: st.DrawFn) -> str:
 
 @settings(max_examples=500)
 @given(lines=st.lists(log_lines(), max_size=4))
-def test_the_quick_way_through_a_log_finds_what_the_careful_one_finds(lines: list[str]) -> None:
+def test_the_fast_path_finds_what_the_line_reader_finds(lines: list[str]) -> None:
     careful = LineReader()
     expected: list[tuple[int, list[object]]] = []
     for number, line in enumerate(lines, start=1):
@@ -141,25 +141,25 @@ def test_the_quick_way_through_a_log_finds_what_the_careful_one_finds(lines: lis
             words: list[object] = [found.code, found.pci, found.pid, found.name, found.text]
             expected.append((number, words))
 
-    log = XidLog()
-    for again in range(2):  # The second time, all that can be is remembered.
-        told = [json.loads(line) for line in log.read("\n".join(lines))]
+    log = XidLogParser()
+    for again in range(2):  # The second pass uses the caches.
+        output = [json.loads(line) for line in log.read("\n".join(lines))]
         keys = ("line", "code", "pci", "pid", "name", "text")
         shift = again * len("\n".join(lines).split("\n"))
-        assert [[one[key] for key in keys] for one in told] == [
+        assert [[one[key] for key in keys] for one in output] == [
             [number + shift, *words] for number, words in expected
         ]
 
 
-def test_a_line_without_an_end_is_one_line() -> None:
+def test_an_endless_line_is_one_line() -> None:
     assert run(
         "xid", "parse", "-", given=b"x" * 3_000_000 + b"\n" + LOG.split(b"\n")[1]
     ).startswith('{"line":2,')
-    assert list(describe([b"\n"])) == []
+    assert list(xids_as_json([b"\n"])) == []
 
 
-def test_what_is_no_number_is_refused_with_what_can_be_asked() -> None:
+def test_an_argument_that_is_not_a_number_is_refused_with_a_hint() -> None:
     result = CliRunner().invoke(navarch, ["xid", "abc"])
     assert result.exit_code == 2
-    assert "'abc' is no error number" in result.output
+    assert "'abc' is not an error code" in result.output
     assert "navarch xid 79" in result.output

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from navarch.cli.render.explanation import render_explanation, tell_explanation
+from navarch.cli.render.explanation import explanation_to_dict, format_explanation
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
@@ -81,7 +81,7 @@ def test_every_node_that_a_rule_refuses_is_named_as_data_and_some_in_words() -> 
     assert explanation.attempt is not None
     (refusal,) = explanation.attempt.refusals
     assert (refusal.nodes, list(refusal.names)) == (20, names)
-    assert "n04, ..." in tell_explanation(explanation)
+    assert "n04, ..." in format_explanation(explanation)
 
 
 def test_of_a_full_node_that_would_not_do_empty_either_the_lasting_reason_is_told() -> None:
@@ -306,7 +306,7 @@ def test_a_queue_at_its_limit_is_told_by_how_much() -> None:
 
 
 def test_a_step_of_a_remedy_is_printed_with_what_belongs_to_its_kind_only() -> None:
-    (remedy,) = render_explanation(why_job(crowded(), None, "capped"))["remedies"]
+    (remedy,) = explanation_to_dict(why_job(crowded(), None, "capped"))["remedies"]
 
     assert remedy["steps"] == [
         {"kind": "raise_bound", "queue": "tiny", "bound": "limit", "resource": "gpu", "amount": 2}
@@ -354,7 +354,7 @@ def test_an_unknown_job_is_not_found() -> None:
 
 
 def test_an_explanation_fits_eighty_columns() -> None:
-    text = tell_explanation(why_job(crowded(), None, "train"))
+    text = format_explanation(why_job(crowded(), None, "train"))
 
     assert max(map(len, text.splitlines())) < 80
 
@@ -362,7 +362,7 @@ def test_an_explanation_fits_eighty_columns() -> None:
 def test_in_a_fleet_without_nodes_the_rule_is_told_and_no_node_is_counted() -> None:
     empty = a_cluster(nodes=[], jobs=[a_job("train", tasks=2, gpus=8)], queues=[a_queue("queue")])
 
-    text = tell_explanation(why_job(empty, None, "train"))
+    text = format_explanation(why_job(empty, None, "train"))
 
     assert "no node has that much gpu: asked for 8, at most 0" in " ".join(text.split())
     assert "0 nodes" not in text

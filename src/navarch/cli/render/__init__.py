@@ -1,1 +1,1 @@
-"""Answers for people: pure functions from views to text."""
+"""Text output: pure functions from API views to text."""

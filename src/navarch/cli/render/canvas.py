@@ -1,4 +1,4 @@
-"""The space and the moment that a text is made for."""
+"""The rendering context: width, colours and the current time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,9 +6,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvas:
-    """How wide, in colour or not, and what time it is."""
+    """The width, the use of colours and the current time."""
 
     now: datetime
     width: int | None = None
-    """None: as wide as it comes, nothing is cut."""
+    """None for unlimited: nothing is cut."""
     color: bool = False

@@ -1,4 +1,4 @@
-"""What everything has cost, as a table."""
+"""Costs and budgets, as tables."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ BUDGET_COLUMNS = (
     Column(name="Budget"),
     Column(name="Spent", right=True),
     Column(name="Limit", right=True),
-    Column(name="Month's End", rank=1, right=True),
+    Column(name="Forecast", rank=1, right=True),
     Column(name="When Spent", rank=2),
 )
 
@@ -21,7 +21,7 @@ def render_cost(report: CostReport, canvas: Canvas) -> str:
     """Return what `navarch cost` prints."""
     heading = f"{report.since:%Y-%m-%d} to {report.until:%Y-%m-%d %H:%M} UTC"
     if not report.lines:
-        return f"{heading}: nothing was bought"
+        return f"{heading}: no machines launched"
     columns = (
         Column(name=str(report.by).capitalize()),
         Column(name="Machines", rank=3, right=True),
@@ -29,7 +29,7 @@ def render_cost(report: CostReport, canvas: Canvas) -> str:
         Column(name="Hours", rank=4, right=True),
         Column(name="Spent", right=True),
         Column(name="$/h", rank=1, right=True),
-        Column(name="Month's End", rank=5, right=True),
+        Column(name="Forecast", rank=5, right=True),
     )
     rows = [_row(line) for line in report.lines]
     if len(rows) > 1:

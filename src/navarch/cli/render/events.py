@@ -1,10 +1,10 @@
-"""The journal, one line an event."""
+"""The journal, one line per event."""
 
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, clock_time, timestamp
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import age, clock_time, moment
 from navarch.core.event import Recorded
 
 COLUMNS = (
@@ -27,7 +27,7 @@ def render_events(events: Sequence[Recorded], canvas: Canvas) -> str:
 def _row(entry: Recorded, canvas: Canvas) -> list[Cell | str]:
     event = entry.event
     return [
-        moment(event.at) if canvas.width is None else clock_time(event.at, canvas.now),
+        timestamp(event.at) if canvas.width is None else clock_time(event.at, canvas.now),
         event.about,
         Cell(event.kind, kind_color(event.kind)),
         event.reason,
@@ -35,7 +35,7 @@ def _row(entry: Recorded, canvas: Canvas) -> list[Cell | str]:
 
 
 def render_event(entry: Recorded, canvas: Canvas) -> str:
-    """Return one event of a stream, whose columns cannot be known beforehand."""
+    """Return one event of a stream, in fixed columns: later events are not known yet."""
     at, about, kind, reason = _row(entry, canvas)
     columns = (
         Column(name=" " * 8),
@@ -47,12 +47,12 @@ def render_event(entry: Recorded, canvas: Canvas) -> str:
 
 
 def render_recent(events: Sequence[Recorded], canvas: Canvas) -> str:
-    """Return the newest events first, with ages instead of times."""
+    """Return events newest first, with ages instead of times."""
     newest = sorted(events, key=lambda entry: -entry.number)
     rows: list[list[Cell | str]] = [
         [age(entry.event.at, canvas.now), *_row(entry, canvas)[1:]] for entry in newest
     ]
-    # A screen has no room for second lines.
+    # The status screen has no room to wrap reasons.
     columns = (Column(name="Recently"), *COLUMNS[1:3], Column(name="Reason", width_min=32))
     return render_table(columns, rows, canvas)
 
@@ -71,5 +71,5 @@ KIND_COLORS = {
 
 
 def kind_color(kind: str) -> str | None:
-    """Return the colour of what happened."""
+    """Return the colour for an event kind."""
     return KIND_COLORS.get(kind.rpartition(".")[2])

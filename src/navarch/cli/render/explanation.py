@@ -1,4 +1,4 @@
-"""An explanation, for people to read and for programs to parse."""
+"""Explanations of scheduling decisions, as text and as data."""
 
 import textwrap
 from dataclasses import asdict
@@ -10,20 +10,20 @@ WIDTH: Final = 78
 DOMAINS_SHOWN: Final = 5
 
 
-def render_explanation(explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation as plain values; of each step of a remedy, what belongs to its kind."""
+def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain values; remedy steps omit empty fields."""
     plain = asdict(explanation)
     for remedy in plain["remedies"]:
         remedy["steps"] = [{k: v for k, v in step.items() if v} for step in remedy["steps"]]
     return plain
 
 
-def tell_explanation(explanation: Explanation) -> str:
-    """Return an explanation as text that fits a terminal."""
+def format_explanation(explanation: Explanation) -> str:
+    """Return an explanation as text, at most `WIDTH` columns wide."""
     lines = [*_wrap(explanation.summary, "")]
     for title, texts in (
         ("decided in this cycle", explanation.decisions),
-        ("what was said", _not_in(explanation.summary, explanation.reasons)),
+        ("reported reasons", _not_in(explanation.summary, explanation.reasons)),
     ):
         lines += _section(title, texts)
     if explanation.attempt is not None:
@@ -38,13 +38,13 @@ def _attempt(attempt: Attempt, refused: str) -> list[str]:
         return _domains(attempt)
     if attempt.placed == attempt.of:
         return []
-    asked = f"task {attempt.failed_task} asks for {attempt.asks_for}; {refused}:"
-    lines = ["", *_wrap(asked, "")]
+    request = f"task {attempt.failed_task} requests {attempt.asks_for}; {refused}:"
+    lines = ["", *_wrap(request, "")]
     for refusal in attempt.refusals:
         examples = ", ".join(refusal.examples)
         more = ", ..." if refusal.nodes > len(refusal.examples) else ""
         count = "1 node" if refusal.nodes == 1 else f"{refusal.nodes} nodes"
-        where = f"{count} by" if refusal.nodes else "every node there could be, by"
+        where = f"{count} by" if refusal.nodes else "every possible node by"
         lines += _wrap(f"{where} {refusal.rule}: {refusal.reason}", "  ")
         if examples:
             lines += _wrap(f"({examples}{more})", "      ")
@@ -55,13 +55,13 @@ def _attempt(attempt: Attempt, refused: str) -> list[str]:
 
 
 def _domains(attempt: Attempt) -> list[str]:
-    """Return how many of the tasks each domain has room for, most first."""
+    """Return the number of tasks that each domain has room for, largest first."""
     known = [each for each in attempt.domains if each.room is not None]
     known.sort(key=lambda each: (-(each.room or 0), each.name))
-    lines = ["", f"a task asks for {attempt.asks_for}; of {attempt.of} there is room for"]
+    lines = ["", f"a task requests {attempt.asks_for}; of {attempt.of} tasks, there is room for"]
     lines += [f"  {each.room} within {each.name}" for each in known[:DOMAINS_SHOWN]]
     if len(known) > DOMAINS_SHOWN:
-        lines.append(f"  and no more within {len(known) - DOMAINS_SHOWN} others")
+        lines.append(f"  and at most as many within {len(known) - DOMAINS_SHOWN} others")
     return lines
 
 
@@ -81,6 +81,6 @@ def _wrap(text: str, start: str) -> list[str]:
         WIDTH,
         initial_indent=start,
         subsequent_indent=" " * len(start),
-        break_on_hyphens=False,  # names of nodes and labels are full of them
+        break_on_hyphens=False,  # node names and labels contain hyphens
     )
     return lines or [start]

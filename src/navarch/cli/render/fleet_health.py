@@ -1,10 +1,10 @@
-"""How the fleet is, on one screen."""
+"""The health of the fleet, on one screen."""
 
 from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, bold, count
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, bold, count
 from navarch.core.health import Health
 from navarch.ports.fleet_health import (
     FailureRate,
@@ -21,7 +21,7 @@ POOLS = (
     Column(name="Degraded", rank=2),
     Column(name="Unhealthy"),
     Column(name="Incidents"),
-    Column(name="Mending", rank=1),
+    Column(name="Repairing", rank=1),
     Column(name="Held"),
 )
 LEMONS = (
@@ -40,7 +40,7 @@ WARNINGS = (
 )
 WARNINGS_MAX = 10
 NODE_DAYS_MIN = 1.0
-"""Of less than this, a rate by the thousand is a large number that means nothing; JSON has it."""
+"""With fewer node-days, a rate per thousand means nothing and is shown in JSON only."""
 RATES = (
     Column(name="Provider"),
     Column(name="Type"),
@@ -58,7 +58,7 @@ def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
     if found.pools:
         blocks.append(render_table(POOLS, [_pool(pool) for pool in found.pools], canvas))
     if any(pool.held for pool in found.pools):
-        blocks.append("Held back by the governor, or a dry run: navarch held list")
+        blocks.append("Actions are held back by limits or a dry run. List them: navarch held list")
     if found.lemons:
         days = f"in {found.window_days} days, against the fleet's rate"
         table = render_table(LEMONS, [_lemon(lemon) for lemon in found.lemons], canvas)
@@ -68,11 +68,11 @@ def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
         more = len(found.warnings) - WARNINGS_MAX
         rest = f"\n... and {more} more: navarch health -o json" if more > 0 else ""
         table = render_table(WARNINGS, rows, canvas)
-        blocks.append(f"GPUs that wear out, or hold up others of their job:\n{table}{rest}")
+        blocks.append(f"GPUs that wear out or slow down their job:\n{table}{rest}")
     known = [rate for rate in found.rates if rate.node_days]
     if known:
         table = render_table(RATES, [_rate(rate) for rate in known], canvas)
-        blocks.append(f"Failures of hardware, in 1000 node-days:\n{table}")
+        blocks.append(f"Hardware failures per 1000 node-days:\n{table}")
     return "\n\n".join(blocks)
 
 
@@ -115,6 +115,6 @@ def _warning(warning: GpuWarning, canvas: Canvas) -> list[str]:
 def _rate(rate: FailureRate) -> list[str]:
     known = [rate.provider, rate.instance_type, str(rate.failures), f"{rate.node_days:.1f}"]
     if rate.node_days < NODE_DAYS_MIN:
-        return [*known, "-", "too early to tell"]
+        return [*known, "-", "too few node-days"]
     top = "?" if rate.high is None else f"{rate.high:.1f}"
     return [*known, f"{rate.per_1000_node_days:.1f}", f"{rate.low:.1f} to {top}"]

@@ -1,4 +1,4 @@
-"""The health of one node: each GPU, the machine around them, and how it came to be so."""
+"""The health of one node: each GPU, the rest of the machine, and the history."""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
+from navarch.cli.render.formatting import COLORS, age, bold, title
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, age, bold, title
 from navarch.core.event import Recorded
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
@@ -19,7 +19,7 @@ COLUMNS = (
     Column(name="GPU", right=True),
     Column(name="Model", rank=2),
     Column(name="Health"),
-    Column(name="Heat", rank=3, right=True),
+    Column(name="Temp", rank=3, right=True),
     Column(name="Power", rank=4, right=True),
     Column(name="Busy", rank=5, right=True),
     Column(name="Since", rank=1, optional=True),
@@ -31,7 +31,7 @@ _RANK = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEAL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
-    """One GPU, and what the checks have against it."""
+    """One GPU and the failed checks about it."""
 
     gpu: Gpu
     health: Health
@@ -41,7 +41,7 @@ class GpuState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """A node's health, GPU by GPU, with what belongs to none of them, and its history."""
+    """A node's health by GPU, the conditions of the machine as a whole, and the history."""
 
     node: NodeId
     health: Health
@@ -51,7 +51,7 @@ class NodeHealth:
 
 
 def gpu_health(detail: NodeDetail, history: Sequence[Recorded]) -> NodeHealth:
-    """Give every finding to the GPUs it names; one that names none is the machine's."""
+    """Assign each condition to the GPUs that it names, or to the machine if it names none."""
     gpus = detail.inventory.gpus if detail.inventory else ()
     readings = detail.metrics.gpus if detail.metrics else ()
     conditions = detail.node.conditions
@@ -71,7 +71,7 @@ def gpu_health(detail: NodeDetail, history: Sequence[Recorded]) -> NodeHealth:
 
 
 def render_health(found: NodeHealth, canvas: Canvas) -> str:
-    """Return what `navarch health` prints."""
+    """Return what `navarch health NODE` prints."""
     blocks = [f"{bold(f'node {found.node}', on=canvas.color)} is {found.health}"]
     if found.gpus:
         blocks.append(render_table(COLUMNS, [_row(gpu, canvas) for gpu in found.gpus], canvas))
@@ -98,13 +98,13 @@ def _row(state: GpuState, canvas: Canvas) -> list[Cell | str]:
 
 
 def _names(condition: Condition, gpu: Gpu) -> bool:
-    """Return whether a finding is about a GPU: by its number, or its uuid in the check's name."""
+    """Return whether a condition names a GPU, by its index or by its UUID in the check's name."""
     named = {int(number) for number in _GPU.findall(condition.reason)}
     return gpu.index in named or gpu.uuid in condition.check.split("/")
 
 
 def _about(condition: Condition, gpu: Gpu) -> Condition:
-    """Return of a finding about several GPUs what it says about this one."""
+    """Return a condition about several GPUs, reduced to the part about `gpu`."""
     parts = [part for part in condition.reason.split("; ") if f"GPU {gpu.index}" in part]
     mine = [part for part in parts if _GPU.search(part) and _first(part) == gpu.index]
     return replace(condition, reason="; ".join(mine)) if mine else condition

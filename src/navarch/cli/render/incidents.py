@@ -1,10 +1,10 @@
-"""Incidents, as tables and as stories."""
+"""Incidents, as a table and one by one."""
 
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, printable, timestamp, title, wrap_text
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import age, moment, printable, title, wrapped
 from navarch.core.incident import Incident, IncidentState, Symptom
 from navarch.ports.held import HeldNode
 
@@ -60,7 +60,7 @@ def _row(incident: Incident, canvas: Canvas) -> list[Cell | str]:
 
 
 def render_incident(incident: Incident, canvas: Canvas, waiting: Sequence[HeldNode] = ()) -> str:
-    """Return what `navarch incident get` prints, with what is held back about its nodes."""
+    """Return what `navarch incident get` prints, including held-back actions."""
     lines = [
         line
         for name, word in (*_facts(incident, canvas), *_held(incident, waiting))
@@ -72,7 +72,7 @@ def render_incident(incident: Incident, canvas: Canvas, waiting: Sequence[HeldNo
 
 
 def _fact(name: str, word: str, width: int | None) -> list[str]:
-    first, *rest = wrapped(word, width, INDENT)
+    first, *rest = wrap_text(word, width, INDENT)
     return [f"{name + ':':<{INDENT}}{first}", *(f"{'':<{INDENT}}{line}" for line in rest)]
 
 
@@ -91,16 +91,19 @@ def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Host", incident.host
     yield "Process", f"{incident.process} ({incident.pid})" if incident.pid else ""
     yield "Boot", incident.boot_id
-    yield "Opened", f"{moment(incident.opened_at)} UTC ({age(incident.opened_at, canvas.now)})"
-    yield "Last seen", f"{moment(incident.last_at)} UTC ({age(incident.last_at, canvas.now)})"
+    yield "Opened", f"{timestamp(incident.opened_at)} UTC ({age(incident.opened_at, canvas.now)})"
+    yield "Last seen", f"{timestamp(incident.last_at)} UTC ({age(incident.last_at, canvas.now)})"
     if incident.closed_at is not None:
-        yield "Closed", f"{moment(incident.closed_at)} UTC ({age(incident.closed_at, canvas.now)})"
+        yield (
+            "Closed",
+            f"{timestamp(incident.closed_at)} UTC ({age(incident.closed_at, canvas.now)})",
+        )
     yield "Recovery", incident.recovery
     yield "Note", incident.note
 
 
 def _held(incident: Incident, waiting: Sequence[HeldNode]) -> Iterator[tuple[str, str]]:
-    """Yield what would be done, why it is not, and how to have it done all the same."""
+    """Yield the held actions, their reasons, and the command that releases them."""
     for each in waiting[:HELD_MAX]:
         yield "Held", f"{each.node}: {each.held.action}, because {each.held.because}"
     if len(waiting) > HELD_MAX:

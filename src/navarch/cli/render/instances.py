@@ -1,11 +1,11 @@
-"""Machines, in their providers' words."""
+"""Machines as their providers list them."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, age, colored, printable, timestamp, title
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, age, colored, moment, printable, title
 from navarch.ports.api import InstanceView
 
 COLUMNS = (
@@ -57,7 +57,7 @@ def render_instance(instance: InstanceView, canvas: Canvas) -> str:
 
 def _facts(instance: InstanceView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     def when(at: datetime | None) -> str:
-        return f"{moment(at)} UTC ({age(at, canvas.now)})" if at else ""
+        return f"{timestamp(at)} UTC ({age(at, canvas.now)})" if at else ""
 
     yield "Instance ID", instance.id
     yield "Provider", instance.provider

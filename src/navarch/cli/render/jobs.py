@@ -1,10 +1,10 @@
-"""Jobs, for people to read."""
+"""Jobs, as a table and one by one."""
 
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import age, colored, duration, printable, timestamp
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, colored, duration, moment, printable
 from navarch.core.job import Job, JobState
 
 COLUMNS = (
@@ -13,7 +13,7 @@ COLUMNS = (
     Column(name="GPUs", rank=2),
     Column(name="Queue", rank=4),
     Column(name="Since", rank=3),
-    Column(name="Because", width_min=24),
+    Column(name="Reason", width_min=24),
 )
 
 _COLORS = {
@@ -27,7 +27,7 @@ _COLORS = {
 def render_jobs(jobs: Sequence[Job], canvas: Canvas) -> str:
     """Return the table that `navarch job list` prints."""
     if not jobs:
-        return "There are no jobs"
+        return "No jobs found"
     rows = [
         [
             job.name,
@@ -47,13 +47,13 @@ def render_job(job: Job, canvas: Canvas) -> str:
     facts = {
         "Job": job.name,
         "State": f"{job.state.value}, {age(job.since, canvas.now)}: {printable(job.reason)}",
-        "Asks for": _gpus(job) + (f" of {job.gpu_type}" if job.gpu_type else ""),
+        "Requests": _gpus(job) + (f" of {job.gpu_type}" if job.gpu_type else ""),
         "Pool": job.pool or "any",
         "Queue": f"{job.queue}, priority {job.priority}",
-        "May be stopped": "yes, for others" if job.preemptible else "no",
-        "Submitted": f"{moment(job.submitted_at)} UTC",
-        "Expected to run": duration(job.runtime) if job.runtime else "",
-        "Saved its work": age(job.checkpointed_at, canvas.now) if job.checkpointed_at else "",
+        "Preemptible": "yes" if job.preemptible else "no",
+        "Submitted": f"{timestamp(job.submitted_at)} UTC",
+        "Expected time": duration(job.runtime) if job.runtime else "",
+        "Checkpoint": age(job.checkpointed_at, canvas.now) if job.checkpointed_at else "",
         "Interruptions": str(job.interruptions) if job.interruptions else "",
     }
     lines = [f"{name + ':':17}{value}" for name, value in facts.items() if value]

@@ -1,20 +1,20 @@
-"""Nodes, as a list and one by one."""
+"""Nodes, as a table and one by one."""
 
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import (
+from navarch.cli.render.formatting import (
     COLORS,
     age,
     colored,
     duration,
-    moment,
+    gibibytes,
     price,
     printable,
-    size,
+    timestamp,
     title,
 )
+from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.node import Phase
 from navarch.ports.api import NodeDetail, NodeView
 
@@ -59,17 +59,17 @@ def _row(node: NodeView, canvas: Canvas) -> list[Cell | str]:
 
 
 def status_word(node: NodeView) -> str:
-    """Return the word for a node: its status, or its phase before it has one."""
+    """Return a node's status, or its phase while it has no status."""
     return title(node.status or node.phase)
 
 
 def status_cell(node: NodeView) -> Cell:
-    """Return that word in its colour."""
+    """Return a node's status with its colour."""
     return Cell(status_word(node), COLORS.get(node.status or node.phase))
 
 
 def heartbeat(node: NodeView, canvas: Canvas) -> str:
-    """Return when a node was last heard of; of one that is gone, nobody keeps that."""
+    """Return the age of the last heartbeat; `-` for a node that is gone."""
     return "-" if node.phase is Phase.GONE else age(node.last_heartbeat, canvas.now)
 
 
@@ -78,11 +78,11 @@ def _health_color(node: NodeView) -> str:
 
 
 def note(node: NodeView, canvas: Canvas) -> str:
-    """Return what an operator would ask about next."""
+    """Return the most relevant remark about a node."""
     if node.retiring is not None:
         return f"{'left' if node.phase is Phase.GONE else 'leaving'}: {node.retiring}"
     if node.recovering is not None:
-        return f"being mended: {node.recovering}"
+        return f"recovering: {node.recovering}"
     if node.held is not None and not node.held.released:
         return f"held back: {node.held.because}"
     if node.conditions:
@@ -91,7 +91,7 @@ def note(node: NodeView, canvas: Canvas) -> str:
     if node.cordoned is not None:
         return f"cordoned: {node.cordoned}"
     if node.waiting and node.phase is Phase.READY:
-        return f"waits for the rest of {node.gang}"
+        return f"waiting for the rest of {node.gang}"
     if node.phase in (Phase.REQUESTED, Phase.BOOTING):
         taking = f"for {duration(canvas.now - node.since)}"
         return f"{taking}, instead of {node.replaces}" if node.replaces else taking
@@ -130,17 +130,17 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Health", colored(title(node.health), _health_color(node), on=canvas.color)
     yield "Cordoned", printable(node.cordoned or "")
     yield "Left" if node.phase is Phase.GONE else "Leaving", printable(node.retiring or "")
-    yield "Being mended", printable(node.recovering or "")
+    yield "Recovering", printable(node.recovering or "")
     yield "Held back", printable(_held(node))
     yield "Replaces", node.replaces or ""
     if node.topology is not None:
         yield "Block", printable(node.topology.block)
         yield "Rack", printable(node.topology.rack)
         yield "Switch", printable(node.topology.switch)
-    waits = ", waits for the others" if node.waiting else ""
+    waits = ", waiting for the others" if node.waiting else ""
     yield "Gang", f"{node.gang}{waits}" if node.gang else ""
     yield "Last Heartbeat", heartbeat(node, canvas)
-    yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
+    yield "Created", f"{timestamp(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
     paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
     yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
 
@@ -172,7 +172,7 @@ def _gpus(detail: NodeDetail) -> list[str]:
         lines.append(f"GPU {gpu.index}:")
         facts = {"UUID": gpu.uuid, "Name": gpu.name, "PCI Bus ID": gpu.pci_bus_id}
         if gpu.memory_bytes:
-            facts["Memory"] = size(gpu.memory_bytes)
+            facts["Memory"] = gibibytes(gpu.memory_bytes)
         if place < len(readings):
             now = readings[place]
             facts["Now"] = (

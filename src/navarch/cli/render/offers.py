@@ -1,4 +1,4 @@
-"""What is for sale, as a table."""
+"""GPU offers, as a table."""
 
 from collections.abc import Sequence
 
@@ -8,38 +8,38 @@ from navarch.ports.api import Offer
 
 COLUMNS = (
     Column(name="Provider"),
-    Column(name="Machine", width_min=12),
+    Column(name="Instance Type", width_min=12),
     Column(name="GPUs", right=True),
     Column(name="Memory", rank=4, right=True),
-    Column(name="Where", width_min=12),
-    Column(name="How"),
+    Column(name="Location", width_min=12),
+    Column(name="Capacity"),
     Column(name="$/h", right=True),
     Column(name="$/GPU", rank=3, right=True),
-    Column(name="Between GPUs", rank=6),
-    Column(name="Between Machines", rank=7),
-    Column(name="Price Of", rank=5),
-    Column(name="Now"),
-    Column(name="Again", rank=1, optional=True),
+    Column(name="Interconnect", rank=6),
+    Column(name="Network", rank=7),
+    Column(name="Price As Of", rank=5),
+    Column(name="Stock"),
+    Column(name="Retry At", rank=1, optional=True),
 )
 
 
 def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") -> str:
     """Return what `navarch offers` prints."""
     if not offers:
-        what = f"no {wanted}" if wanted else "nothing"
-        return f"{what} is for sale as asked; try without --region, --provider or --mine"
+        what = f"No offers of {wanted}" if wanted else "No offers"
+        return f"{what} found; try without --region, --provider or --mine"
     groups: dict[tuple[object, ...], list[Offer]] = {}
     for offer in offers:
-        groups.setdefault(_alike(offer), []).append(offer)
+        groups.setdefault(_group_key(offer), []).append(offer)
     rows = [_row(group) for group in groups.values()]
     lines = [render_table(COLUMNS, rows, canvas)]
     if any(not offer.configured for offer in offers):
-        lines += ["", "no account: add one under providers: in the server's configuration"]
+        lines += ["", "no account: add the provider to `providers` in the server's configuration"]
     return "\n".join(lines)
 
 
-def _alike(offer: Offer) -> tuple[object, ...]:
-    """Return what zones of one region have in common if one line can stand for them."""
+def _group_key(offer: Offer) -> tuple[object, ...]:
+    """Return the key by which offers in zones of one region share a line."""
     sold = offer.offering
     kind = (sold.provider, sold.instance_type, sold.region, sold.spot, sold.reservation)
     return (*kind, sold.price_per_hour, offer.sold_out)
@@ -68,7 +68,7 @@ def _row(group: Sequence[Offer]) -> list[Cell | str]:
 
 
 def _place(group: Sequence[Offer]) -> str:
-    """Return a region with its zones: `us-east-1 a,b`."""
+    """Return a region with its zones, such as `us-east-1 a,b`."""
     region = group[0].offering.region
     zones = [offer.offering.zone for offer in group if offer.offering.zone]
     if len(zones) == 1:
@@ -81,5 +81,5 @@ def _now(offer: Offer) -> Cell | str:
     if not offer.configured:
         return Cell("no account", "bright_black")
     if offer.sold_out is None:
-        return "for sale"
+        return "available"
     return Cell("sold out", "red")

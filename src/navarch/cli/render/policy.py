@@ -1,27 +1,27 @@
-"""Policies: their rules, what they make of an event, and what changes between two of them."""
+"""Policies: their rules, trials, and comparisons of two policies."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, printable, timestamp, truncate
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, cut, moment, printable
 from navarch.config.policy import rule_facts
 from navarch.core.duration import render_duration
 from navarch.health.policy.counterfactual import PolicyComparison, PolicyOutcome, PolicyTally
 from navarch.health.policy.policy import Policy, Rule
 
 SHOWN_MAX = 50
-"""Differences that a person reads; JSON has all of them."""
+"""Maximum number of differences in text output; JSON has all of them."""
 
 RULES = (
     Column(name="Rule"),
     Column(name="Result"),
-    Column(name="Asks for", rank=2, optional=True),
+    Column(name="Requires", rank=2, optional=True),
     Column(name="Condition", rank=1, width_min=20, wrap=True),
 )
 TALLY = (
-    Column(name="Of all events"),
+    Column(name="Events"),
     Column(name="Old", right=True),
     Column(name="New", right=True),
     Column(name="Change", right=True),
@@ -29,7 +29,7 @@ TALLY = (
 
 
 def render_policy(policy: Policy, canvas: Canvas) -> str:
-    """Return what `navarch policy show` prints of a file."""
+    """Return what `navarch policy show FILE` prints."""
     lines = [f"Policy {policy.name}"]
     if policy.description:
         lines.append(policy.description)
@@ -37,7 +37,7 @@ def render_policy(policy: Policy, canvas: Canvas) -> str:
         [
             rule.name,
             Cell(str(rule.result), COLORS.get(rule.result)),
-            _asked(rule),
+            _requirements(rule),
             " ".join(rule.condition.split()),
         ]
         for rule in policy.rules
@@ -45,7 +45,7 @@ def render_policy(policy: Policy, canvas: Canvas) -> str:
     return "\n".join([*lines, "", render_table(RULES, rows, canvas)])
 
 
-def _asked(rule: Rule) -> str:
+def _requirements(rule: Rule) -> str:
     return ", ".join(
         f"{name} {render_duration(value) if isinstance(value, timedelta) else str(value).lower()}"
         for name, value in rule_facts(rule).items()
@@ -68,11 +68,11 @@ def render_comparison(
 ) -> str:
     """Return what `navarch policy diff` prints."""
     if comparison.since is None:
-        return "History holds no health events in that time: there is nothing to compare."
+        return "No health events in that time: nothing to compare."
     count = len(comparison.differences)
     number = "1 event" if comparison.events == 1 else f"{comparison.events} events"
     head = [
-        f"{number} since {moment(comparison.since)} UTC.",
+        f"{number} since {timestamp(comparison.since)} UTC.",
         f"{count or 'None'} judged differently by {new.name} than by {old.name}.",
     ]
     rows = [
@@ -81,10 +81,10 @@ def render_comparison(
     ]
     parts = [*head, "", render_table(TALLY, rows, canvas)]
     for each in comparison.differences[:SHOWN_MAX]:
-        event = f"{moment(each.at)}  {each.node}  {printable(each.what)}"
+        event = f"{timestamp(each.at)}  {each.node}  {printable(each.what)}"
         parts += [
             "",
-            event if canvas.width is None else cut(event, canvas.width),
+            event if canvas.width is None else truncate(event, canvas.width),
             f"  {each.old.words} -> {each.new.words}",
         ]
     if count > SHOWN_MAX:
@@ -99,6 +99,6 @@ def _lines(old: PolicyTally, new: PolicyTally) -> Iterator[tuple[str, int, int]]
     yield "nodes taken out", old.nodes_out, new.nodes_out
     for action in sorted({*old.actions, *new.actions} - {"none"}):
         words = action.replace("_", " ")
-        yield f"asks: {words}", old.actions.get(action, 0), new.actions.get(action, 0)
+        yield f"action: {words}", old.actions.get(action, 0), new.actions.get(action, 0)
     if old.broken or new.broken:
         yield "rules that failed", old.broken, new.broken

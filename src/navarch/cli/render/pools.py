@@ -1,10 +1,10 @@
-"""Pools, as a list and one by one."""
+"""Pools, as a table and one by one."""
 
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import exact_duration, price, printable
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import exact_duration, price, printable
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -94,11 +94,11 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
 
 
 def _replaced(disruption: Disruption) -> Iterator[str]:
-    """Yield why sound nodes of a pool are replaced, and how many at once."""
+    """Yield when healthy nodes of a pool are replaced, and how many at once."""
     if disruption.lifetime_max is not None:
         yield f"after {exact_duration(disruption.lifetime_max)}"
     if disruption.replace_drifted:
-        yield "when no longer as listed"
+        yield "when drifted from the configuration"
     if disruption.savings_min is not None:
         yield f"when {disruption.savings_min:.0%} can be saved"
     for budget in disruption.budgets:
@@ -111,11 +111,11 @@ def _replaced(disruption: Disruption) -> Iterator[str]:
         yield "".join((*words, f" ({what})" if what else ""))
 
 
-def _autoscaling(asked: Autoscaling | None) -> str:
-    """Return a strategy and those below it, as a person would say it."""
-    if asked is None or len(asked.given) != 1:
+def _autoscaling(strategy: Autoscaling | None) -> str:
+    """Return an autoscaling strategy and its fallbacks in words."""
+    if strategy is None or len(strategy.given) != 1:
         return ""
-    match asked.settings:
+    match strategy.settings:
         case ReactiveSettings(scale_up_at=up, scale_down_at=down):
             return f"reactive (grows above {up:g}%, shrinks below {down:g}%)"
         case QueueSettings(jobs_per_node=jobs):
@@ -124,7 +124,7 @@ def _autoscaling(asked: Autoscaling | None) -> str:
             hours = "; ".join(f"{window}{_bounds(window)}" for window in windows)
             return f"scheduled ({printable(zone)}: {hours})" + _then(fallback)
         case PredictiveSettings(lookback_window=looks, fallback=fallback):
-            return f"predictive (over {looks} looks)" + _then(fallback)
+            return f"predictive (over {looks} samples)" + _then(fallback)
         case CompositeSettings(members=members, mode=mode):
             return f"{mode} of [{', '.join(_autoscaling(each) for each in members)}]"
         case CostAwareSettings() as settings:

@@ -1,11 +1,11 @@
-"""Machines on their way in or out: a table to redraw, or lines to append."""
+"""Progress of a pool that starts or terminates: a table to redraw, or lines to append."""
 
 from collections.abc import Mapping, Sequence
 
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, duration, title
 from navarch.cli.render.nodes import note, status_cell, status_word
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, duration, title
 from navarch.core.ids import NodeId
 from navarch.ports.api import NodeView
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def render_progress(headline: str, nodes: Sequence[NodeView], canvas: Canvas) -> str:
-    """Return the picture of a pool that is coming up or going down."""
+    """Return the state of a pool that starts or terminates, as a table."""
     if not nodes:
         return headline
     rows: list[list[Cell | str]] = [
@@ -32,7 +32,7 @@ def render_progress(headline: str, nodes: Sequence[NodeView], canvas: Canvas) ->
             Cell(title(node.health), COLORS.get(node.health, "red")),
             node.instance or "",
             node.instance_type,
-            # While everything starts, how long is already in a column of its own.
+            # For a starting node the note is its age, which has its own column.
             note(node, canvas) if node.retiring or node.conditions or node.cordoned else "",
         ]
         for node in nodes
@@ -41,7 +41,7 @@ def render_progress(headline: str, nodes: Sequence[NodeView], canvas: Canvas) ->
 
 
 def render_changes(before: Mapping[NodeId, NodeView], nodes: Sequence[NodeView]) -> list[str]:
-    """Return a line for every node whose state is not what it was, and for those that left."""
+    """Return a line for each node that changed or disappeared."""
     lines = []
     for node in nodes:
         old = before.get(node.id)

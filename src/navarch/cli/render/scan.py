@@ -1,11 +1,11 @@
-"""A scan of one machine: its GPUs, then what every check says."""
+"""A scan of one machine: its GPUs, then the result of every check."""
 
 from collections.abc import Sequence
 
 from navarch.agent.scan import Scan, ScannedGpu
 from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.formatting import COLORS, colored, gibibytes, title
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, colored, size, title
 from navarch.core.health import CheckResult, Health
 from navarch.health.checks.xid import describe_source
 from navarch.ports.gpu import GpuHealth
@@ -15,7 +15,7 @@ GPU_COLUMNS = (
     Column(name="Model"),
     Column(name="Bus", rank=6),
     Column(name="Memory", rank=5, right=True),
-    Column(name="Heat", right=True),
+    Column(name="Temp", right=True),
     Column(name="Power", rank=3, right=True),
     Column(name="Busy", rank=4, right=True),
     Column(name="ECC", rank=1),
@@ -45,7 +45,7 @@ def render_scan(scan: Scan, canvas: Canvas) -> str:
 
 
 def render_results(results: Sequence[CheckResult], canvas: Canvas) -> str:
-    """Return one line for every result, the worst first."""
+    """Return a table with one line per result."""
     return render_table(CHECK_COLUMNS, [_result(result) for result in results], canvas)
 
 
@@ -64,18 +64,18 @@ def _gpu(scanned: ScannedGpu) -> list[Cell | str]:
         str(gpu.index),
         Cell(scanned.trouble, "red") if scanned.trouble else gpu.name,
         gpu.pci_bus_id.removeprefix("0000"),
-        size(gpu.memory_bytes) if gpu.memory_bytes else "",
-        _said(facts.temperature_c, "{:.0f} °C"),
-        _said(facts.power_w, "{:.0f} W"),
-        _said(facts.utilization_pct, "{:.0f} %"),
+        gibibytes(gpu.memory_bytes) if gpu.memory_bytes else "",
+        _format(facts.temperature_c, "{:.0f} °C"),
+        _format(facts.power_w, "{:.0f} W"),
+        _format(facts.utilization_pct, "{:.0f} %"),
         _ecc(facts),
-        _said(facts.rows_remapped, "{}"),
+        _format(facts.rows_remapped, "{}"),
         _pcie(facts),
         _nvlink(facts),
     ]
 
 
-def _said(value: float | None, form: str) -> str:
+def _format(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
@@ -100,9 +100,9 @@ def _nvlink(facts: GpuHealth) -> str:
 
 def _summary(scan: Scan, canvas: Canvas) -> str:
     bad = [r for r in scan.results if r.health in (Health.UNHEALTHY, Health.DEGRADED)]
-    unlooked = sum(result.health is Health.UNKNOWN for result in scan.results)
-    skipped = f", {unlooked} not run" if unlooked else ""
-    passed = len(scan.results) - len(bad) - unlooked
+    not_run = sum(result.health is Health.UNKNOWN for result in scan.results)
+    skipped = f", {not_run} not run" if not_run else ""
+    passed = len(scan.results) - len(bad) - not_run
     word = "can be used" if scan.passed else "should not be used"
     shown = colored(word, "green" if scan.passed else "red", on=canvas.color)
-    return f"{scan.host} {shown}: {passed} checks passed, {len(bad)} found something{skipped}"
+    return f"{scan.host} {shown}: {passed} checks passed, {len(bad)} failed{skipped}"

@@ -1,4 +1,4 @@
-"""Simulations, for people."""
+"""Outcomes of simulations, as text."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,8 +16,8 @@ SHOWN_FAILURES = 5
 
 
 def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
-    """Return what came of a run: verdicts first, then the figures."""
-    how = "over the wire" if outcome.real_time else "in virtual time"
+    """Return the outcome of a run: verdicts first, then the figures."""
+    how = "in real time" if outcome.real_time else "in virtual time"
     lines = [f"{outcome.scenario}, seed {outcome.seed}: {outcome.simulated_s:g} s {how}"]
     lines += [_line(verdict.what, verdict.reason, verdict.holds) for verdict in outcome.verdicts]
     rows = [
@@ -26,17 +26,17 @@ def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
         if value not in (None, 0, 0.0)
     ]
     if outcome.failures:
-        told = ", ".join(f"{kind} {count}" for kind, count in outcome.failures.items())
-        lines += ["", f"Broken: {told}"]
+        injected = ", ".join(f"{kind} {count}" for kind, count in outcome.failures.items())
+        lines += ["", f"Injected failures: {injected}"]
     if outcome.skipped:
-        lines.append(f"Not broken for want of sound machines: {outcome.skipped}")
+        lines.append(f"Failures skipped for lack of healthy machines: {outcome.skipped}")
     if outcome.heartbeats_sent:
         sent, lost = outcome.heartbeats_sent, outcome.heartbeats_lost
-        lines.append(f"Heartbeats: {sent} sent, {lost} not answered")
+        lines.append(f"Heartbeats: {sent} sent, {lost} without response")
         took = outcome.heartbeat_answers
         lines.append(
-            f"Answers: half within {_millis(took.p50_s)}, 95 % within {_millis(took.p95_s)}, "
-            f"all within {_millis(took.max_s)}; {outcome.silence_max_s:.1f} s apart at most"
+            f"Response times: median {_millis(took.p50_s)}, 95 % {_millis(took.p95_s)}, "
+            f"maximum {_millis(took.max_s)}; longest gap {outcome.silence_max_s:.1f} s"
         )
     if rows:
         columns = (Column(name="FIGURE"), Column(name="VALUE", right=True))
@@ -65,7 +65,7 @@ def _number(value: float | None) -> str:
 
 
 def render_seeds(report: SeedsReport, _canvas: Canvas) -> str:
-    """Return what came of many seeds, the smallest failing one first."""
+    """Return the results of many seeds, the smallest failing seed first."""
     good = report.count - len(report.failed)
     last = report.first + report.count - 1
     lines = [f"{report.scenario}: {good} of {report.count} seeds passed ({report.first} to {last})"]
@@ -73,22 +73,22 @@ def render_seeds(report: SeedsReport, _canvas: Canvas) -> str:
     if len(report.failed) > SHOWN_FAILURES:
         lines.append(f"  ... and {len(report.failed) - SHOWN_FAILURES} more")
     if report.command is not None:
-        lines.append(f"See the first: {report.command}")
+        lines.append(f"Repeat the first failure: {report.command}")
     return "\n".join(lines)
 
 
 def render_scenarios(found: Sequence[tuple[Path, Scenario | None]], canvas: Canvas) -> str:
     """Return a table of scenario files."""
     if not found:
-        return "No scenarios here. Begin one: navarch sim new my-scenario"
+        return "No scenarios found. Create one: navarch sim new my-scenario"
     columns = (
         Column(name="FILE"),
         Column(name="NODES", right=True),
-        Column(name="LASTS", right=True, rank=1),
+        Column(name="DURATION", right=True, rank=1),
         Column(name="DESCRIPTION", width_min=20, rank=2),
     )
     rows = [
-        (str(path), "-", "-", "not a scenario; see navarch sim validate")
+        (str(path), "-", "-", "not a valid scenario; run: navarch sim validate FILE")
         if scenario is None
         else (str(path), str(nodes_of(scenario)), _length(scenario), scenario.description.strip())
         for path, scenario in found
@@ -97,7 +97,7 @@ def render_scenarios(found: Sequence[tuple[Path, Scenario | None]], canvas: Canv
 
 
 def nodes_of(scenario: Scenario) -> int:
-    """Return how many nodes a scenario begins with."""
+    """Return the initial number of nodes of a scenario."""
     stress = scenario.stress
     generated = stress.fleet_gen.total_nodes if stress and stress.fleet_gen else 0
     return len(scenario.fleet) + generated + sum(p.min_nodes for p in scenario.pools.values())
@@ -112,7 +112,7 @@ def _length(scenario: Scenario) -> str:
 
 
 def render_comparison(one: Outcome, other: Outcome, canvas: Canvas) -> str:
-    """Return the figures of two runs side by side; those that are equal are left out."""
+    """Return the figures that differ between two runs, side by side."""
     left, right = flatten(one.figures), flatten(other.figures)
     rows = [
         (name, _number(left[name]), _number(right[name]), _change(left[name], right[name]))

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_recent
+from navarch.cli.render.formatting import bold, colored, count, price, printable
 from navarch.cli.render.pools import render_pools
-from navarch.cli.render.words import bold, colored, count, price, printable
 from navarch.core.limits import PAUSED
 from navarch.ports.api import FleetStatus, PoolView
 
@@ -43,10 +43,10 @@ def _by_status(numbers: Mapping[str, int]) -> str:
 
 
 def _verdict(status: FleetStatus, canvas: Canvas) -> str:
-    """Return the answer to the question everybody has: is it all right?"""
+    """Return one line on whether every pool has all its nodes."""
     short = [pool for pool in status.pools if pool.serving < pool.size]
     if not short:
-        return colored("Every pool is at its size.", "green", on=canvas.color)
+        return colored("Every pool is complete.", "green", on=canvas.color)
     return colored("; ".join(_shortage(pool) for pool in short) + ".", "yellow", on=canvas.color)
 
 
@@ -54,5 +54,5 @@ def _shortage(pool: PoolView) -> str:
     if pool.note.startswith(PAUSED):
         return f"{pool.spec.name} is {printable(pool.note)}"
     missing = pool.size - pool.serving
-    coming = f", {pool.starting} on the way" if pool.starting else ""
-    return f"{pool.spec.name} lacks {count(missing, 'node')} of {pool.size}{coming}"
+    coming = f", {pool.starting} starting" if pool.starting else ""
+    return f"{pool.spec.name} is missing {missing} of {count(pool.size, 'node')}{coming}"

@@ -1,33 +1,40 @@
-"""Tables that fit: the least important columns go first, the longest texts are cut last."""
+"""Tables that fit the terminal: drop the least important columns, then cut long texts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.words import bold, cells, colored, cut, printable, wrapped
+from navarch.cli.render.formatting import (
+    bold,
+    colored,
+    display_width,
+    printable,
+    truncate,
+    wrap_text,
+)
 
 GAP = "  "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column and what may be done to it when there is no room."""
+    """One column, and how it gives way when there is no room."""
 
     name: str
     rank: int = 0
-    """How easily it is done without: the highest goes first, 0 never."""
+    """The column with the highest rank is dropped first; rank 0 is never dropped."""
     width_min: int | None = None
-    """Down to what it may be cut; None keeps it whole."""
+    """The width to which the column may be cut; None if it must not be cut."""
     right: bool = False
     wrap: bool = False
-    """For the last column: what does not fit goes on below instead of being cut."""
+    """Wrap text that does not fit, instead of cutting it; for the last column only."""
     optional: bool = False
-    """Left out when it is empty in every row."""
+    """Omit the column if it is empty in every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A word in a table, and the colour it is said in."""
+    """The text of a table cell, and its colour."""
 
     text: str
     color: str | None = None
@@ -37,10 +44,10 @@ Row = Sequence[Cell | str]
 
 
 def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas) -> str:
-    """Return a table with a header, as wide as needed and no wider than the canvas."""
+    """Return a table with a header, no wider than the canvas."""
     filled = [[_cell(cell) for cell in row] for row in rows]
     wanted = [
-        max([cells(column.name), *(cells(row[i].text) for row in filled)])
+        max([display_width(column.name), *(display_width(row[i].text) for row in filled)])
         for i, column in enumerate(columns)
     ]
     kept = [
@@ -48,8 +55,8 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas)
         for i, column in enumerate(columns)
         if not column.optional or any(row[i].text for row in filled)
     ]
-    kept = _that_fit(columns, wanted, kept, canvas.width)
-    widths = _shrunk(columns, wanted, kept, canvas.width)
+    kept = _fitting_columns(columns, wanted, kept, canvas.width)
+    widths = _column_widths(columns, wanted, kept, canvas.width)
     header = [Cell(column.name) for column in columns]
     lines = [_line(header, columns, kept, widths, canvas, is_header=True)]
     lines += [
@@ -63,12 +70,12 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas)
 def _parts(
     row: Sequence[Cell], columns: Sequence[Column], kept: Sequence[int], widths: dict[int, int]
 ) -> Iterator[list[Cell]]:
-    """Yield the lines of a row: one, unless its last column is to be wrapped."""
+    """Yield the lines of a row: one, unless its last column wraps."""
     last = kept[-1]
     if not columns[last].wrap:
         yield list(row)
         return
-    first, *rest = wrapped(row[last].text, widths[last], 0)
+    first, *rest = wrap_text(row[last].text, widths[last], 0)
     yield [cell if i != last else Cell(first, cell.color) for i, cell in enumerate(row)]
     for text in rest:
         yield [Cell(" ") if i != last else Cell(text, cell.color) for i, cell in enumerate(row)]
@@ -79,14 +86,14 @@ def _cell(cell: Cell | str) -> Cell:
     return Cell(printable(found.text), found.color)
 
 
-def _that_fit(
+def _fitting_columns(
     columns: Sequence[Column], wanted: Sequence[int], kept: list[int], width: int | None
 ) -> list[int]:
-    """Return the columns there is room for when each is cut as far as it allows."""
+    """Return the columns that fit when each is cut to its minimum width."""
     if width is None:
         return kept
     least = {
-        i: min(wanted[i], max(columns[i].width_min or wanted[i], cells(columns[i].name)))
+        i: min(wanted[i], max(columns[i].width_min or wanted[i], display_width(columns[i].name)))
         for i in kept
     }
     while sum(least[i] for i in kept) + len(GAP) * (len(kept) - 1) > width:
@@ -97,10 +104,10 @@ def _that_fit(
     return kept
 
 
-def _shrunk(
+def _column_widths(
     columns: Sequence[Column], wanted: Sequence[int], kept: Sequence[int], width: int | None
 ) -> dict[int, int]:
-    """Return the width of each column: what wraps gives way first, then the least important."""
+    """Return the width of each column; wrapping columns shrink first, then by rank."""
     widths = {i: wanted[i] for i in kept}
     if width is None:
         return widths
@@ -108,7 +115,9 @@ def _shrunk(
     for i in sorted(kept, key=lambda i: (not columns[i].wrap, -columns[i].rank)):
         least = columns[i].width_min
         if excess > 0 and least is not None:
-            narrow = max(min(wanted[i], max(least, cells(columns[i].name))), widths[i] - excess)
+            narrow = max(
+                min(wanted[i], max(least, display_width(columns[i].name))), widths[i] - excess
+            )
             excess -= widths[i] - narrow
             widths[i] = narrow
     return widths
@@ -125,8 +134,8 @@ def _line(
 ) -> str:
     parts = []
     for i in kept:
-        text = cut(row[i].text or "-" * (not columns[i].optional), widths[i])
-        pad = " " * (widths[i] - cells(text))
+        text = truncate(row[i].text or "-" * (not columns[i].optional), widths[i])
+        pad = " " * (widths[i] - display_width(text))
         shown = (
             bold(text, on=canvas.color)
             if is_header

@@ -1,11 +1,11 @@
-"""Why a thing is as it is: a story told backwards, each cause indented under its effect."""
+"""Explanations of state: steps newest first, each cause indented under its effect."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import kind_color
-from navarch.cli.render.words import age, bold, clock_time, colored, printable, wrapped
+from navarch.cli.render.formatting import age, bold, clock_time, colored, printable, wrap_text
 from navarch.ports.api import Step, Why
 
 STEP = "  "
@@ -34,20 +34,20 @@ _TIMES = re.compile(r" \(\d+ times in a row\)$")
 
 
 def _folded(steps: Sequence[Step]) -> Iterator[Step]:
-    """Yield the steps, of a run that says the same again and again only the newest."""
+    """Yield the steps, keeping only the newest of a run of equal ones."""
     last: tuple[str, str] | None = None
     for step in steps:
-        said = step.kind, _TIMES.sub("", step.reason)
-        if said != last or step.because:
+        current = step.kind, _TIMES.sub("", step.reason)
+        if current != last or step.because:
             yield step
-        last = said
+        last = current
 
 
 def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
     verb = step.kind.rpartition(".")[2].replace("_", " ")
     at = clock_time(step.at, canvas.now)
     hang = indent + " " * (len(at) + len(STEP))
-    first, *rest = wrapped(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
+    first, *rest = wrap_text(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
     shown = colored(verb, kind_color(step.kind), on=canvas.color)
     yield f"{indent}{at}{STEP}{shown}{first.removeprefix(verb)}"
     yield from (hang + line for line in rest)
@@ -58,8 +58,8 @@ def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
 
 
 def _detail(line: str, canvas: Canvas, hang: str) -> Iterator[str]:
-    """Yield one line of a table, its continuations set in so that rows stay apart."""
-    first, *rest = wrapped(printable(line), canvas.width, len(hang) + len(STEP))
-    # Wrapping drops the blank that keeps rows without an arrow in line.
+    """Yield one line of a table, with its continuation lines indented."""
+    first, *rest = wrap_text(printable(line), canvas.width, len(hang) + len(STEP))
+    # Wrapping drops the leading space that aligns rows without an arrow.
     yield first if first.startswith("→") else STEP + first.lstrip()
     yield from (STEP * 2 + more for more in rest)

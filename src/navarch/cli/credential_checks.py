@@ -1,6 +1,6 @@
-"""Credentials put to the test: one harmless call each, and its answer in a sentence.
+"""Check credentials with one read-only call to each cloud.
 
-Nothing that is said here, error or not, holds any part of a secret.
+No result and no error contains any part of a secret.
 """
 
 import json
@@ -9,11 +9,11 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from navarch.cli.failures import NOT_ALLOWED, UNREACHABLE, CommandError
+from navarch.cli.errors import NOT_ALLOWED, UNREACHABLE, CommandError
 from navarch.core.errors import CredentialError, TransientError
 
 Check = Callable[[Mapping[str, str]], str]
-"""From what would be kept to whom it belongs; CommandError where it opens nothing."""
+"""Takes credentials, returns the account they belong to, raises CommandError if refused."""
 
 LAMBDA = "https://cloud.lambda.ai/api/v1"
 COMPUTE = "https://compute.googleapis.com/compute/v1"
@@ -21,15 +21,15 @@ SCOPE = "https://www.googleapis.com/auth/compute.readonly"
 TIMEOUT_S = 15.0
 
 
-def check_lambda(words: Mapping[str, str]) -> str:
-    """List what Lambda sells."""
-    url = f"{words.get('endpoint', LAMBDA)}/instance-types"
-    found = _get(url, words["api_key"], "Lambda")
-    return f"Lambda answers: {len(found.get('data', {}))} kinds of machines are on its list"
+def check_lambda(fields: Mapping[str, str]) -> str:
+    """List Lambda's instance types."""
+    url = f"{fields.get('endpoint', LAMBDA)}/instance-types"
+    found = _get(url, fields["api_key"], "Lambda")
+    return f"Lambda accepts the key: {len(found.get('data', {}))} instance types listed"
 
 
-def check_gcp(words: Mapping[str, str]) -> str:
-    """Get a token, and look at the project."""
+def check_gcp(fields: Mapping[str, str]) -> str:
+    """Get an access token and read the project."""
     try:
         import google.auth
         import google.auth.exceptions
@@ -38,9 +38,9 @@ def check_gcp(words: Mapping[str, str]) -> str:
     except ModuleNotFoundError as error:
         raise _missing(error, "gcp") from error
     try:
-        if "key_file" in words:
+        if "key_file" in fields:
             credentials: Any = service_account.Credentials.from_service_account_file(  # type: ignore[no-untyped-call,unused-ignore]
-                words["key_file"], scopes=[SCOPE]
+                fields["key_file"], scopes=[SCOPE]
             )
         else:
             credentials, _ = google.auth.default(scopes=[SCOPE])
@@ -53,37 +53,37 @@ def check_gcp(words: Mapping[str, str]) -> str:
         raise CommandError(
             f"Google does not accept these credentials ({type(error).__name__})", NOT_ALLOWED
         ) from None
-    url = f"{words.get('endpoint', COMPUTE)}/projects/{words['project']}"
-    project = _get(url, credentials.token, "Google").get("name", words["project"])
-    who = getattr(credentials, "service_account_email", "") or "the user of this machine"
-    return f"Google answers: project {project}, as {who}"
+    url = f"{fields.get('endpoint', COMPUTE)}/projects/{fields['project']}"
+    project = _get(url, credentials.token, "Google").get("name", fields["project"])
+    account = getattr(credentials, "service_account_email", "") or "this machine's user"
+    return f"Google accepts the credentials: project {project}, as {account}"
 
 
-def check_aws(words: Mapping[str, str]) -> str:
-    """Ask AWS who we are."""
+def check_aws(fields: Mapping[str, str]) -> str:
+    """Read the caller identity from AWS."""
     try:
         from navarch.providers.aws.whoami import who_am_i
     except ModuleNotFoundError as error:
         raise _missing(error, "aws") from error
     try:
         found = who_am_i(
-            profile=words.get("profile"),
-            region=words.get("region"),
-            access_key_id=words.get("access_key_id"),
-            secret_access_key=words.get("secret_access_key"),
-            endpoint=words.get("endpoint"),
+            profile=fields.get("profile"),
+            region=fields.get("region"),
+            access_key_id=fields.get("access_key_id"),
+            secret_access_key=fields.get("secret_access_key"),
+            endpoint=fields.get("endpoint"),
         )
     except CredentialError as error:
         raise CommandError(str(error), NOT_ALLOWED) from None
     except TransientError as error:
         raise CommandError(str(error), UNREACHABLE) from None
-    return f"AWS answers: {found}"
+    return f"AWS accepts the credentials: {found}"
 
 
 CHECKS: Mapping[str, Check] = {"aws": check_aws, "gcp": check_gcp, "lambda": check_lambda}
 
 
-def _get(url: str, token: str, who: str) -> Mapping[str, Any]:
+def _get(url: str, token: str, cloud: str) -> Mapping[str, Any]:
     request = urllib.request.Request(
         url, headers={"Authorization": f"Bearer {token}", "Accept": "application/json"}
     )
@@ -94,19 +94,20 @@ def _get(url: str, token: str, who: str) -> Mapping[str, Any]:
         error.close()
         if error.code in (401, 403, 404):
             raise CommandError(
-                f"{who} does not accept these credentials (status {error.code})", NOT_ALLOWED
+                f"{cloud} does not accept these credentials (status {error.code})", NOT_ALLOWED
             ) from None
         raise CommandError(
-            f"{who} answers with status {error.code}; try again", UNREACHABLE
+            f"{cloud} returned status {error.code}; try again", UNREACHABLE
         ) from None
     except (OSError, ValueError) as error:
         raise CommandError(
-            f"{who} cannot be reached: {type(error).__name__}", UNREACHABLE
+            f"{cloud} cannot be reached: {type(error).__name__}", UNREACHABLE
         ) from None
     return found if isinstance(found, dict) else {}
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> CommandError:
     return CommandError(
-        f"checking them needs {error.name}; run: pip install 'navarch[{extra}]', or say --no-check"
+        f"checking credentials needs {error.name}; run: pip install 'navarch[{extra}]', "
+        "or pass --no-check"
     )

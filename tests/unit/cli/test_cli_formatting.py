@@ -1,4 +1,4 @@
-"""The words people see and type."""
+"""Formatting and parsing of durations, prices, labels and text."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -8,7 +8,15 @@ import pytest
 from cli_views import NOW, ago
 
 from navarch.cli.options import label, parse_duration_or_seconds
-from navarch.cli.render.words import age, cells, clock_time, cut, exact_duration, price, wrapped
+from navarch.cli.render.formatting import (
+    age,
+    clock_time,
+    display_width,
+    exact_duration,
+    price,
+    truncate,
+    wrap_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,11 +32,11 @@ from navarch.cli.render.words import age, cells, clock_time, cut, exact_duration
         (-5, "0s ago"),
     ],
 )
-def test_an_age_is_in_its_largest_whole_unit(seconds: float, words: str) -> None:
+def test_an_age_is_in_the_largest_whole_unit(seconds: float, words: str) -> None:
     assert age(ago(seconds), NOW) == words
 
 
-def test_what_never_was_has_no_age() -> None:
+def test_the_age_of_none_is_never() -> None:
     assert age(None, NOW) == "Never"
 
 
@@ -36,16 +44,16 @@ def test_what_never_was_has_no_age() -> None:
     ("text", "seconds"),
     [("30s", 30), ("10m", 600), ("1h30m", 5400), ("2d", 172800), ("45", 45), ("0.5s", 0.5)],
 )
-def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert parse_duration_or_seconds(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "s", "-3s", "10x", "1h 3m", "inf", "1e9", "9" * 40 + "d"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     assert parse_duration_or_seconds(text) is None
 
 
-def test_a_label_has_a_key() -> None:
+def test_a_label_requires_a_key() -> None:
     assert label("a=b=c") == ("a", "b=c")
     assert label("a=") == ("a", "")
     for text in ("a", "=b"):
@@ -53,20 +61,20 @@ def test_a_label_has_a_key() -> None:
             label(text)
 
 
-def test_durations_and_prices_lose_nothing() -> None:
+def test_exact_durations_and_prices_are_complete() -> None:
     assert exact_duration(timedelta(seconds=5400)) == "1h30m"
     assert exact_duration(timedelta()) == "0s"
     assert price(Decimal("12345.678")) == "$12,345.68"
 
 
-def test_a_time_of_another_day_carries_its_date() -> None:
+def test_a_time_of_another_day_includes_the_date() -> None:
     assert clock_time(NOW, NOW) == "12:00:00"
     yesterday: datetime = NOW - timedelta(days=1)
     assert clock_time(yesterday, NOW) == "2026-02-28 12:00:00"
 
 
-def test_texts_are_cut_and_wrapped_by_what_is_seen() -> None:
-    assert cut("abcdef", 4) == "abc…"
-    assert cells(cut("机器机器", 5)) <= 5
-    assert wrapped("aaa bbb ccc ddd eee fff ggg", 30, 10) == ["aaa bbb ccc ddd eee", "fff ggg"]
-    assert wrapped("too narrow to be wrapped", 30, 29) == ["too narrow to be wrapped"]
+def test_text_is_cut_and_wrapped_by_display_width() -> None:
+    assert truncate("abcdef", 4) == "abc…"
+    assert display_width(truncate("机器机器", 5)) <= 5
+    assert wrap_text("aaa bbb ccc ddd eee fff ggg", 30, 10) == ["aaa bbb ccc ddd eee", "fff ggg"]
+    assert wrap_text("too narrow to be wrapped", 30, 29) == ["too narrow to be wrapped"]

@@ -1,4 +1,4 @@
-"""The words people see: ages, statuses, prices, and the colours they are said in."""
+"""Format ages, durations, prices and statuses, and fit text to a width."""
 
 import unicodedata
 from datetime import datetime, timedelta
@@ -31,27 +31,27 @@ COLORS = {
 
 
 def colored(text: str, color: str | None, *, on: bool) -> str:
-    """Return `text` in a colour, if colours are wanted."""
+    """Return `text` in `color` if `on`."""
     return click.style(text, fg=color) if on and color and text else text
 
 
 def bold(text: str, *, on: bool) -> str:
-    """Return `text` in bold, if colours are wanted."""
+    """Return `text` in bold if `on`."""
     return click.style(text, bold=True) if on and text else text
 
 
 def title(word: str) -> str:
-    """Return a word of ours as people write it: `pending_registration` is Pending Registration."""
+    """Return an enum value in title case: `pending_registration` as Pending Registration."""
     return word.replace("_", " ").title()
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return how long ago something was, in its largest whole unit; Never if it was not."""
+    """Return how long ago `since` was, in the largest whole unit; Never for None."""
     return "Never" if since is None else f"{duration(now - since)} ago"
 
 
 def duration(span: timedelta) -> str:
-    """Return a duration in its largest whole unit."""
+    """Return a duration in the largest whole unit."""
     seconds = max(0, int(span.total_seconds()))
     if seconds < 60:
         return f"{seconds}s"
@@ -63,7 +63,7 @@ def duration(span: timedelta) -> str:
 
 
 def exact_duration(span: timedelta) -> str:
-    """Return a duration with nothing left out: `2m30s`."""
+    """Return a duration in full, such as `2m30s`."""
     seconds = max(0, int(span.total_seconds()))
     parts = [
         f"{seconds // size % cycle}{unit}"
@@ -73,18 +73,18 @@ def exact_duration(span: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
-def moment(at: datetime) -> str:
+def timestamp(at: datetime) -> str:
     """Return a time in UTC to the second."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clock_time(at: datetime, now: datetime) -> str:
-    """Return a time of today as such, and any other with its date."""
-    return at.strftime("%H:%M:%S") if at.date() == now.date() else moment(at)
+    """Return a time of day, with the date unless it is today."""
+    return at.strftime("%H:%M:%S") if at.date() == now.date() else timestamp(at)
 
 
 def price(amount: Decimal) -> str:
-    """Return an hourly price."""
+    """Return an amount in dollars."""
     return f"${amount:,.2f}"
 
 
@@ -93,20 +93,20 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def size(number: float) -> str:
-    """Return a number of bytes in the unit that GPUs are sold in."""
+def gibibytes(number: float) -> str:
+    """Return a number of bytes in GiB."""
     return f"{number / 2**30:.0f} GiB"
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line, without what could move the cursor: reasons come from machines."""
+    """Return `text` on one line without control characters, which machines could send."""
     if text.isprintable() and "  " not in text:
         return text.strip()
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def cells(text: str) -> int:
-    """Return how many columns `text` takes on a terminal."""
+def display_width(text: str) -> int:
+    """Return the number of terminal columns that `text` takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -115,25 +115,25 @@ def cells(text: str) -> int:
     )
 
 
-def cut(text: str, width: int) -> str:
-    """Return `text` in at most `width` columns, with an ellipsis where some is missing."""
-    if cells(text) <= width:
+def truncate(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns, with an ellipsis if it is cut."""
+    if display_width(text) <= width:
         return text
     kept = ""
     for character in text:
-        if cells(kept) + cells(character) > width - 1:
+        if display_width(kept) + display_width(character) > width - 1:
             break
         kept += character
     return kept.rstrip() + "…"
 
 
-def wrapped(text: str, width: int | None, indent: int) -> list[str]:
-    """Return `text` in lines that fit right of `indent`."""
+def wrap_text(text: str, width: int | None, indent: int) -> list[str]:
+    """Return `text` in lines that fit `width` columns after `indent`."""
     if width is None or width - indent < 20:
         return [text]
     lines = [""]
     for word in text.split():
-        if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width - indent:
+        if lines[-1] and display_width(lines[-1]) + 1 + display_width(word) > width - indent:
             lines.append(word)
         else:
             lines[-1] = f"{lines[-1]} {word}".strip()

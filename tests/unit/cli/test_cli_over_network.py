@@ -1,4 +1,4 @@
-"""The command line over a real wire, to a control plane without loops."""
+"""The command line over HTTP and gRPC, to a control plane without running loops."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,22 +6,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from cli_world import Desk, a_desk
+from cli_fleet import Cli, make_cli
 
-from navarch.cli.surroundings import connect
+from navarch.cli.environment import connect
 from navarch.testing.doors import Doors, build_doors, open_doors
 
 TOKEN = "hush"
 
 
 @contextmanager
-def a_wire() -> Iterator[tuple[Desk, Doors]]:
+def a_wire() -> Iterator[tuple[Cli, Doors]]:
     with asyncio.Runner() as runner:
         doors, life = runner.run(_open())
-        desk = a_desk(doors.fleet, runner=runner)
-        desk.surroundings = replace(desk.surroundings, connect=connect)
+        cli = make_cli(doors.fleet, runner=runner)
+        cli.environment = replace(cli.environment, connect=connect)
         try:
-            yield desk, doors
+            yield cli, doors
         finally:
             runner.run(_close(life))
 
@@ -47,42 +47,42 @@ async def _close(life: "asyncio.Task[None]") -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_both_doors_give_the_same_answers(scheme: str) -> None:
-    with a_wire() as (desk, doors):
+def test_http_and_grpc_give_the_same_results(scheme: str) -> None:
+    with a_wire() as (cli, doors):
         url = doors.http_url if scheme == "http" else doors.grpc_url
 
-        def typed(line: str) -> tuple[int, str]:
-            result = desk.type(["-s", url, "--token", TOKEN, *line.split()])
+        def run_cli(line: str) -> tuple[int, str]:
+            result = cli.run(["-s", url, "--token", TOKEN, *line.split()])
             return result.exit_code, result.output
 
-        assert typed("cordon edge --reason fans") == (0, "Node edge cordoned\n")
-        code, text = typed("get edge")
+        assert run_cli("cordon edge --reason fans") == (0, "Node edge cordoned\n")
+        code, text = run_cli("get edge")
         assert code == 0
         assert "Cordoned:       fans" in text
-        assert typed("get nope") == (3, "Error: node not found: nope\n")
-        assert typed("uncordon edge")[0] == 0
-        assert typed("uncordon edge")[0] == 4
-        assert typed("why edge")[1].startswith("node edge is ready")
-        assert typed("up --gpus 8 --type b300 --name x")[0] == 2
-        assert typed("list -o yaml")[1].startswith("- id: edge\n")
+        assert run_cli("get nope") == (3, "Error: node not found: nope\n")
+        assert run_cli("uncordon edge")[0] == 0
+        assert run_cli("uncordon edge")[0] == 4
+        assert run_cli("why edge")[1].startswith("node edge is ready")
+        assert run_cli("up --gpus 8 --type b300 --name x")[0] == 2
+        assert run_cli("list -o yaml")[1].startswith("- id: edge\n")
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_without_the_token_nothing_is_allowed(scheme: str) -> None:
-    with a_wire() as (desk, doors):
+def test_requests_without_the_token_are_refused(scheme: str) -> None:
+    with a_wire() as (cli, doors):
         url = doors.http_url if scheme == "http" else doors.grpc_url
-        result = desk.type(["-s", url, "list"])
+        result = cli.run(["-s", url, "list"])
 
     assert result.exit_code == 4
     assert "navarch config set-token" in result.stderr
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "grpc://127.0.0.1:1"])
-def test_where_no_server_is_the_code_says_so(url: str) -> None:
+def test_a_missing_server_exits_as_unreachable(url: str) -> None:
     with asyncio.Runner() as runner:
-        desk = a_desk(build_doors().fleet, runner=runner)
-        desk.surroundings = replace(desk.surroundings, connect=connect)
-        result = desk.type(["-s", url, "--timeout", "3s", "list"])
+        cli = make_cli(build_doors().fleet, runner=runner)
+        cli.environment = replace(cli.environment, connect=connect)
+        result = cli.run(["-s", url, "--timeout", "3s", "list"])
 
     assert result.exit_code == 5
     assert result.stderr.count("\n") == 1

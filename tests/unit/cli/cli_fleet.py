@@ -1,4 +1,4 @@
-"""A whole control plane in virtual time, and a command line that talks to it in-process."""
+"""A control plane in virtual time, and a command line connected to it in-process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from click.testing import CliRunner, Result
 
 from navarch.app.control_plane import Opinions, build_control_plane
+from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.main import navarch
-from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.control.launches import MissingAgent
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult
@@ -42,7 +42,7 @@ H100 = Offering(
 
 @dataclass(slots=True)
 class LoopClock:
-    """The simulated clock, for a command line that also looks at it outside the loop."""
+    """The simulated clock, which the command line also reads outside the event loop."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -57,29 +57,29 @@ class LoopClock:
 
 
 @dataclass(slots=True)
-class Desk:
-    """Where an operator sits: types commands, reads answers."""
+class Cli:
+    """A command line that records its connections and the programs it executes."""
 
-    surroundings: Surroundings
+    environment: CliEnvironment
     targets: list[Target]
     executed: list[Sequence[str]]
     results: list[Result] = field(default_factory=list)
 
-    def type(
+    def run(
         self, line: str | Sequence[str], *, stdin: str | None = None, color: bool = False
     ) -> Result:
         words = line.split() if isinstance(line, str) else list(line)
-        return CliRunner().invoke(navarch, words, obj=self.surroundings, input=stdin, color=color)
+        return CliRunner().invoke(navarch, words, obj=self.environment, input=stdin, color=color)
 
 
-def a_desk(
+def make_cli(
     api: FleetApi,
     *,
     runner: asyncio.Runner,
     environ: dict[str, str] | None = None,
     terminal: Terminal | None = None,
-) -> Desk:
-    """Return a desk in front of `api`."""
+) -> Cli:
+    """Return a command line connected to `api`."""
     targets: list[Target] = []
     executed: list[Sequence[str]] = []
 
@@ -91,7 +91,7 @@ def a_desk(
     def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
-    surroundings = Surroundings(
+    environment = CliEnvironment(
         connect=connect,
         clock=LoopClock(runner.get_loop()),
         environ={"XDG_CONFIG_HOME": "/nonexistent", **(environ or {})},
@@ -99,27 +99,27 @@ def a_desk(
         execute=executed.append,
         run=run,
     )
-    return Desk(surroundings, targets, executed)
+    return Cli(environment, targets, executed)
 
 
 @dataclass(slots=True)
-class Place:
-    """An operator's desk with a running fleet behind it."""
+class FleetCli:
+    """A command line connected to a running fleet."""
 
     world: World
-    desk: Desk
+    cli: Cli
     runner: asyncio.Runner
 
-    def type(self, line: str | Sequence[str]) -> Result:
-        return self.desk.type(line)
+    def run(self, line: str | Sequence[str]) -> Result:
+        return self.cli.run(line)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the virtual time."""
         self.runner.run(asyncio.sleep(seconds))
 
 
 @contextmanager
-def a_place(
+def running_fleet(
     *,
     habits: Habits | None = None,
     terminal: Terminal | None = None,
@@ -127,21 +127,21 @@ def a_place(
     missing_agent: MissingAgent = lambda _: None,
     before: Change | None = None,
     opinions: Opinions | None = None,
-) -> Iterator[Place]:
-    """Yield a desk whose fleet lives as long as the block.
+) -> Iterator[FleetCli]:
+    """Yield a command line connected to a fleet that runs until the end of the block.
 
-    `before` is in its store already. With `opinions` it runs as in production.
+    `before` is committed to the store first. With `opinions` the fleet runs as in production.
     """
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         world, life = runner.run(
             _begin(habits or Habits(boot_s=(60, 90)), seed, missing_agent, before, opinions)
         )
         assert world.control is not None
-        desk = a_desk(world.control.fleet, runner=runner, terminal=terminal)
+        cli = make_cli(world.control.fleet, runner=runner, terminal=terminal)
         try:
-            yield Place(world, desk, runner)
+            yield FleetCli(world, cli, runner)
         finally:
-            # A request on its way may still arrive; a machine then needs no agent any more.
+            # A launch request in flight may still arrive; its machine needs no agent.
             world.cloud.on_launch = lambda _: None
             runner.run(_end(life))
 

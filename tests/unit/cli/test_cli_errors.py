@@ -1,14 +1,14 @@
-"""Every way to fail has its exit code and one sentence."""
+"""Every error becomes one sentence and an exit code."""
 
 import asyncio
 from dataclasses import replace
 
 import pytest
-from cli_world import a_desk, a_place
+from cli_fleet import make_cli, running_fleet
 from click.testing import CliRunner
 
 from navarch.cli.commands import Entry
-from navarch.cli.failures import CommandError, explain_failure
+from navarch.cli.errors import CommandError, describe_error
 from navarch.cli.main import navarch
 from navarch.core.errors import (
     ConflictError,
@@ -26,7 +26,7 @@ from navarch.ports.api import FleetApi, FleetStatus
 
 
 class Broken:
-    """A fleet that answers every question with an error."""
+    """A fleet that raises an error on every request."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -39,7 +39,7 @@ class Broken:
     ("error", "code", "words"),
     [
         (StoreError("disk full"), 1, "disk full"),
-        (ConflictError("moved"), 1, "moved; somebody else changed it meanwhile; try again"),
+        (ConflictError("moved"), 1, "moved; changed concurrently; try again"),
         (InvalidError("gpus: too many"), 2, "gpus: too many"),
         (NotFoundError("node not found: x"), 3, "node not found: x"),
         (NotPossibleError("node x is gone"), 4, "node x is gone"),
@@ -48,10 +48,14 @@ class Broken:
         (UnreachableError("no route"), 5, "is `navarch serve` running there"),
         (TransientError("busy"), 5, "busy; try again"),
         (ConnectionRefusedError(111, "Connection refused"), 5, "the server cannot be reached"),
-        (TimeoutError(), 5, "the server did not answer in time"),
+        (TimeoutError(), 5, "the server did not respond in time"),
         (PermissionError(13, "Permission denied"), 1, "Permission denied"),
         (ExceptionGroup("tasks", [NotFoundError("node not found: x")]), 3, "node not found: x"),
-        (ZeroDivisionError("oops"), 1, "unexpected ZeroDivisionError: oops; --debug shows where"),
+        (
+            ZeroDivisionError("oops"),
+            1,
+            "unexpected ZeroDivisionError: oops; run again with --debug for a traceback",
+        ),
         (NotFoundError("two\nlines\x1b[2J"), 3, "two lines [2J"),
     ],
 )
@@ -60,7 +64,7 @@ def test_an_error_becomes_one_sentence_and_a_code(
 ) -> None:
     with asyncio.Runner() as runner:
         api: FleetApi = Broken(error)  # type: ignore[assignment]
-        result = a_desk(api, runner=runner).type("status")
+        result = make_cli(api, runner=runner).run("status")
 
     assert result.exit_code == code
     assert result.stdout == ""
@@ -69,66 +73,66 @@ def test_an_error_becomes_one_sentence_and_a_code(
     assert result.stderr.count("\n") == 1
 
 
-def test_debug_shows_where_an_unexpected_error_came_from() -> None:
+def test_debug_shows_the_traceback_of_an_unexpected_error() -> None:
     with asyncio.Runner() as runner:
         api: FleetApi = Broken(ZeroDivisionError("oops"))  # type: ignore[assignment]
-        result = a_desk(api, runner=runner).type("status --debug")
+        result = make_cli(api, runner=runner).run("status --debug")
 
     assert "Traceback" in result.stderr
     assert result.exit_code == 1
 
 
-def test_a_server_that_never_answers_is_unreachable() -> None:
+def test_a_server_that_never_responds_is_unreachable() -> None:
     class Mute:
         async def status(self) -> FleetStatus:
             await asyncio.Event().wait()
             raise AssertionError
 
-    with a_place() as place:
+    with running_fleet() as fleet:
         api: FleetApi = Mute()  # type: ignore[assignment]
-        desk = a_desk(api, runner=place.runner)
-        before = place.runner.get_loop().time()
-        result = desk.type("--timeout 7s status")
-        waited = place.runner.get_loop().time() - before
+        cli = make_cli(api, runner=fleet.runner)
+        before = fleet.runner.get_loop().time()
+        result = cli.run("--timeout 7s status")
+        waited = fleet.runner.get_loop().time() - before
 
     assert result.exit_code == 5
     assert waited == pytest.approx(7)
 
 
-def test_the_output_format_is_checked_before_the_server_is_asked() -> None:
-    with a_place() as place:
-        result = place.type("list -o xml")
+def test_the_output_format_is_checked_before_any_request() -> None:
+    with running_fleet() as fleet:
+        result = fleet.run("list -o xml")
 
     assert result.exit_code == 2
     assert "unsupported output format: xml (valid: table, json, yaml)" in result.stderr
-    assert place.desk.targets == []
+    assert fleet.cli.targets == []
 
 
-def test_a_mistyped_command_names_the_likely_one() -> None:
+def test_a_mistyped_command_suggests_similar_ones() -> None:
     result = CliRunner().invoke(navarch, ["lst"])
 
     assert result.exit_code == 2
     assert "No such command 'lst'. Did you mean list?" in result.stderr
 
 
-def test_a_group_of_errors_is_explained_by_its_first() -> None:
+def test_an_exception_group_is_described_by_its_first_error() -> None:
     inner = ExceptionGroup("inner", [NotPossibleError("no")])
 
-    assert explain_failure(ExceptionGroup("outer", [inner])).code == 4
+    assert describe_error(ExceptionGroup("outer", [inner])).code == 4
 
 
 class ConfigError(NavarchError):
-    """As the configuration has it."""
+    """An error with the name of the configuration's error class."""
 
 
-def test_a_message_with_a_layout_keeps_its_lines() -> None:
-    failure = explain_failure(ConfigError("a.yaml:3:5: unknown key\n  poools:\n  ^\x1b[2J"))
+def test_a_configuration_error_keeps_its_line_breaks() -> None:
+    failure = describe_error(ConfigError("a.yaml:3:5: unknown key\n  poools:\n  ^\x1b[2J"))
 
     assert str(failure) == "a.yaml:3:5: unknown key\n  poools:\n  ^ [2J"
     assert failure.code == 1
 
 
-def test_a_command_whose_dependency_is_missing_names_the_extra() -> None:
+def test_a_missing_dependency_names_the_extra_to_install() -> None:
     entry = Entry(
         module="navarch.cli.main",
         attribute="navarch",

@@ -1,4 +1,4 @@
-"""Credentials are tried before they are kept, and the doctor finds what is missing."""
+"""Checks of cloud credentials before they are stored, and `navarch doctor`."""
 
 import json
 import threading
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import a_desk, a_place
+from cli_fleet import make_cli, running_fleet
 from click.testing import Result
 
-from navarch.cli.checking import check_aws, check_gcp, check_lambda
-from navarch.cli.failures import CommandError
+from navarch.cli.credential_checks import check_aws, check_gcp, check_lambda
+from navarch.cli.errors import CommandError
 
 SECRET = "hush-hush-hush"
 Answer = Callable[[str, Mapping[str, str], bytes], tuple[int, bytes]]
@@ -56,14 +56,14 @@ def lambda_cloud(path: str, headers: Mapping[str, str], _body: bytes) -> tuple[i
 
 
 def type_at(tmp_path: Path, line: str, stdin: str | None = None) -> Result:
-    with a_place() as place:
-        assert place.world.control is not None
-        desk = a_desk(
-            place.world.control.fleet,
-            runner=place.runner,
+    with running_fleet() as fleet:
+        assert fleet.world.control is not None
+        cli = make_cli(
+            fleet.world.control.fleet,
+            runner=fleet.runner,
             environ={"XDG_CONFIG_HOME": str(tmp_path)},
         )
-        return desk.type(line, stdin=stdin)
+        return cli.run(line, stdin=stdin)
 
 
 def kept(tmp_path: Path) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def kept(tmp_path: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_key_that_opens_something_is_kept_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+def test_only_an_accepted_key_is_stored(tmp_path: Path) -> None:
     with a_cloud(lambda_cloud) as url:
         line = f"config set-credentials lambda --endpoint {url}/ --api-key-file -"
         wrong = type_at(tmp_path, line, "wrong-key")
@@ -82,13 +82,13 @@ def test_a_key_that_opens_something_is_kept_and_one_that_does_not_is_not(tmp_pat
         assert kept(tmp_path) == {}
         right = type_at(tmp_path, line, SECRET)
     assert right.exit_code == 0, right.output
-    assert "Lambda answers: 1 kinds" in right.stdout
+    assert "Lambda accepts the key: 1 instance types" in right.stdout
     assert SECRET not in right.output
     assert kept(tmp_path) == {"lambda": {"api_key": SECRET}}
     assert (tmp_path / "navarch" / "credentials.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_cloud_that_is_not_there_is_not_the_key_s_fault(tmp_path: Path) -> None:
+def test_an_unreachable_cloud_is_not_reported_as_a_bad_key(tmp_path: Path) -> None:
     line = "config set-credentials lambda --endpoint http://127.0.0.1:9 --api-key-file -"
     result = type_at(tmp_path, line, SECRET)
     assert result.exit_code == 5
@@ -97,7 +97,7 @@ def test_a_cloud_that_is_not_there_is_not_the_key_s_fault(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (500, 5), (503, 5)])
-def test_what_a_status_means(status: int, code: int) -> None:
+def test_an_http_status_maps_to_an_exit_code(status: int, code: int) -> None:
     with a_cloud(lambda *_: (status, b"{}")) as url, pytest.raises(CommandError) as caught:
         check_lambda({"api_key": SECRET, "endpoint": url})
     assert caught.value.code == code
@@ -113,7 +113,7 @@ REFUSED = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><
 <RequestId>1</RequestId></ErrorResponse>"""
 
 
-def test_aws_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_aws_returns_the_caller_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("botocore", reason="navarch[aws] is not installed")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
 
@@ -125,14 +125,15 @@ def test_aws_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with a_cloud(sts) as url:
         words = {"access_key_id": "AKIAGOOD", "secret_access_key": SECRET, "endpoint": url}
         assert check_aws(words) == (
-            "AWS answers: account 123456789012, as arn:aws:iam::123456789012:user/ops"
+            "AWS accepts the credentials: "
+            "account 123456789012, as arn:aws:iam::123456789012:user/ops"
         )
         with pytest.raises(CommandError, match="InvalidClientTokenId") as caught:
             check_aws({**words, "access_key_id": "AKIABAD"})
     assert SECRET not in str(caught.value)
 
 
-def test_aws_finds_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_aws_uses_credentials_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("botocore", reason="navarch[aws] is not installed")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENV")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
@@ -147,7 +148,7 @@ def test_aws_finds_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) ->
     assert "Credential=AKIAENV/" in seen[0]
 
 
-def test_google_gives_a_token_for_a_key_and_shows_the_project(tmp_path: Path) -> None:
+def test_check_gcp_exchanges_the_key_for_a_token_and_reads_the_project(tmp_path: Path) -> None:
     pytest.importorskip("google.auth.transport.requests", reason="navarch[gcp] is not installed")
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
@@ -178,7 +179,7 @@ def test_google_gives_a_token_for_a_key_and_shows_the_project(tmp_path: Path) ->
         file.write_text(json.dumps(document))
         words = {"project": "mine", "key_file": str(file), "endpoint": f"{url}/compute"}
         assert check_gcp(words) == (
-            "Google answers: project mine, as ops@mine.iam.gserviceaccount.com"
+            "Google accepts the credentials: project mine, as ops@mine.iam.gserviceaccount.com"
         )
         with pytest.raises(CommandError, match="status 404"):
             check_gcp({**words, "project": "yours"})
@@ -187,7 +188,7 @@ def test_google_gives_a_token_for_a_key_and_shows_the_project(tmp_path: Path) ->
             check_gcp(words)
 
 
-def test_the_doctor_looks_at_everything_and_changes_nothing(tmp_path: Path) -> None:
+def test_doctor_checks_everything_and_changes_nothing(tmp_path: Path) -> None:
     result = type_at(tmp_path, "doctor")
     for word in ("install", "credentials", "server", "port", "gpu driver", "docker", "ssh"):
         assert f" {word} " in result.stdout
@@ -195,22 +196,22 @@ def test_the_doctor_looks_at_everything_and_changes_nothing(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_doctor_tries_kept_credentials_when_asked(tmp_path: Path) -> None:
+def test_doctor_checks_stored_credentials_on_request(tmp_path: Path) -> None:
     type_at(tmp_path, "config set-credentials lambda --no-check --api-key-file -", SECRET)
 
     def refuse(cloud: str, words: Mapping[str, str]) -> str:
         assert words == {"api_key": SECRET}
         raise CommandError(f"{cloud} does not accept these credentials (status 401)")
 
-    with a_place() as place:
-        assert place.world.control is not None
-        desk = a_desk(
-            place.world.control.fleet,
-            runner=place.runner,
+    with running_fleet() as fleet:
+        assert fleet.world.control is not None
+        cli = make_cli(
+            fleet.world.control.fleet,
+            runner=fleet.runner,
             environ={"XDG_CONFIG_HOME": str(tmp_path)},
         )
-        desk.surroundings = replace(desk.surroundings, check=refuse)
-        result = desk.type("doctor --check-credentials")
+        cli.environment = replace(cli.environment, check=refuse)
+        result = cli.run("doctor --check-credentials")
     assert result.exit_code == 1
     assert "bad   credentials  lambda: lambda does not accept" in result.stdout
     assert SECRET not in result.output
@@ -235,7 +236,7 @@ pools:
 """
 
 
-def test_the_doctor_says_what_a_configuration_lacks(
+def test_doctor_reports_what_a_configuration_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LAMBDA_API_KEY", raising=False)
@@ -243,19 +244,19 @@ def test_the_doctor_says_what_a_configuration_lacks(
     file.write_text(CONFIG.replace("KEY", str(key)))
     result = type_at(tmp_path / "home", f"doctor --config {file}")
     assert result.exit_code == 1
-    assert "bad   provider     lambda (lambda): there is no API key" in result.stdout
+    assert "bad   provider     lambda (lambda): no API key" in result.stdout
     assert "ok    provider     work (aws): credentials profile" in result.stdout
-    assert "note  provider     lab (gcp): no credentials but those of the machine" in result.stdout
-    assert result.stdout.count("cannot be read") == 2
+    assert "note  provider     lab (gcp): no credentials, except the machine" in result.stdout
+    assert result.stdout.count("cannot read") == 2
     key.write_text("")
     monkeypatch.setenv("LAMBDA_API_KEY", SECRET)
     result = type_at(tmp_path / "home", f"doctor --config {file}")
-    assert result.stdout.count("its SSH key can be read") == 2
+    assert result.stdout.count("SSH key is readable") == 2
     assert "lambda (lambda): credentials api_key" in result.stdout
     assert SECRET not in result.output
 
 
-def test_the_doctor_sends_those_with_mistakes_in_their_file_to_who_explains_them(
+def test_doctor_refers_an_invalid_configuration_to_config_validate(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "navarch.yaml"

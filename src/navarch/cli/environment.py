@@ -1,0 +1,133 @@
+"""The command line's dependencies: clock, terminal, environment variables, connections."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from navarch.cli.errors import CommandError
+from navarch.clock.system import SystemClock
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock
+
+if TYPE_CHECKING:
+    import ssl
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A server and how to connect to it."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    timeout: timedelta = timedelta(seconds=30)
+    """For one request."""
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """Properties of standard output."""
+
+    width: int | None = None
+    """Number of columns; None if standard output is not a terminal, so that nothing is cut."""
+    live: bool = False
+    """Whether text can be redrawn in place."""
+
+
+Connect = Callable[[Target], AbstractAsyncContextManager[FleetApi]]
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[FleetApi]:
+    """Yield a connection to the control plane at `target`."""
+    try:
+        # Imported late: commands that need no server start without it.
+        from navarch.client.connect import connect_fleet
+
+        fleet = connect_fleet(
+            target.url,
+            token=target.token,
+            timeout_s=target.timeout.total_seconds(),
+            tls=_insecure_tls() if target.insecure else None,
+        )
+    except ModuleNotFoundError as error:
+        # A light install has no gRPC, for example.
+        raise CommandError(
+            f"talking to {target.url} needs {error.name}; run: pip install 'navarch[server]'"
+        ) from error
+    try:
+        yield fleet
+    finally:
+        await fleet.close()
+
+
+def _insecure_tls() -> "ssl.SSLContext":
+    """Return a TLS context that accepts every certificate, for --insecure."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Run(Protocol):
+    """Runs a coroutine to completion."""
+
+    def __call__(self, main: Coroutine[Any, Any, T]) -> T:
+        """Return the coroutine's result."""
+        ...
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to completion in a new event loop."""
+    return asyncio.run(main)
+
+
+def execute(command: Sequence[str]) -> None:
+    """Replace this process with another program."""
+    os.execvp(command[0], list(command))
+
+
+def check(cloud: str, fields: Mapping[str, str]) -> str:
+    """Return the account of these credentials, or raise CommandError."""
+    from navarch.cli.credential_checks import CHECKS
+
+    return CHECKS[cloud](fields)
+
+
+def detect_terminal() -> Terminal:
+    """Return the properties of standard output."""
+    if not sys.stdout.isatty():
+        return Terminal()
+    return Terminal(width=shutil.get_terminal_size().columns, live=os.environ.get("TERM") != "dumb")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CliEnvironment:
+    """Everything that a command takes from outside; tests pass their own as the click object."""
+
+    connect: Connect = connect
+    clock: Clock = field(default_factory=SystemClock)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    terminal: Callable[[], Terminal] = detect_terminal
+    execute: Callable[[Sequence[str]], None] = execute
+    run: Run = run
+    check: Callable[[str, Mapping[str, str]], str] = check
+    """Checks a cloud's credentials; returns the account they belong to."""
+
+    @property
+    def config_dir(self) -> Path:
+        """The folder of the user's settings, by the XDG specification."""
+        # The specification requires that a relative path is ignored.
+        named = Path(self.environ.get("XDG_CONFIG_HOME", ""))
+        return (named if named.is_absolute() else Path.home() / ".config") / "navarch"
