@@ -22,6 +22,7 @@ from navarch.fleet.gangs import Group, group, plan_gangs, worth_keeping
 from navarch.fleet.pacing import pause
 from navarch.fleet.pauses import why_paused
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, SetBrake
+from navarch.fleet.replacement_loop import fell_ill_at
 from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
@@ -178,7 +179,8 @@ def seen_by_size(node: Node) -> object:
     if node.retiring is not None and node.gang is None:
         # It counts no more. How it comes by its end is not looked at, only that it has.
         gone_since = node.since if node.phase is GONE else None
-        return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
+        ill_at = fell_ill_at(node)
+        return gone_since, node.retiring, node.replaces, node.registered_at, node.launch, ill_at
     held_against = list(map(_held_against, node.conditions))
     return _seen(node), node.health is UNHEALTHY, held_against
 
