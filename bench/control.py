@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from navarch.app.control_plane import build_control_plane
-from navarch.control.errands import Errands
 from navarch.control.loop import Reconciler
+from navarch.control.operations import OperationRunner
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
@@ -30,10 +30,10 @@ from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.sim.workloads import SimWorkloads
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 POOLS = 100
@@ -83,7 +83,7 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
     clock = SimClock()
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
     await store.commit(a_fleet(nodes), based_on=0)
-    hearing = Columns(clock, timeout=timedelta(hours=100), nodes=list(store.fleet().nodes))
+    hearing = TelemetryTable(clock, timeout=timedelta(hours=100), nodes=list(store.fleet().nodes))
     plane = build_control_plane(
         clock,
         SeededEntropy("bench"),
@@ -94,7 +94,7 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
         strict=True,
     )
     async with asyncio.TaskGroup() as tasks:
-        errands = Errands(clock, SeededEntropy("e"), tasks, done=lambda: None, strict=True)
+        errands = OperationRunner(clock, SeededEntropy("e"), tasks, done=lambda: None, strict=True)
         loops = [r for r in plane.reconcilers(errands) if not r.name.startswith("observation")]
         await one_round(loops)
         busy = []
@@ -169,19 +169,19 @@ async def fill(directory: Path, nodes: int, gpus: tuple[Gpu, ...]) -> None:
     change = a_fleet(nodes)
     inventories = {node.id: Inventory(gpus=gpus, hostname=node.id) for node in change.nodes}
     await store.commit(replace(change, inventories=inventories), based_on=0)
-    columns = Columns(StoppedClock(), timeout=timedelta(seconds=90))
+    columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90))
     for node in store.fleet().nodes:
         columns.heard(node, READINGS)
     write_whole(directory / "readings", columns.dump())
     store.close()
 
 
-def reopen(directory: Path) -> tuple[Columns, int]:
+def reopen(directory: Path) -> tuple[TelemetryTable, int]:
     """Do what `navarch serve` does before it answers its first request."""
     store = SqliteStore.open(directory, InlineOffload(), SeededEntropy("1"))
     fleet = store.fleet()
     known = [node.id for node in fleet.nodes.values() if node.registered_at and not node.gone]
-    columns = Columns(StoppedClock(), timeout=timedelta(seconds=90), nodes=known)
+    columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90), nodes=known)
     assert columns.restore(read_whole(directory / "readings") or b"")
     clock = StoppedClock()
     plane = build_control_plane(

@@ -46,8 +46,8 @@ from navarch.ports.store import Committed
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.attempts import until_no_conflict
-from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool
 
 POOLS = 10
@@ -107,7 +107,7 @@ class DryRun:
             store,
             providers=[],
             notifier=LogWorkloads(),
-            hearing=Columns(clock, timeout=timedelta(hours=1), nodes=[NODE]),
+            hearing=TelemetryTable(clock, timeout=timedelta(hours=1), nodes=[NODE]),
         )
         self._running = tasks.create_task(plane.run())
 
@@ -169,7 +169,7 @@ async def _storm(
         for i in range(each)
     ]
     await store.commit(Change(pools=pools, nodes=members), based_on=0)
-    hearing = Columns(clock, timeout=timedelta(hours=1), nodes=[node.id for node in members])
+    hearing = TelemetryTable(clock, timeout=timedelta(hours=1), nodes=[node.id for node in members])
     policies = compile_policies(policy)
     plane = build_control_plane(
         clock,

@@ -25,8 +25,8 @@ from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 INTERVAL = timedelta(seconds=10)
 
@@ -47,7 +47,7 @@ async def serve(door: str, nodes: int, token: str) -> None:
         for i in range(nodes)
     ]
     await store.commit(Change(nodes=known), based_on=0)
-    columns = Columns(clock, timeout=3 * INTERVAL)
+    columns = TelemetryTable(clock, timeout=3 * INTERVAL)
     for node in known:
         columns.heard(node.id)
     timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)

@@ -26,8 +26,8 @@ from navarch.core.ownership import Cluster
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool
 
 EVERYTHING = Autoscaling(
@@ -58,7 +58,7 @@ async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
     clock = SimClock()
     store = MemoryStore(Cluster(id="bench", secret=b"bench"))
     await store.commit(a_fleet(pools, nodes // pools), based_on=0)
-    columns = Columns(clock, timeout=timedelta(hours=1))
+    columns = TelemetryTable(clock, timeout=timedelta(hours=1))
     for number, node in enumerate(store.fleet().nodes):
         gpu = GpuMetrics(utilization_pct=float(number % 100))
         columns.heard(NodeId(node), NodeMetrics(gpus=(gpu,) * 8))

@@ -30,10 +30,10 @@ from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.api.collector import settle_collector
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.observation import ObservationReconciler
-from navarch.control.providers import DressedProvider
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
+from navarch.control.providers import GuardedProvider
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -58,8 +58,8 @@ from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
 from navarch.sim.clock import InlineOffload
 from navarch.ssh.simulated import SimulatedShells
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 CLUSTER = Cluster(id="bench", secret=b"nobody else knows")
 POOL = PoolName("training")
@@ -329,16 +329,16 @@ def _measured(
     clock, store, machines = LeapingClock(), MemoryStore(CLUSTER), len(nodes)
 
     async def observer() -> ObservationReconciler:
-        errands = Errands(
+        errands = OperationRunner(
             clock, SystemEntropy(), asyncio.TaskGroup(), done=lambda: None, strict=True
         )
         return ObservationReconciler(
             clock,
             store,
-            DressedProvider(cloud),
-            Columns(clock, timeout=timedelta(minutes=5)),
+            GuardedProvider(cloud),
+            TelemetryTable(clock, timeout=timedelta(minutes=5)),
             errands,
-            Evidence(started_at=clock.now()),
+            PendingObservations(started_at=clock.now()),
         )
 
     pool = Pool(

@@ -14,8 +14,8 @@ from navarch.core.event import Event
 from navarch.core.pool import Pool
 from navarch.notifiers.log import LogWorkloads
 from navarch.service.views import pool_spec
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 
 def tried_elsewhere(repeat: int) -> dict[str, object]:
@@ -43,7 +43,7 @@ async def _refused_once(ec2: Ec2Server) -> tuple[float, float]:
         store,
         providers=[aws_account(ec2, threads)],
         notifier=LogWorkloads(),
-        hearing=Columns(clock, timeout=timedelta(minutes=5)),
+        hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         strict=True,
     )
     zones = (AT_AWS, replace(AT_AWS, zone="us-east-1b"))

@@ -37,8 +37,8 @@ from navarch.notifiers.log import LogWorkloads
 from navarch.ports.shell import Login
 from navarch.ssh.client import SshShells
 from navarch.stores.bringup import FolderBringUpLogs
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 COMMANDS = (
     "install --server {{.ControlPlane}} --node {{.NodeID}}",
@@ -111,7 +111,7 @@ async def bring_up(logins: Sequence[Login], commands: Sequence[str], folder: Pat
         store,
         providers=[],
         notifier=LogWorkloads(),
-        hearing=Columns(clock, timeout=timedelta(hours=1)),
+        hearing=TelemetryTable(clock, timeout=timedelta(hours=1)),
         bringup=BringUp(
             shells=SshShells(),
             logs=FolderBringUpLogs(folder, disk),

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import CommandId
-from navarch.stores import head as heads
-from navarch.stores.head import Head
+from navarch.stores import state_cache as heads
+from navarch.stores.state_cache import StateCache
 
 KNOWN = 5
 
@@ -25,7 +25,7 @@ def change(names: set[str]) -> Change:
 def test_who_conflicts_with_whom(commits: list[set[str]], wanted: set[str], ago: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heads, "RECENT_MAX", KNOWN)
-        head = Head(Fleet())
+        head = StateCache(Fleet())
         begin = head.fleet.revision
         for names in commits:
             touched = head.check(change(names), head.fleet.revision)

@@ -16,9 +16,9 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.stretches import Register, Stretches
-from navarch.fleet import familiar
-from navarch.fleet.comparison import Comparison, Lesson, Seen
-from navarch.fleet.reality import Listing
+from navarch.fleet import listing_diff
+from navarch.fleet.instance_state import Listing
+from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 SIM = ProviderName("sim")
@@ -55,8 +55,10 @@ def a_version_of(name: str, phase: Phase) -> Node:
     return replace(node, retiring=going)
 
 
-def learn(fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen) -> Lesson:
-    return Comparison(
+def learn(
+    fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen
+) -> Findings:
+    return InventoryReconciliation(
         fleet,
         CLUSTER,
         Listing(provider=SIM, begun_at=NOW, instances=listed),
@@ -69,7 +71,7 @@ def learn(fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, se
     ).learn()
 
 
-def told(lesson: Lesson) -> tuple[object, ...]:
+def told(lesson: Findings) -> tuple[object, ...]:
     change = lesson.change
     return (
         {node.id: node for node in change.nodes},
@@ -96,7 +98,7 @@ def test_what_is_passed_over_would_have_taught_nothing(
     One that keeps its machines in stretches hands out whole stretches again.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(familiar, "FEW", few)
+        patch.setattr(listing_diff, "FEW", few)
         patch.setattr(stretches, "STRETCH_MAX", stretch)
         check(rounds, kept=kept, sorted_by_name=sorted_by_name, in_stretches=stretch is not None)
 
@@ -111,7 +113,7 @@ def check(
     register: Register[InstanceId, Instance] = Register()
     describe = cache(an_instance) if kept else an_instance
     fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
-    known_here, seen = familiar.Familiar(SIM, ()), Seen()
+    known_here, seen = listing_diff.ListingDiff(SIM, ()), Seen()
     for changes, listed, again in rounds:
         nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
         nodes = [node for node in nodes if not _is_gone(fleet, node)]
@@ -164,7 +166,7 @@ def test_a_node_that_changes_while_lessons_are_written_down_is_looked_at_next_ti
     machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
     asked_for = a_version_of(NAMES[0], Phase.REQUESTED)
     fleet = apply(Fleet(), Change(nodes=[asked_for]))
-    known = familiar.Familiar(SIM, [asked_for])
+    known = listing_diff.ListingDiff(SIM, [asked_for])
     assert list(known.sift([machine], fleet).instances) == [machine]
 
     bought = a_version_of(NAMES[0], Phase.BOOTING)
@@ -180,7 +182,7 @@ def test_a_node_that_changes_while_lessons_are_written_down_is_looked_at_next_ti
 def test_that_a_machine_runs_is_no_news_where_it_was_known_to_come_up() -> None:
     booting = a_version_of(NAMES[0], Phase.BOOTING)
     fleet = apply(Fleet(), Change(nodes=[booting]))
-    known = familiar.Familiar(SIM, [booting])
+    known = listing_diff.ListingDiff(SIM, [booting])
     known.sift([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
     known.learnt([], fleet, unsettled=set())
     running = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
@@ -192,7 +194,7 @@ def test_that_a_machine_runs_is_no_news_where_it_was_known_to_come_up() -> None:
 def test_one_that_is_gone_and_listed_as_ended_is_not_looked_at_again() -> None:
     leaving = a_version_of(NAMES[0], Phase.TERMINATING)
     fleet = apply(Fleet(), Change(nodes=[leaving]))
-    known = familiar.Familiar(SIM, [leaving])
+    known = listing_diff.ListingDiff(SIM, [leaving])
     ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
     known.sift([ended], fleet)
     gone = leaving.move_to(Phase.GONE, at=NOW)

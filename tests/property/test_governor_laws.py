@@ -15,9 +15,14 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
 from navarch.core.topology import Topology
 from navarch.core.trait import DRIVER, IMAGE, Trait
-from navarch.fleet.disruption.governor.census import Census, fingerprints
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.domains import Place, domains_of
-from navarch.fleet.disruption.governor.governor import Obstacles, Verdict, Wish, govern
+from navarch.fleet.disruption.governor.governor import (
+    GovernorDecision,
+    Obstacles,
+    ProposedAction,
+    govern,
+)
 from navarch.fleet.disruption.governor.suspicion import find_suspicions
 from navarch.fleet.silence import heartbeat_condition
 from navarch.testing.worlds import H100, NOW, a_node
@@ -88,15 +93,15 @@ settings = st.builds(
 )
 
 
-def acted_in(census: Census, place: Place, window: timedelta) -> int:
+def acted_in(census: DomainStats, place: Place, window: timedelta) -> int:
     acted = census.acted_since(NOW - window, lambda _: True)
     return sum(place in places for places in acted.values())
 
 
-def decide(fleet: list[Node], how: GovernorSettings) -> tuple[Census, list[Verdict]]:
-    census = Census(fleet)
+def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[GovernorDecision]]:
+    census = DomainStats(fleet)
     wishes = [
-        Wish(node=node, action="replace", reason="r")
+        ProposedAction(node=node, action="replace", reason="r")
         for node in fleet
         if node.counts and node.conditions
     ]
@@ -235,7 +240,7 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
     history: list[tuple[NodeId, list[tuple[str, object]]] | Recovery | NodeId],
 ) -> None:
     fleet = {name: _newcomer(name) for name in NAMES}
-    steps = Census(fleet.values())
+    steps = DomainStats(fleet.values())
     mended: dict[NodeId, Recovery] = {}
     for step in history:
         if isinstance(step, tuple):
@@ -251,7 +256,7 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
             fleet.pop(step, None)
             mended.pop(step, None)
             steps.drop(step)
-        whole = Census(fleet.values(), mended.values())
+        whole = DomainStats(fleet.values(), mended.values())
         assert +steps.sizes == +whole.sizes
         assert +steps.having == +whole.having
         here = {x.id: x for x in fleet.values() if x.registered_at is not None and not x.gone}
@@ -277,7 +282,7 @@ def _newcomer(name: NodeId) -> Node:
     return replace(a_node(name), pool=PoolName(name[:1]))
 
 
-def _shown(census: Census) -> dict[NodeId, Node]:
+def _shown(census: DomainStats) -> dict[NodeId, Node]:
     return {name: node for nodes in census.pools.values() for name, node in nodes.items()}
 
 
@@ -285,13 +290,13 @@ def _shown(census: Census) -> dict[NodeId, Node]:
 def test_what_was_done_lately_is_the_same_whoever_is_counted_first(
     fleet: list[Node], chance: object
 ) -> None:
-    steps = Census()
+    steps = DomainStats()
     for node in fleet:
         steps.note(replace(node, health=Health.HEALTHY, conditions=(), acted_at=None))
     shuffled = sorted(fleet, key=lambda _: chance.random())  # type: ignore[attr-defined]
     for node in shuffled:
         steps.note(node)
-    whole = Census(fleet)
+    whole = DomainStats(fleet)
     places = {place for node in fleet for place in domains_of(node)}
     for place in places:
         assert acted_in(steps, place, HOUR) == acted_in(whole, place, HOUR)

@@ -10,7 +10,7 @@ from navarch.sim.clock import SimClock
 from navarch.sim.hearing import ComputedHearing
 from navarch.sim.pulse import Pulse
 from navarch.sim.running import run_simulated
-from navarch.stores.columns import Columns
+from navarch.stores.telemetry import TelemetryTable
 
 NAMES = [NodeId(name) for name in "abcde"]
 steps = st.lists(
@@ -51,6 +51,6 @@ def test_the_first_to_be_overdue_is_found_as_if_all_were_looked_at(
                 known.add(node)
             elif what == "rest" and node in known:
                 hearing.rest(node, Pulse.of(node, started_s=0.0, interval_s=10.0))
-            assert hearing.overdue_from() == Columns.overdue_from(hearing)
+            assert hearing.overdue_from() == TelemetryTable.overdue_from(hearing)
 
     run_simulated(story())

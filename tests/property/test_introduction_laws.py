@@ -17,8 +17,8 @@ from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -74,7 +74,7 @@ def told(
     async def main() -> tuple[Fleet, list[object], str]:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        agents = AgentService(clock, store, Columns(clock, timeout=timedelta(seconds=90)))
+        agents = AgentService(clock, store, TelemetryTable(clock, timeout=timedelta(seconds=90)))
         nodes = [] if before is None else [before]
         await store.commit(Change(pools=[a_pool()], nodes=nodes), based_on=0)
         assert registration.report is not None

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.control.drains import DrainWatch
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.observation import ObservationReconciler
-from navarch.control.providers import DressedProvider
-from navarch.control.rolls import Rolls
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
+from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.providers import GuardedProvider
 from navarch.control.stockouts import StockoutMemory
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -28,22 +28,22 @@ from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import IncidentId, InstanceId, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
-from navarch.core.node import Node, Phase, Retirement, Told, node_status
+from navarch.core.node import Node, NotifiedState, Phase, Retirement, node_status
 from navarch.core.ownership import Cluster
 from navarch.core.topology import Topology
 from navarch.core.trait import Trait
 from navarch.ports.store import Store
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.service.agents import AgentService
-from navarch.service.told import Told as Known
+from navarch.service.seen_symptoms import SeenSymptoms as Known
 from navarch.service.weighing import OpenIncidents
 from navarch.sim.claims import Claims
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.sim.stage.census import Census
 from navarch.sim.workloads import SimWorkloads
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAMES = [NodeId("training-0"), NodeId("training-1"), NodeId("alone")]
@@ -64,7 +64,7 @@ FACTS: dict[str, list[object]] = {
     "registered_at": [None, NOW],
     "health": list(Health),
     "cordoned": [None, "by hand"],
-    "told": list(Told),
+    "told": list(NotifiedState),
     "waiting": [False, True],
     "gang": [None, Gang(id="g", nodes=2, offering=H100)],
     "replaces": [None, NAMES[0]],
@@ -160,15 +160,15 @@ def test_who_has_followed_knows_what_one_knows_who_begins(
 def memories(store: Store, tasks: asyncio.TaskGroup) -> dict[str, Callable[[], object]]:
     """Return what each of those who listen remembers of the store."""
     clock, entropy = SimClock(), SeededEntropy("1")
-    errands = Errands(clock, entropy, tasks, done=lambda: None, strict=True)
-    columns = Columns(clock, timeout=timedelta(seconds=90))
+    errands = OperationRunner(clock, entropy, tasks, done=lambda: None, strict=True)
+    columns = TelemetryTable(clock, timeout=timedelta(seconds=90))
     cloud = SimulatedCloud(clock, entropy, Habits())
     stockouts = StockoutMemory(clock, store)
-    drains = DrainWatch(clock, store, SimWorkloads(clock, entropy), errands, Rolls(store))
+    drains = DrainWatch(clock, store, SimWorkloads(clock, entropy), errands, PoolIndexes(store))
     heartbeats = HeartbeatReconciler(clock, store, columns)
-    evidence = Evidence(started_at=clock.now())
+    evidence = PendingObservations(started_at=clock.now())
     observation = ObservationReconciler(
-        clock, store, DressedProvider(cloud), columns, errands, evidence
+        clock, store, GuardedProvider(cloud), columns, errands, evidence
     )
     agents = AgentService(clock, store, columns)
     claims, known, open_incidents = Claims(store), Known(store), OpenIncidents(store)

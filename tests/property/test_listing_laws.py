@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.fleet.reality import bought
+from navarch.fleet.instance_state import bought
 from navarch.testing.worlds import H100, NOW
 
 moments = st.none() | st.sampled_from([NOW, NOW + timedelta(minutes=1)])

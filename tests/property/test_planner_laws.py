@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, Token
-from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
@@ -50,7 +50,7 @@ def nodes(draw: st.DrawFn, index: int) -> Node:
         conditions=conditions,
         cordoned=draw(st.sampled_from([None, "by hand"])),
         retiring=Retirement(reason="x", surplus=draw(st.booleans())) if leaving else None,
-        told=draw(st.sampled_from(list(Told))),
+        told=draw(st.sampled_from(list(NotifiedState))),
     )
     refused = phase is Phase.REQUESTED and draw(st.booleans())
     return replace(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node

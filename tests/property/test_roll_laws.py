@@ -14,19 +14,19 @@ from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
-from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.notice import NoticeKind
 from navarch.core.pool import Pool
 from navarch.core.topology import Topology
 from navarch.core.trait import Trait
-from navarch.fleet.brake import find_brake, may_be_braked
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
+from navarch.fleet.launch_breaker import find_breaker, may_be_braked
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, seen_by_size, was_lost
-from navarch.fleet.roll import NOBODY, Beside, Roll
+from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex, SteadyNodes
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAMES = [NodeId(f"training-{index}") for index in range(8)]
@@ -91,12 +91,12 @@ def pools(draw: st.DrawFn) -> Pool:
     )
 
 
-def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, object]:
+def size_plan(pool: Pool, shown: Iterable[Node], beside: SteadyNodes) -> tuple[Plan, object]:
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     tokens = (Token(f"t-{i}") for i in itertools.count())
     replacements, again_at = None, None
-    if beside is NOBODY or any(node.counts for node in known):
-        undercut = beside is NOBODY and may_be_undercut(pool)
+    if beside is NO_STEADY_NODES or any(node.counts for node in known):
+        undercut = beside is NO_STEADY_NODES and may_be_undercut(pool)
         replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
         again_at = look_again(pool, known, undercut=undercut, now=NOW)
     plan = plan_pool(
@@ -111,7 +111,7 @@ def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:
     return replace(plan, settled=False, at_rest=False), again
 
 
-def take_step(every: dict[NodeId, Node], roll: Roll, step: Node | NodeId) -> None:
+def take_step(every: dict[NodeId, Node], roll: PoolIndex, step: Node | NodeId) -> None:
     """Let a node become what it is in `step`, or be forgotten, and the roll hear of it."""
     if isinstance(step, Node):
         every[step.id] = step
@@ -124,15 +124,15 @@ def take_step(every: dict[NodeId, Node], roll: Roll, step: Node | NodeId) -> Non
 @given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=12))
 def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId]) -> None:
     every = {name: a_node(name) for name in NAMES}
-    roll = Roll(every.values())
+    roll = PoolIndex(every.values())
     for step in history:
         take_step(every, roll, step)
     everybody = list(every.values())
     assert roll.everybody() == everybody
     planned = size_plan(pool, *roll.shown_for(pool, NOW))
-    assert same_plan(planned) == same_plan(size_plan(pool, everybody, NOBODY))
+    assert same_plan(planned) == same_plan(size_plan(pool, everybody, NO_STEADY_NODES))
     braked = may_be_braked(pool, roll.may_have_failed(pool, NOW), now=NOW)
-    assert braked or find_brake(pool, everybody, now=NOW) is None
+    assert braked or find_breaker(pool, everybody, now=NOW) is None
     beside = roll.beside().nodes
     drained = set(NAMES[::2])
     assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
@@ -157,10 +157,10 @@ def test_a_roll_kept_step_by_step_says_what_one_made_anew_says(
     history: list[Node | NodeId],
 ) -> None:
     every = {name: a_node(name) for name in NAMES[:2]}
-    roll = Roll(every.values())
+    roll = PoolIndex(every.values())
     for step in history:
         take_step(every, roll, step)
-        anew = Roll(every.values())
+        anew = PoolIndex(every.values())
         assert roll.others() == anew.others()
         kept, made = roll.beside(), anew.beside()
         assert (kept.nodes, kept.booting_since) == (made.nodes, made.booting_since)
@@ -176,11 +176,11 @@ def test_after_a_plan_that_says_so_there_is_nothing_more_to_plan(
     pool: Pool, known: list[Node]
 ) -> None:
     fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
-    plan, again = size_plan(pool, *Roll(known).shown_for(pool, NOW))
+    plan, again = size_plan(pool, *PoolIndex(known).shown_for(pool, NOW))
     if not plan.settled:
         return
     fleet = apply(fleet, changes([plan], fleet, now=NOW))
-    after, roll = fleet.pools[pool.name], Roll(fleet.in_pool(pool.name).values())
+    after, roll = fleet.pools[pool.name], PoolIndex(fleet.in_pool(pool.name).values())
     next_plan, next_again = size_plan(after, *roll.shown_for(after, NOW))
     assert next_plan.actions == ()
     assert (next_plan.wake_at, next_again) == (plan.wake_at, again)
@@ -200,7 +200,7 @@ def test_a_pool_at_rest_is_not_disturbed_by_boots(
     pool: Pool, known: list[Node], name: NodeId, phase: Phase, since: datetime
 ) -> None:
     """Nodes that only counted and only count afterwards change nothing but the next date."""
-    roll = Roll(known)
+    roll = PoolIndex(known)
     plan, again = size_plan(pool, *roll.shown_for(pool, NOW))
     before = next((node for node in known if node.id == name), None)
     fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
@@ -220,10 +220,10 @@ def test_a_pool_at_rest_is_not_disturbed_by_boots(
 
 
 @st.composite
-def moves_at_rest(draw: st.DrawFn) -> tuple[Pool, Roll, Node, Node]:
+def moves_at_rest(draw: st.DrawFn) -> tuple[Pool, PoolIndex, Node, Node]:
     """Return a pool at rest, its roll after one of its nodes has moved on, and how it has."""
     known = draw(st.lists(nodes(), min_size=1, max_size=8, unique_by=lambda node: node.id))
-    roll, low = Roll(known), sum(node.counts for node in known)
+    roll, low = PoolIndex(known), sum(node.counts for node in known)
     held = sum(not node.gone for node in known)
     room = draw(st.integers(0, 1))
     pool = a_pool(size=low, nodes_max=max(1, held + room), next_index=len(NAMES))
@@ -252,7 +252,7 @@ def moves_at_rest(draw: st.DrawFn) -> tuple[Pool, Roll, Node, Node]:
 
 @given(moves_at_rest())
 def test_no_plan_comes_of_a_move_that_leaves_a_pool_at_rest_or_without_room(
-    move: tuple[Pool, Roll, Node, Node],
+    move: tuple[Pool, PoolIndex, Node, Node],
 ) -> None:
     pool, roll, before, after = move
     stays_at_rest = roll.leaves_at_rest(before, after)
@@ -265,7 +265,7 @@ def test_no_plan_comes_of_a_move_that_leaves_a_pool_at_rest_or_without_room(
 
 
 def test_a_pool_needs_no_plan_for_a_node_that_leaves_while_it_has_no_room() -> None:
-    roll = Roll([a_node(name) for name in NAMES[:3]])
+    roll = PoolIndex([a_node(name) for name in NAMES[:3]])
     before = a_node(NAMES[0])
     leaving = replace(before, phase=Phase.DRAINING, retiring=Retirement(reason="x"))
     roll.note(leaving)
@@ -296,9 +296,13 @@ NEVER_CHANGED = {"id", "pool", "created_at"}
 
 
 @given(
-    pools(), st.lists(nodes(), max_size=8, unique_by=lambda node: node.id), st.sampled_from(Told)
+    pools(),
+    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
+    st.sampled_from(NotifiedState),
 )
-def test_what_no_plan_sees_changes_no_plan(pool: Pool, before: list[Node], told: Told) -> None:
+def test_what_no_plan_sees_changes_no_plan(
+    pool: Pool, before: list[Node], told: NotifiedState
+) -> None:
     after = [
         replace(
             node,
@@ -312,7 +316,7 @@ def test_what_no_plan_sees_changes_no_plan(pool: Pool, before: list[Node], told:
     assert drains[0] == drains[1]
     after = [replace(node, told=told) for node in after]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
-    assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
+    assert size_plan(pool, before, NO_STEADY_NODES) == size_plan(pool, after, NO_STEADY_NODES)
 
 
 ON_THE_WAY_OUT = [phase for phase in Phase if phase is not Phase.GONE]
@@ -335,7 +339,7 @@ def test_how_far_a_node_is_on_its_way_out_changes_no_size(
         for node in before
     ]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
-    assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
+    assert size_plan(pool, before, NO_STEADY_NODES) == size_plan(pool, after, NO_STEADY_NODES)
 
 
 @given(nodes(), nodes(), st.booleans(), st.booleans())
@@ -378,7 +382,7 @@ def test_of_every_fact_about_a_node_it_is_known_whether_plans_look_at_it() -> No
 
 def test_a_sound_node_is_shown_together_with_its_successor() -> None:
     old, other, new = (a_node(name) for name in NAMES[:3])
-    roll = Roll([old, other, replace(new, replaces=old.id)])
+    roll = PoolIndex([old, other, replace(new, replaces=old.id)])
     shown, beside = roll.shown_for(a_pool(size=5, nodes_max=8), NOW)
     assert [node.id for node in shown] == [old.id, new.id]
     assert beside.nodes == 1
@@ -388,18 +392,18 @@ def test_a_sound_node_is_shown_together_with_its_successor() -> None:
 
 def test_everybody_is_shown_when_somebody_boots_for_too_long() -> None:
     booting = a_node(NAMES[0], phase=Phase.BOOTING, since=NOW - timedelta(minutes=5))
-    roll = Roll([booting, a_node(NAMES[1])])
+    roll = PoolIndex([booting, a_node(NAMES[1])])
     pool = a_pool(size=2, nodes_max=2, boot_deadline=timedelta(minutes=10))
     _, beside = roll.shown_for(pool, NOW)
     assert beside.nodes == 2
     assert beside.booting_since == booting.since
     shown, beside = roll.shown_for(pool, NOW + timedelta(minutes=5))
     assert len(shown) == 2
-    assert beside is NOBODY
+    assert beside is NO_STEADY_NODES
 
 
 def test_nodes_at_work_are_only_counted() -> None:
-    roll = Roll([a_node(f"training-{index}") for index in range(5)])
+    roll = PoolIndex([a_node(f"training-{index}") for index in range(5)])
     shown, beside = roll.shown_for(a_pool(size=6, nodes_max=6), NOW)
     assert shown == []
     assert beside.nodes == 5

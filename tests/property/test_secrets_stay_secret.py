@@ -38,8 +38,8 @@ from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
 from navarch.service.views import pool_spec
 from navarch.sim.clock import InlineOffload
-from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 from navarch.testing.provider_contract import ProviderContract
 from navarch.testing.worlds import a_pool
@@ -209,7 +209,7 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
             store,
             providers=[build_lambda(config, Surroundings())],  # type: ignore[arg-type]
             notifier=LogWorkloads(),
-            hearing=Columns(clock, timeout=timedelta(minutes=5)),
+            hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         )
         pool = a_pool(offerings=(here,), size=1)
         async with asyncio.TaskGroup() as tasks:

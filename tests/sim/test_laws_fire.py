@@ -17,7 +17,7 @@ import pytest
 from navarch.app.control_plane import Opinions
 from navarch.control.launches import LaunchReconciler
 from navarch.control.planning import PoolPlanning
-from navarch.control.providers import DressedProvider
+from navarch.control.providers import GuardedProvider
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.disruption import Disruption
 from navarch.core.errors import CapacityError, InvariantError, ProviderError
@@ -34,16 +34,16 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
 from navarch.core.remediation import Remediation
 from navarch.fleet.plan import (
+    Abandon,
     Action,
-    AskAgain,
     Cordon,
     Drain,
-    GiveUp,
     Plan,
     Recover,
     Release,
     Request,
     Retire,
+    RetryLaunch,
     Terminate,
 )
 from navarch.fleet.planner import plan_pool
@@ -59,9 +59,9 @@ from navarch.sim.outcome import Outcome
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.stage.virtual import run_scenario
 from navarch.sim.world import Story, World, simulate
-from navarch.stores.audience import Listener
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.subscribers import Listener
 from navarch.testing.worlds import H100, a_pool
 
 POOL = PoolName("training")
@@ -491,7 +491,7 @@ def test_a_revision_that_is_not_reported_ends_the_world(twin: type[MemoryStore])
 # What is asked of the provider
 
 
-Call = Callable[[World, DressedProvider], Awaitable[object]]
+Call = Callable[[World, GuardedProvider], Awaitable[object]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -518,7 +518,7 @@ async def refused_one(world: World) -> None:
     )
 
 
-async def leave_alone(_world: World, _provider: DressedProvider) -> None:
+async def leave_alone(_world: World, _provider: GuardedProvider) -> None:
     """Ask for nothing."""
 
 
@@ -612,7 +612,7 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
             watched = wired(world.cloud, world.store, Tripwire(), Claims(world.store), world.laws)
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
-                await call(world, DressedProvider(watched))
+                await call(world, GuardedProvider(watched))
             world.workloads.drain_s = (0.0, 1.0)
             await world.converge()
 
@@ -669,8 +669,8 @@ def request(name: NodeId, world: World, gang: Gang | None = None) -> Request:
     return Request(launch=launch_of(name, world, gang=gang), reason="a test", waiting=waits)
 
 
-def ask_again(name: NodeId, world: World) -> AskAgain:
-    return AskAgain(launch=launch_of(name, world, token=Token("again")), reason="a test")
+def ask_again(name: NodeId, world: World) -> RetryLaunch:
+    return RetryLaunch(launch=launch_of(name, world, token=Token("again")), reason="a test")
 
 
 async def ask_slowly(world: World) -> None:
@@ -720,9 +720,9 @@ def release(world: World, *nodes: NodeId) -> Release:
     return Release(gang=gang_of(world), nodes=nodes, reason="a test")
 
 
-def give_up(world: World) -> GiveUp:
+def give_up(world: World) -> Abandon:
     nodes, now = (FIRST, SECOND), world.clock.now()
-    return GiveUp(gang=gang_of(world), nodes=nodes, reason="a test", began_at=now)
+    return Abandon(gang=gang_of(world), nodes=nodes, reason="a test", began_at=now)
 
 
 ANOTHER = Gang(id="training-g9", nodes=2, offering=H100)

@@ -14,7 +14,7 @@ from navarch.ports.store import Topic
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.stage.virtual import run_scenario
 from navarch.sim.world import World, simulate
-from navarch.stores.audience import Audience, Listener
+from navarch.stores.subscribers import Listener, Subscribers
 from navarch.testing.worlds import STORMY, a_pool
 
 LIBRARY = Path(__file__).parents[2] / "scenarios"
@@ -45,15 +45,15 @@ FALLEN = CheckResult(
 
 def tell_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have whoever joins hear of every commit, whatever he asked for."""
-    join = Audience.join
+    join = Subscribers.join
 
     def join_for_all(
-        self: Audience, listener: Listener, about: Collection[Topic] | None
+        self: Subscribers, listener: Listener, about: Collection[Topic] | None
     ) -> Callable[[], None]:
         del about
         return join(self, listener, None)
 
-    monkeypatch.setattr(Audience, "join", join_for_all)
+    monkeypatch.setattr(Subscribers, "join", join_for_all)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -62,9 +62,9 @@ from navarch.sim.workloads import SimWorkloads
 from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.bringup import FolderBringUpLogs, MemoryBringUpLogs
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
 
 
 def clocks(system: SystemClock, simulated: SimClock) -> tuple[Clock, Clock]:
@@ -171,7 +171,7 @@ def notifiers(
     return workloads, wired
 
 
-def hearings(columns: Columns) -> Hearing:
+def hearings(columns: TelemetryTable) -> Hearing:
     return columns
 
 

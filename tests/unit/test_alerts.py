@@ -3,7 +3,7 @@
 import asyncio
 
 from navarch.control.alerts import READ_AGAIN_MAX, AlertReconciler
-from navarch.control.errands import Errands
+from navarch.control.operations import OperationRunner
 from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
@@ -47,7 +47,9 @@ def told(*, meanwhile: list[str], fails: int = 0) -> list[str]:
         listener = Listener(store, meanwhile=meanwhile, fails=fails)
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             alerts = AlertReconciler(clock, store, listener, errands)
             await alerts.reconcile()
             await asyncio.sleep(1)
@@ -90,7 +92,9 @@ class Reader:
         """Start, and read what happens meanwhile, each thing in a commit of its own."""
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             alerts = AlertReconciler(clock, self.store, self, errands)
             for kind in (None, *kinds):
                 if kind is not None:

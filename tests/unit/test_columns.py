@@ -6,7 +6,7 @@ import pytest
 
 from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
-from navarch.stores.columns import Columns
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW
 
 TIMEOUT = timedelta(seconds=90)
@@ -54,7 +54,7 @@ def readings(gpus: int, start: float = 60.0) -> NodeMetrics:
 
 def test_a_node_is_silent_from_the_timeout_on() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
     clock.wait(89)
     assert columns.silent_since(A) is None
@@ -66,7 +66,7 @@ def test_a_node_is_silent_from_the_timeout_on() -> None:
 
 def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     assert columns.next_change() is None
     columns.heard(A)
     clock.wait(10)
@@ -84,7 +84,7 @@ def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
 
 def test_the_first_who_is_overdue_is_told_of_before_it_is_and_for_as_long_as_it_is() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     assert columns.overdue_from() is None
     columns.heard(A)
     clock.wait(10)
@@ -103,7 +103,7 @@ def test_the_first_who_is_overdue_is_told_of_before_it_is_and_for_as_long_as_it_
 
 def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
     clock.wait(500)
     columns.heard(A)
@@ -112,7 +112,7 @@ def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
 
 def test_nobody_is_blamed_for_the_time_before_the_start() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     clock.wait(60)
     assert columns.silent() == {}
     clock.wait(60)
@@ -121,7 +121,7 @@ def test_nobody_is_blamed_for_the_time_before_the_start() -> None:
 
 def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A, readings(8))
     columns.forget(A)
     columns.forget(A)
@@ -134,7 +134,7 @@ def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
 
 @pytest.mark.parametrize("gpus", [0, 1, 4, 8, 9, 16, 20])
 def test_readings_come_back_as_they_were_given(gpus: int) -> None:
-    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
     columns.heard(A, readings(gpus))
     columns.heard(B, readings(gpus, start=30.0))
     assert columns.metrics(A) == readings(gpus)
@@ -143,7 +143,7 @@ def test_readings_come_back_as_they_were_given(gpus: int) -> None:
 
 def test_many_nodes_keep_their_own_rows() -> None:
     names = [NodeId(f"n{i}") for i in range(1000)]
-    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=names[:500])
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names[:500])
     for i, name in enumerate(names):
         columns.heard(name, readings(1, start=float(i)))
     assert all(columns.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
@@ -152,19 +152,19 @@ def test_many_nodes_keep_their_own_rows() -> None:
 
 def test_a_node_costs_less_than_512_bytes() -> None:
     names = [NodeId(f"node-{i}") for i in range(10_000)]
-    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=names)
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names)
     assert columns.bytes_per_node() < 512
 
 
 def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
-    before = Columns(HandClock(), timeout=TIMEOUT, nodes=[A, B])
+    before = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A, B])
     before.heard(A, readings(8))
     before.heard(B, readings(4))
     dumped = before.dump()
 
     clock = HandClock()
     clock.wait(3600)
-    after = Columns(clock, timeout=TIMEOUT, nodes=[B, NodeId("c")])
+    after = TelemetryTable(clock, timeout=TIMEOUT, nodes=[B, NodeId("c")])
     assert after.restore(dumped)
     assert after.metrics(B) == readings(4)
     assert after.metrics(A) is None
@@ -173,16 +173,16 @@ def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])
 def test_a_torn_snapshot_is_ignored(share: float) -> None:
-    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=[A])
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A])
     columns.heard(A, readings(8))
     dumped = columns.dump()
     torn = dumped[: int(len(dumped) * share)]
-    assert not Columns(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
+    assert not TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
 def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
-    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
     columns.heard(B, readings(8))
     columns.heard(A, readings(gpus))
 
@@ -194,7 +194,7 @@ def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
 def test_a_clock_that_is_set_makes_nobody_silent_and_hides_nobody(jump_s: float) -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
     clock.wait(60)
     columns.heard(B)
@@ -214,7 +214,7 @@ def test_a_clock_that_is_set_makes_nobody_silent_and_hides_nobody(jump_s: float)
 
 def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT)
+    columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
     clock.set(3600)
     columns.heard(A)
@@ -226,7 +226,7 @@ def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
 
 def test_who_speaks_unexpectedly_is_told_of_and_who_speaks_in_time_is_not() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
     columns.subscribe(moments.append)
     assert not columns.has_spoken(A)
@@ -248,7 +248,7 @@ def test_who_speaks_unexpectedly_is_told_of_and_who_speaks_in_time_is_not() -> N
 
 def test_a_shorter_timeout_is_told_of() -> None:
     clock = HandClock()
-    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
     columns.subscribe(moments.append)
     columns.timeout = TIMEOUT / 2
@@ -256,7 +256,7 @@ def test_a_shorter_timeout_is_told_of() -> None:
 
 
 def test_readings_from_before_fill_a_row_that_has_none_and_make_no_row() -> None:
-    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
     columns.heard(A)
     before = [Sample(at=NOW, metrics=readings(2))]
     for node in (A, B):

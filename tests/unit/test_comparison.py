@@ -10,8 +10,8 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import SIGNATURE, Cluster, Owner
 from navarch.core.pool import Pool
-from navarch.fleet.comparison import Comparison, Lesson, Seen
-from navarch.fleet.reality import Listing
+from navarch.fleet.instance_state import Listing
+from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 CLUSTER = Cluster(id="cluster-1", secret=b"s" * 32)
@@ -51,10 +51,10 @@ def learn(
     stopped_at: Mapping[NodeId, datetime] | None = None,
     silent: bool = True,
     pool: Pool | None = None,
-) -> Lesson:
+) -> Findings:
     fleet = apply(Fleet(), Change(pools=[pool or a_pool(next_index=10)], nodes=nodes))
     listing = Listing(provider=ProviderName("sim"), begun_at=NOW, instances=machines)
-    return Comparison(
+    return InventoryReconciliation(
         fleet,
         CLUSTER,
         listing,
@@ -66,14 +66,14 @@ def learn(
     ).learn()
 
 
-def thrice(nodes: Sequence[Node], machines: Sequence[Instance], **given: object) -> Lesson:
+def thrice(nodes: Sequence[Node], machines: Sequence[Instance], **given: object) -> Findings:
     lesson = learn(nodes, machines, **given)  # type: ignore[arg-type]
     for _ in range(2):
         lesson = learn(nodes, machines, before=lesson.seen, **given)  # type: ignore[arg-type]
     return lesson
 
 
-def phases(lesson: Lesson) -> dict[str, Phase]:
+def phases(lesson: Findings) -> dict[str, Phase]:
     return {node.id: node.phase for node in lesson.change.nodes}
 
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.drains import DrainWatch
-from navarch.control.errands import Errands
-from navarch.control.rolls import Rolls
+from navarch.control.operations import OperationRunner
+from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
@@ -27,9 +27,9 @@ class Site:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         clock, entropy = SimClock(), SeededEntropy("1")
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        errands = Errands(clock, entropy, tasks, done=lambda: None, strict=True)
+        errands = OperationRunner(clock, entropy, tasks, done=lambda: None, strict=True)
         workloads = SimWorkloads(clock, entropy)
-        watch = DrainWatch(clock, self.store, workloads, errands, Rolls(self.store))
+        watch = DrainWatch(clock, self.store, workloads, errands, PoolIndexes(self.store))
         self.planning = watch.planning
 
     async def change(self, *nodes: Node) -> datetime | None:

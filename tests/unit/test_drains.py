@@ -7,7 +7,7 @@ from datetime import timedelta
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
-from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
 from navarch.fleet.drains import plan_drains, seen_by_drains
@@ -79,7 +79,11 @@ def test_work_on_a_sound_node_is_not_killed_before_the_scheduler_has_heard_of_it
     since = NOW - timedelta(hours=5)
     unheard = a_node("training-0", phase=Phase.DRAINING, retiring=SURPLUS, since=since)
     told = a_node(
-        "training-1", phase=Phase.DRAINING, retiring=SURPLUS, since=since, told=Told.DRAINING
+        "training-1",
+        phase=Phase.DRAINING,
+        retiring=SURPLUS,
+        since=since,
+        told=NotifiedState.DRAINING,
     )
     assert moved(pool, [unheard]) == []
     assert moved(pool, [told]) == [("Terminate", "training-1")]
@@ -104,20 +108,22 @@ def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> No
 
     assert node.serving
     assert not busy.serving
-    assert notice_due(busy) is Told.CORDONED
-    assert notice_due(replace(node, told=Told.CORDONED)) is Told.OPEN
+    assert notice_due(busy) is NotifiedState.CORDONED
+    assert notice_due(replace(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
 
 
 def test_work_is_kept_off_a_node_that_is_not_well_once_something_is_done_about_it() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
-    told = replace(broken, told=Told.CORDONED)
-    assert notice_due(told) is Told.OPEN, "what is held back now is open again"
-    assert notice_due(replace(broken, cordoned="automatic: unhealthy")) is Told.CORDONED
-    assert notice_due(replace(broken, retiring=BROKEN)) is Told.CORDONED
-    assert notice_due(replace(broken, recovery=RecoveryId("r"))) is Told.CORDONED
-    assert notice_due(replace(broken, pool=None)) is Told.CORDONED, "no pool decides about it"
+    told = replace(broken, told=NotifiedState.CORDONED)
+    assert notice_due(told) is NotifiedState.OPEN, "what is held back now is open again"
+    assert notice_due(replace(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
+    assert notice_due(replace(broken, retiring=BROKEN)) is NotifiedState.CORDONED
+    assert notice_due(replace(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
+    assert notice_due(replace(broken, pool=None)) is NotifiedState.CORDONED, (
+        "no pool decides about it"
+    )
 
 
 def written(pool: Pool, node: Node, retire: Retire) -> tuple[Node, list[tuple[str, str]]]:
@@ -138,7 +144,7 @@ def test_who_need_not_wait_drains_in_the_commit_that_gives_it_back() -> None:
     ):
         after, told = written(a_pool(), node, retire)
         assert (after.phase, after.since, told) == (Phase.DRAINING, NOW, both), retire
-        assert notice_due(after) is Told.DRAINING
+        assert notice_due(after) is NotifiedState.DRAINING
 
 
 def test_who_is_replaced_while_it_works_is_only_marked() -> None:

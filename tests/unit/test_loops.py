@@ -9,11 +9,11 @@ import pytest
 import uvloop
 
 from navarch.clock.system import SystemClock
-from navarch.control import errands as errands_module
+from navarch.control import operations as errands_module
 from navarch.control.agenda import LONG_AGO, Agenda
-from navarch.control.errands import Errands
 from navarch.control.loop import Loop, Turns
-from navarch.control.providers import DressedProvider
+from navarch.control.operations import OperationRunner
+from navarch.control.providers import GuardedProvider
 from navarch.core.errors import (
     CapacityError,
     ConflictError,
@@ -442,7 +442,9 @@ def test_an_errand_that_failed_is_not_run_again_before_its_pause_is_over() -> No
             raise TransientError("no")
 
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             assert errands.send("k", errand) is None
             assert errands.busy("k")
             await asyncio.sleep(0.001)
@@ -470,7 +472,9 @@ def test_errands_for_which_there_is_no_room_wait_in_line(monkeypatch: pytest.Mon
 
     async def story() -> None:
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             for name in "abcde":
                 errands.send(name, errand(name, TransientError("no") if name < "c" else None))
             errands.send("slow", errand("slow", None), slow=True)
@@ -493,7 +497,9 @@ def test_nothing_more_is_begun_once_errands_are_cancelled(monkeypatch: pytest.Mo
 
     async def send_both() -> None:
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             errands.send("a", errand("a"))
             errands.send("b", errand("b"))
 
@@ -542,7 +548,7 @@ def test_whatever_a_provider_does_the_caller_knows_what_to_do_next(
     answer: Exception | float, provision: type[Exception], listing: type[Exception]
 ) -> None:
     async def story() -> None:
-        provider = DressedProvider(Awkward(answer))
+        provider = GuardedProvider(Awkward(answer))
         with pytest.raises(provision):
             await provider.provision(ProviderContract().request())
         with pytest.raises(provision):

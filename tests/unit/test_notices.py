@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from navarch.control.drains import POLL, DrainWatch
-from navarch.control.errands import Errands
 from navarch.control.notices import NoticeReconciler
-from navarch.control.rolls import Rolls
+from navarch.control.operations import OperationRunner
+from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.errors import TransientError
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.ownership import Cluster
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
@@ -66,8 +66,10 @@ def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list
         store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         workloads = Workloads(answers)
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
-            watch = DrainWatch(clock, store, workloads, errands, Rolls(store))
+            errands = OperationRunner(
+                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
+            watch = DrainWatch(clock, store, workloads, errands, PoolIndexes(store))
             notices = NoticeReconciler(clock, store, workloads, errands, is_empty=watch.is_empty)
             await notices.reconcile()
             for _ in range(2):
@@ -84,7 +86,7 @@ def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list
 def test_an_idle_node_is_let_go_of_in_the_commit_that_says_who_was_told() -> None:
     node, commits, calls = told(LEAVING)
 
-    assert (node.phase, node.told) == (Phase.TERMINATING, Told.DRAINING)
+    assert (node.phase, node.told) == (Phase.TERMINATING, NotifiedState.DRAINING)
     assert commits == [["node.announced", "node.terminating"]]
     assert calls == ["drain", "is_drained"]
 
@@ -92,7 +94,7 @@ def test_an_idle_node_is_let_go_of_in_the_commit_that_says_who_was_told() -> Non
 def test_a_node_that_works_is_asked_about_again_and_not_before_its_time() -> None:
     node, commits, calls = told(LEAVING, False, False)
 
-    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain", "is_drained", "is_drained"]
 
@@ -100,7 +102,7 @@ def test_a_node_that_works_is_asked_about_again_and_not_before_its_time() -> Non
 def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> None:
     node, commits, calls = told(LEAVING, None, False)
 
-    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain", "is_drained", "is_drained"], "and it is not told twice"
 
@@ -108,6 +110,6 @@ def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
     node, commits, calls = told(replace(LEAVING, retiring=None))
 
-    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain"]

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.app.assortment import REFRESH, Account, Assortment
+from navarch.app.offer_catalog import REFRESH, Account, OfferCatalog
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.offers import render_offers
 from navarch.core.errors import InvalidError, TransientError
@@ -142,7 +142,7 @@ class Hours:
 
 def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue() -> None:
     account = Account(name=ProviderName("work"), type="lambda", region="us-west-1")
-    offers = asyncio.run(Assortment(Hours(), [account]).offers())
+    offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     mine = [offer for offer in offers if offer.configured]
     assert {offer.offering.provider for offer in mine} == {"work"}
     eight = next(x for x in mine if x.offering.instance_type == "gpu_8x_h100_sxm5")
@@ -162,7 +162,7 @@ def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bough
         return [replace(ONE, provider=ProviderName("work"), region="")]
 
     account = Account(name=ProviderName("work"), type="lambda", ask=ask, ask_sold_out=ask_sold_out)
-    shelf = Assortment(Hours(), [account])
+    shelf = OfferCatalog(Hours(), [account])
     found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
     assert said == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
@@ -178,7 +178,7 @@ def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -
         ]
 
     account = Account(name=ProviderName("work"), type="aws", ask=ask)
-    offers = asyncio.run(Assortment(Hours(), [account]).offers())
+    offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     usual, spot = [offer for offer in offers if offer.configured]
     assert usual.offering.price_per_hour == Decimal("55.04")
     assert usual.offering.gpu_type == "H100-SXM"
@@ -197,7 +197,7 @@ def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down
         return [at("work", "p5.48xlarge", 8, "50")]
 
     clock = Hours()
-    assortment = Assortment(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
+    assortment = OfferCatalog(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
 
     def mine() -> list[Decimal]:
         offers = asyncio.run(assortment.offers())
@@ -213,7 +213,7 @@ def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down
 
 def test_what_is_not_sold_on_demand_is_not_bought_for_nothing() -> None:
     account = Account(name=ProviderName("work"), type="aws")
-    offerings = asyncio.run(Assortment(Hours(), [account]).offerings())
+    offerings = asyncio.run(OfferCatalog(Hours(), [account]).offerings())
     assert offerings
     assert all(offering.price_per_hour > 0 for offering in offerings)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.app.patience import Patience
+from navarch.app.timeout_migration import TimeoutMigration
 from navarch.core.errors import NotFoundError
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -15,8 +15,8 @@ from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService, Timing
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node
 
 SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
@@ -30,9 +30,9 @@ def test_a_shorter_timeout_waits_until_every_agent_has_heard_of_it() -> None:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = SLOW
-        columns = Columns(clock, timeout=SLOW.silence, nodes=[NODE])
+        columns = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
         agents = AgentService(clock, store, columns, timing=lambda: timing)
-        patience = Patience(
+        patience = TimeoutMigration(
             clock,
             store,
             columns,
@@ -69,9 +69,9 @@ def test_a_longer_timeout_holds_at_once_and_asks_nobody() -> None:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = QUICK
-        columns = Columns(clock, timeout=QUICK.silence, nodes=[NODE])
+        columns = TelemetryTable(clock, timeout=QUICK.silence, nodes=[NODE])
         asked: list[bool] = []
-        patience = Patience(
+        patience = TimeoutMigration(
             clock,
             store,
             columns,

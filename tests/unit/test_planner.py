@@ -16,9 +16,9 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import AskAgain, Plan, Request, Retire
+from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
 from navarch.fleet.planner import plan_pool
-from navarch.fleet.roll import Beside
+from navarch.fleet.pool_index import SteadyNodes
 from navarch.fleet.selection import Market, Wish
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
@@ -140,7 +140,7 @@ def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int])
     late = a_node("training-2", phase=Phase.BOOTING, since=NOW - timedelta(hours=1))
     nodes = [a_node("training-0"), a_node("training-1", retiring=BROKEN), late]
     assert plan(pool, nodes) == Plan(pool=pool.name)
-    counted = Beside(nodes=7)
+    counted = SteadyNodes(nodes=7)
     assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), beside=counted) == Plan(pool=pool.name)
 
 
@@ -240,7 +240,7 @@ def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() ->
         pool, [gone, newcomer, heir], now=NOW, new_tokens=tokens, market=market
     ).actions
 
-    assert [a.launch.node for a in found if isinstance(a, AskAgain)] == [heir.id]
+    assert [a.launch.node for a in found if isinstance(a, RetryLaunch)] == [heir.id]
 
 
 def test_the_first_machine_to_be_had_goes_to_the_node_that_was_requested_first() -> None:
@@ -259,4 +259,4 @@ def test_the_first_machine_to_be_had_goes_to_the_node_that_was_requested_first()
         pool, waiting, now=NOW, new_tokens=tokens, market=Market(half_open, now=NOW)
     ).actions
 
-    assert [a.launch.node for a in found if isinstance(a, AskAgain | Request)] == ["training-9"]
+    assert [a.launch.node for a in found if isinstance(a, RetryLaunch | Request)] == ["training-9"]

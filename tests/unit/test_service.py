@@ -29,8 +29,8 @@ from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec, pool_view, standing
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 TRAINING = PoolName("training")
@@ -42,7 +42,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        self.columns = Columns(self.clock, timeout=timedelta(seconds=90))
+        self.columns = TelemetryTable(self.clock, timeout=timedelta(seconds=90))
         self.fleet = FleetService(
             self.clock,
             SeededEntropy("1"),

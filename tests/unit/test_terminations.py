@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
-from navarch.control.providers import DressedProvider, Providers
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
+from navarch.control.providers import GuardedProvider, Providers
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.errors import RejectedError
 from navarch.core.fleet import Change
@@ -46,16 +46,18 @@ class Cloud:
             await self._store.commit(change, based_on=self._store.fleet().revision)
 
 
-def ended(meanwhile: Node) -> Evidence:
+def ended(meanwhile: Node) -> PendingObservations:
     """Return what is known once the cloud has answered, with what became of the node before."""
 
-    async def story() -> Evidence:
+    async def story() -> PendingObservations:
         clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(pools=[a_pool()], nodes=[LEAVING]), based_on=0)
-        evidence = Evidence(started_at=NOW)
-        providers = Providers([DressedProvider(Cloud(store, meanwhile))])
+        evidence = PendingObservations(started_at=NOW)
+        providers = Providers([GuardedProvider(Cloud(store, meanwhile))])
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands = OperationRunner(
+                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            )
             await TerminationReconciler(clock, store, providers, errands, evidence).reconcile()
         return evidence
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from navarch.service.turns import Turns
+from navarch.service.keyed_lock import KeyedLock
 
 HOPS = 5
 """More steps of the loop than anything here takes."""
@@ -13,7 +13,7 @@ class Story:
     """Visitors who stay at a place until they are told to go."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = KeyedLock()
         self.told: list[str] = []
         self.may_go: dict[str, asyncio.Event] = {}
 

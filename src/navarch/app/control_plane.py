@@ -16,23 +16,23 @@ from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
 from navarch.control.emptiness import EmptinessReconciler
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.incidents import IncidentReconciler
-from navarch.control.jobs import HeldReadings, JobReconciler, JobsInTheWay
+from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobReconciler
 from navarch.control.launches import LaunchReconciler, MissingAgent, UserData
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
 from navarch.control.loop import Loop, Reconciler, Turns
 from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
 from navarch.control.planning import PlanPool, PoolPlanning
+from navarch.control.pool_indexes import PoolIndexes
 from navarch.control.providers import Providers
 from navarch.control.recoveries import RecoveryReconciler
 from navarch.control.remediation import RemediationReconciler
-from navarch.control.rolls import Rolls
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
 from navarch.control.stragglers import StragglerReconciler
@@ -50,16 +50,16 @@ from navarch.core.node import GONE, Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.fleet.brake import brake_without_agent, find_brake, may_be_braked, shunned
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.launch_breaker import brake_without_agent, find_breaker, may_be_braked, shunned
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, was_lost
+from navarch.fleet.pool_index import NO_STEADY_NODES
 from navarch.fleet.replacement_loop import find_replacement_loop
-from navarch.fleet.roll import NOBODY
 from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet, compile_policies
@@ -114,7 +114,7 @@ class Plane:
         fleet: FleetService,
         agents: AgentService,
         jobs: JobService,
-        reconcilers: Callable[[Errands], list[Reconciler]],
+        reconcilers: Callable[[OperationRunner], list[Reconciler]],
         strict: bool,
     ) -> None:
         self.fleet = fleet
@@ -130,7 +130,7 @@ class Plane:
         """Keep the fleet as it should be, until cancelled."""
         turns = Turns()
         async with asyncio.TaskGroup() as tasks:
-            errands = Errands(
+            errands = OperationRunner(
                 self._clock, self._entropy, tasks, done=turns.poke, strict=self._strict
             )
             loops = [
@@ -203,7 +203,7 @@ def build_control_plane(
     right for tests, wrong at three in the morning.
     """
     opinions = opinions or Opinions()
-    notifier = JobsInTheWay(store, notifier)
+    notifier = JobAwareNotifier(store, notifier)
     readings = HeldReadings(store, hearing)
     scheduler_offload = scheduler_offload or _OnTheSpot()
     ledger = Ledger(clock, store)
@@ -235,13 +235,13 @@ def build_control_plane(
         clock, store, agents.note_findings, interval=lambda: timing().health_check_interval
     )
 
-    def reconcilers(errands: Errands) -> list[Reconciler]:
-        evidence = Evidence(started_at=clock.now())
+    def reconcilers(errands: OperationRunner) -> list[Reconciler]:
+        evidence = PendingObservations(started_at=clock.now())
         budgets = BudgetReconciler(clock, store, opinions.budgets, ledger)
         memory = StockoutMemory(clock, store, vetoes=[budgets.veto], spans=opinions.stockout_spans)
         memories[:] = [memory]
 
-        rolls = Rolls(store)
+        rolls = PoolIndexes(store)
 
         def is_scaled(pool: Pool) -> bool:
             asked = pool.name in opinions.autoscalers or pool.autoscaling is not None
@@ -396,7 +396,7 @@ def _plan_size(
     entropy: Entropy,
     opinions: Opinions,
     memory: StockoutMemory,
-    rolls: Rolls,
+    rolls: PoolIndexes,
     providers: Providers,
     readings: HeldReadings,
     missing_agent: MissingAgent,
@@ -418,7 +418,7 @@ def _plan_size(
         brake, avoided = None, NOTHING_SHUNNED
         if may_be_braked(pool, roll.may_have_failed(pool, now), now=now):
             everybody = roll.everybody()
-            brake = find_brake(pool, everybody, now=now)
+            brake = find_breaker(pool, everybody, now=now)
             avoided = shunned(pool, everybody, now=now)
         if beside.nodes + sum(node.counts for node in known) < pool.target:
             # Only a pool that buys is stopped here; replacements wait in the governor.
@@ -431,8 +431,8 @@ def _plan_size(
         replacements, again_at = None, None
         # Where somebody is not shown, nobody's price matters; and where nobody who is shown counts,
         # there is nobody to replace.
-        if beside is NOBODY or any(node.counts for node in known):
-            watched = beside is NOBODY and may_be_undercut(pool)
+        if beside is NO_STEADY_NODES or any(node.counts for node in known):
+            watched = beside is NO_STEADY_NODES and may_be_undercut(pool)
             for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
             replacements = plan_replacements(pool, known, for_sale=for_sale, now=now)
             again_at = look_again(pool, known, undercut=watched, now=now)

@@ -13,7 +13,7 @@ from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.joining import Joins
 
 
-class Lock:
+class BearerAuth:
     """What the doors ask for, which a reload may change."""
 
     def __init__(self, token: str | None) -> None:
@@ -41,7 +41,7 @@ def listen_at(address: Address) -> socket.socket:
 
 def build_grpc_door(
     plane: Plane,
-    lock: Lock,
+    lock: BearerAuth,
     desk: HeartbeatDesk,
     evidence: EvidenceDesk,
     joins: Joins,

@@ -12,13 +12,13 @@ from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.ports.autoscaler import MetricsSource
 from navarch.service.job_queue import JobQueue
-from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
 
 
 def build_meter(
     store: SqliteStore,
-    columns: Columns,
+    columns: TelemetryTable,
     prometheus: PrometheusConfig | None,
     extensions: Extensions,
     closing: ExitStack,

@@ -14,7 +14,6 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
 from navarch.app.addresses import Address, parse_listen_address
-from navarch.app.assortment import Assortment
 from navarch.app.bringup import (
     build_bringup,
     can_open_shells,
@@ -23,21 +22,22 @@ from navarch.app.bringup import (
     open_shells,
 )
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
-from navarch.app.doors import Lock, build_grpc_door, listen_at
+from navarch.app.doors import BearerAuth, build_grpc_door, listen_at
 from navarch.app.extensions import Extensions
 from navarch.app.joining import INSTALL, Guide, render_user_data
-from navarch.app.keepsakes import Keepsakes
 from navarch.app.leading import Standby, inherit_door, lead
 from navarch.app.metering import build_meter
 from navarch.app.notifying import build_notifier
-from navarch.app.patience import Patience
+from navarch.app.offer_catalog import OfferCatalog
 from navarch.app.policies import load_policies
 from navarch.app.policy_record import note_policies
 from navarch.app.preferences import load_preferences
 from navarch.app.process_metrics import render_process_metrics
+from navarch.app.provider_registry import ProviderRegistry
 from navarch.app.providers.building import Surroundings
 from navarch.app.scheduling import to_scheduling
-from navarch.app.suppliers import Suppliers
+from navarch.app.snapshots import Snapshots
+from navarch.app.timeout_migration import TimeoutMigration
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.remediation import to_governor
@@ -98,10 +98,10 @@ class Server:
         self._extensions = extensions or Extensions()
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
-        self._lock = Lock(_token(config))
-        self._suppliers = Suppliers(self._extensions)
+        self._lock = BearerAuth(_token(config))
+        self._suppliers = ProviderRegistry(self._extensions)
         self._plane: Plane | None = None
-        self._patience: Patience | None = None
+        self._patience: TimeoutMigration | None = None
         self._preferences = load_preferences(config, self._extensions)
         self.opinions = Opinions(
             provision_scheduler=self._extensions.provision_scheduler,
@@ -143,7 +143,7 @@ class Server:
             self._store = store
             self._policy_change = await note_policies(self._clock, store, self._policies)
             known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
-            keepsakes = Keepsakes(
+            keepsakes = Snapshots(
                 self._clock, self._data_dir, nodes=known, silence=self._timing().silence
             )
             stack.callback(keepsakes.write)
@@ -181,7 +181,7 @@ class Server:
                     heartbeat_interval=self._config.server.heartbeat_interval,
                 )
                 grpc_door = build_grpc_door(plane, self._lock, desk, evidence, joins, grpc)
-                self._patience = Patience(
+                self._patience = TimeoutMigration(
                     self._clock,
                     store,
                     columns,
@@ -252,7 +252,7 @@ class Server:
         stack: ExitStack,
         tasks: asyncio.TaskGroup,
         store: SqliteStore,
-        keepsakes: Keepsakes,
+        keepsakes: Snapshots,
         offload: ThreadOffload,
         http: Address,
     ) -> Plane:
@@ -273,7 +273,7 @@ class Server:
         self._suppliers.build(
             self._config, surroundings, tasks, http, token=lambda: self._lock.token
         )
-        assortment = Assortment(self._clock, self._suppliers.accounts(self._config))
+        assortment = OfferCatalog(self._clock, self._suppliers.accounts(self._config))
         said, columns = self._config.server, keepsakes.columns
         return build_control_plane(
             self._clock,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from navarch.control.errands import Errands
+from navarch.control.operations import OperationRunner
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.ports.alerts import AlertNotifier
@@ -43,7 +43,7 @@ class AlertReconciler:
     """Follows the journal for one notifier, from a place that survives a crash."""
 
     def __init__(
-        self, clock: Clock, store: Store, notifier: AlertNotifier, errands: Errands
+        self, clock: Clock, store: Store, notifier: AlertNotifier, errands: OperationRunner
     ) -> None:
         self.name = f"alerts/{notifier.name}"
         self._clock = clock

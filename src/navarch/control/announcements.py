@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from navarch.control.providers import DressedProvider
+from navarch.control.providers import GuardedProvider
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId
@@ -22,7 +22,7 @@ _THERE = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 class AnnouncementReconciler:
     """Keeps what the provider announces among the conditions of the nodes it concerns."""
 
-    def __init__(self, clock: Clock, store: Store, provider: DressedProvider) -> None:
+    def __init__(self, clock: Clock, store: Store, provider: GuardedProvider) -> None:
         self.name = f"announcements/{provider.name}"
         self._clock = clock
         self._store = store

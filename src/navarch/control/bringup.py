@@ -10,10 +10,10 @@ from datetime import datetime
 
 import structlog
 
-from navarch.control.amend import amend
-from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
+from navarch.control.operations import OperationRunner
 from navarch.control.providers import Providers
+from navarch.control.updates import update_with_retry
 from navarch.core.bringup import BringUpLog, CommandLog, Setup, fill_in, without_secrets
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
@@ -64,7 +64,7 @@ class BringUpReconciler:
         clock: Clock,
         store: Store,
         providers: Providers,
-        errands: Errands,
+        errands: OperationRunner,
         bringup: BringUp,
     ) -> None:
         self._clock = clock
@@ -292,5 +292,5 @@ class BringUpReconciler:
             )
             return Change(nodes=[after], events=[event])
 
-        await amend(self._store, node.id, proposal)
+        await update_with_retry(self._store, node.id, proposal)
         self._nodes.look_at(node.id)

@@ -4,13 +4,13 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
+from navarch.control.operations import OperationRunner
 from navarch.control.planning import PoolPlanning
-from navarch.control.rolls import Rolls
+from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import DRAINING, READY, Node, Told
+from navarch.core.node import DRAINING, READY, Node, NotifiedState
 from navarch.core.pool import Pool
 from navarch.fleet.drains import goes_when_empty, matters_to_drains, may_move_on, plan_drains
 from navarch.fleet.plan import Plan
@@ -33,8 +33,8 @@ class DrainWatch:
         clock: Clock,
         store: Store,
         notifier: WorkloadNotifier,
-        errands: Errands,
-        rolls: Rolls,
+        errands: OperationRunner,
+        rolls: PoolIndexes,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -154,4 +154,4 @@ class DrainWatch:
 
 def _is_draining(node: Node) -> bool:
     # Before it has been told to move its work, an idle answer means nothing.
-    return node.told is Told.DRAINING and goes_when_empty(node)
+    return node.told is NotifiedState.DRAINING and goes_when_empty(node)

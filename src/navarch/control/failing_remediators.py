@@ -12,7 +12,7 @@ from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.unhealthy import is_in_question, plan_treatments
-from navarch.fleet.plan import HoldBack
+from navarch.fleet.plan import Defer
 from navarch.health.conditions import explain
 from navarch.ports.remediator import Remediator, Treatment
 
@@ -75,9 +75,7 @@ class FailingRemediators:
         """Return when each pool is to be tried again."""
         return [(pool, failure.retry_at) for pool, failure in self._failures.items()]
 
-    def hold_nodes(
-        self, pool: PoolName, nodes: Iterable[Node], now: datetime
-    ) -> Iterator[HoldBack]:
+    def hold_nodes(self, pool: PoolName, nodes: Iterable[Node], now: datetime) -> Iterator[Defer]:
         """Yield the nodes that wait for the pool's remediator, and those that no longer do."""
         because = self._failures[pool].because
         for node in nodes:
@@ -85,7 +83,7 @@ class FailingRemediators:
             if not is_in_question(node):
                 if before is not None:
                     reason = "there is nothing to decide about it any more"
-                    yield HoldBack(node=node.id, held=None, reason=reason)
+                    yield Defer(node=node.id, held=None, reason=reason)
                 continue
             if before is not None and (before.released or before.because == because):
                 continue
@@ -97,7 +95,7 @@ class FailingRemediators:
                 by=HeldBy.REMEDIATOR,
                 since=before.since if before is not None and was_waiting else now,
             )
-            yield HoldBack(node=node.id, held=held)
+            yield Defer(node=node.id, held=held)
 
     def reason_for(self, pool: PoolName) -> str | None:
         """Return why nothing is done in a pool whose remediator fails."""

@@ -137,7 +137,7 @@ class JobReconciler:
         return Change(jobs=plan.change.jobs, events=[*plan.change.events, *events])
 
 
-class JobsInTheWay:
+class JobAwareNotifier:
     """A workload notifier for which a node is not empty while a job of ours holds GPUs there."""
 
     def __init__(self, store: Store, others: WorkloadNotifier) -> None:

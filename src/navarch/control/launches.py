@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from navarch.control.amend import amend
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.nodes import NodeFollower
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import Providers
+from navarch.control.updates import update_with_retry
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
@@ -49,8 +49,8 @@ class LaunchReconciler:
         clock: Clock,
         store: Store,
         providers: Providers,
-        errands: Errands,
-        evidence: Evidence,
+        errands: OperationRunner,
+        evidence: PendingObservations,
         *,
         user_data: UserData | None = None,
         missing_agent: MissingAgent = lambda _: None,
@@ -140,7 +140,7 @@ class LaunchReconciler:
 
     async def _record_purchase(self, launch: Launch, instance: Instance) -> None:
         now = self._clock.now()
-        await amend(
+        await update_with_retry(
             self._store,
             launch.node,
             lambda _, node: accepted(node, launch.token, instance, now=now),
@@ -148,7 +148,7 @@ class LaunchReconciler:
 
     async def _record_refusal(self, launch: Launch, error: ProviderError) -> None:
         now = self._clock.now()
-        await amend(
+        await update_with_retry(
             self._store,
             launch.node,
             lambda _, node: refused(node, launch.token, error, now=now),
@@ -166,7 +166,7 @@ class LaunchReconciler:
 
     async def _close(self, node: Node, launch: Launch) -> None:
         now = self._clock.now()
-        await amend(
+        await update_with_retry(
             self._store, node.id, lambda _, newest: never_bought(newest, launch.token, now=now)
         )
         self._evidence.forget(node.id, launch.token)

@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from navarch.control.amend import amend
-from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
+from navarch.control.operations import OperationRunner
+from navarch.control.updates import update_with_retry
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Told
+from navarch.core.node import Node, NotifiedState
 from navarch.fleet import lifecycle
 from navarch.fleet.drains import DRAINED, goes_when_empty
 from navarch.fleet.notices import TOLD_OF, notice_due, notice_reason
@@ -29,7 +29,7 @@ class NoticeReconciler:
         clock: Clock,
         store: Store,
         notifier: WorkloadNotifier,
-        errands: Errands,
+        errands: OperationRunner,
         *,
         is_empty: Callable[[NodeId], Awaitable[bool]],
     ) -> None:
@@ -59,9 +59,9 @@ class NoticeReconciler:
         assert notice is not None, node.id
         reason = notice_reason(node)
         try:
-            if notice is Told.CORDONED:
+            if notice is NotifiedState.CORDONED:
                 await self._notifier.cordon(node.id, reason)
-            elif notice is Told.DRAINING:
+            elif notice is NotifiedState.DRAINING:
                 await self._notifier.drain(node.id, reason)
             else:
                 await self._notifier.uncordon(node.id)
@@ -71,7 +71,9 @@ class NoticeReconciler:
         finally:
             self._nodes.look_at(node.id)
 
-    async def _record(self, node: Node, notice: Told, reason: str, *, is_empty: bool) -> None:
+    async def _record(
+        self, node: Node, notice: NotifiedState, reason: str, *, is_empty: bool
+    ) -> None:
         now = self._clock.now()
         event = Event(
             at=now,
@@ -86,4 +88,4 @@ class NoticeReconciler:
             after, news = lifecycle.terminate(newest, DRAINED, now=now, told=notice)
             return Change(nodes=[after], events=[event, news])
 
-        await amend(self._store, node.id, proposal)
+        await update_with_retry(self._store, node.id, proposal)

@@ -8,10 +8,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.following import Follow, by_itself
-from navarch.control.providers import DressedProvider
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
+from navarch.control.providers import GuardedProvider
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
@@ -19,9 +19,9 @@ from navarch.core.ids import NodeId
 from navarch.core.instance import Instance
 from navarch.core.node import GONE, TERMINATING, Node
 from navarch.core.ownership import Owner
-from navarch.fleet.comparison import Comparison, Lesson, Seen
-from navarch.fleet.familiar import Familiar
-from navarch.fleet.reality import Listing
+from navarch.fleet.instance_state import Listing
+from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
+from navarch.fleet.listing_diff import ListingDiff
 from navarch.ports.clock import Clock
 from navarch.ports.liveness import Liveness
 from navarch.ports.store import Committed, Store
@@ -44,10 +44,10 @@ class ObservationReconciler:
         self,
         clock: Clock,
         store: Store,
-        provider: DressedProvider,
+        provider: GuardedProvider,
         liveness: Liveness,
-        errands: Errands,
-        evidence: Evidence,
+        errands: OperationRunner,
+        evidence: PendingObservations,
         *,
         follow: Follow = by_itself,
     ) -> None:
@@ -64,7 +64,7 @@ class ObservationReconciler:
         self._awaited: dict[NodeId, None] = {}
         self.on_sooner: Callable[[], None] = lambda: None
         nodes = list(store.fleet().nodes.values())
-        self._familiar = Familiar(provider.name, nodes)
+        self._familiar = ListingDiff(provider.name, nodes)
         for node in nodes:
             self._note_birth_or_death(node)
         store.subscribe(self._changed)
@@ -94,8 +94,8 @@ class ObservationReconciler:
         """Return from when on there is something to do."""
         return self._due
 
-    def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Lesson:
-        return Comparison(
+    def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Findings:
+        return InventoryReconciliation(
             fleet,
             self._store.cluster,
             listing,
@@ -107,7 +107,7 @@ class ObservationReconciler:
             now=self._clock.now(),
         ).learn()
 
-    def _remember(self, listing: Listing, lesson: Lesson, fleet: Fleet) -> None:
+    def _remember(self, listing: Listing, lesson: Findings, fleet: Fleet) -> None:
         """Keep what was seen, now that what follows from it is written down."""
         unsettled = {*lesson.seen.strangers, *lesson.seen.strays}
         self._familiar.learnt([n.id for n in lesson.change.nodes], fleet, unsettled=unsettled)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
-from navarch.control.rolls import Rolls
+from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
@@ -37,7 +37,7 @@ class PoolPlanning:
         begin: Callable[[datetime], Awaitable[None]] | None = None,
         matters: Callable[[Node, Node], bool] = lambda before, node: before != node,
         concerns: Callable[[PoolName], bool] | None = None,
-        rolls: Rolls | None = None,
+        rolls: PoolIndexes | None = None,
         only_dates: Callable[[Node | None, Node, Pool], datetime | None] | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.

@@ -37,7 +37,7 @@ LISTING_LAG = timedelta(minutes=2)
 buying twice; too long only delays the second attempt after an answer that was lost."""
 
 
-class DressedProvider:
+class GuardedProvider:
     """A provider that always answers in time, if only to say that nobody knows."""
 
     def __init__(self, provider: Provider, *, call_timeout: timedelta = CALL_TIMEOUT) -> None:
@@ -133,22 +133,22 @@ class Providers:
     """Every provider by name, dressed."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
-        self._dressed: dict[ProviderName, DressedProvider] = {}
+        self._dressed: dict[ProviderName, GuardedProvider] = {}
         for provider in providers:
-            dressed = DressedProvider(provider)
+            dressed = GuardedProvider(provider)
             assert dressed.name not in self._dressed, f"two providers are called {dressed.name}"
             self._dressed[dressed.name] = dressed
 
-    def __iter__(self) -> Iterator[DressedProvider]:
+    def __iter__(self) -> Iterator[GuardedProvider]:
         return iter(self._dressed.values())
 
-    def get(self, name: ProviderName) -> DressedProvider:
+    def get(self, name: ProviderName) -> GuardedProvider:
         """Return the provider of that name, or raise TransientError: it may be configured again."""
         if name not in self._dressed:
             raise TransientError(f"no provider named {name!r} is configured")
         return self._dressed[name]
 
-    def find(self, name: ProviderName | None) -> DressedProvider | None:
+    def find(self, name: ProviderName | None) -> GuardedProvider | None:
         """Return the provider of that name, if there is one."""
         return None if name is None else self._dressed.get(name)
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
-from navarch.control.errands import Errands
+from navarch.control.operations import OperationRunner
 from navarch.control.providers import Providers
 from navarch.control.remediation import ground_of
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import CommandId, NodeId, RecoveryId
-from navarch.core.node import Node, Phase, Told
+from navarch.core.node import Node, NotifiedState, Phase
 from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
-from navarch.fleet.recovery.ladder import Move, advance, look_again_at
-from navarch.fleet.recovery.rules import Ground
+from navarch.fleet.recovery.ladder import Transition, advance, look_again_at
+from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Committed, Matter, Store
@@ -44,7 +44,7 @@ class RecoveryReconciler:
         store: Store,
         providers: Providers,
         notifier: WorkloadNotifier,
-        errands: Errands,
+        errands: OperationRunner,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -95,7 +95,9 @@ class RecoveryReconciler:
             wakes.append(self._ask_provider(recovery, node))
         return min((moment for moment in wakes if moment is not None), default=None)
 
-    def _ground(self, fleet: Fleet, recovery: Recovery, node: Node, now: datetime) -> Ground:
+    def _ground(
+        self, fleet: Fleet, recovery: Recovery, node: Node, now: datetime
+    ) -> RecoveryContext:
         ground = ground_of(fleet, node, self._providers, now=now)
         return replace(
             ground,
@@ -108,7 +110,9 @@ class RecoveryReconciler:
     def _new_command(self) -> CommandId:
         return CommandId(self._entropy.new_id("command"))
 
-    async def _write_down(self, move: Move, fleet: Fleet, before: Node, now: datetime) -> None:
+    async def _write_down(
+        self, move: Transition, fleet: Fleet, before: Node, now: datetime
+    ) -> None:
         event = Event(
             at=now,
             about=about("node", move.node.id),
@@ -142,7 +146,7 @@ class RecoveryReconciler:
     def _watch_drain(self, node: Node, now: datetime) -> datetime | None:
         """Ask whether work has left, once the workload system knows that it should."""
         key = f"emptied/{node.id}"
-        if node.told is not Told.DRAINING or self._errands.busy(key):
+        if node.told is not NotifiedState.DRAINING or self._errands.busy(key):
             return None
         asked_at = self._asked_at.get(node.id)
         if asked_at is not None and now < asked_at + POLL:

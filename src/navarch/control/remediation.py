@@ -17,14 +17,13 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
-from navarch.fleet.brake import Brake
 from navarch.fleet.changes import changes
-from navarch.fleet.disruption.governor.census import Census
+from navarch.fleet.disruption.governor.domain_stats import DomainStats
 from navarch.fleet.disruption.governor.governor import (
     SILENCE_MAX,
+    GovernorDecision,
     Obstacles,
-    Verdict,
-    Wish,
+    ProposedAction,
     govern,
 )
 from navarch.fleet.disruption.governor.outage import Outage, Scope, find_outages, outage_of
@@ -38,9 +37,10 @@ from navarch.fleet.disruption.unhealthy import (
     silence_due_at,
 )
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover
+from navarch.fleet.launch_breaker import LaunchBreaker
+from navarch.fleet.plan import Action, Cordon, Defer, Hold, Plan, Recover
 from navarch.fleet.recovery.ladder import begin
-from navarch.fleet.recovery.rules import Ground
+from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.silence import heartbeat_condition
 from navarch.ports.clock import Clock
@@ -87,7 +87,7 @@ class RemediationReconciler:
         self._policy = policy
         self._follow = follow
         fleet = store.fleet()
-        self._census = Census(fleet.nodes.values(), fleet.recoveries.values())
+        self._census = DomainStats(fleet.nodes.values(), fleet.recoveries.values())
         self.agenda: Agenda[PoolName] = Agenda()
         for pool in fleet.pools:
             self.agenda.note(pool)
@@ -159,7 +159,7 @@ class RemediationReconciler:
         pools: list[Pool] = []
         actions: dict[PoolName, list[Action]] = {}
         wanted: dict[NodeId, Treatment] = {}
-        wishes: list[Wish] = []
+        wishes: list[ProposedAction] = []
         outages = self._find_outages(fleet)
         for name in sorted(names):
             self._wakes.pop(name, None)
@@ -185,7 +185,7 @@ class RemediationReconciler:
                 continue
             for node, treatment in treatments:
                 wanted[node.id] = treatment
-                wish = Wish(
+                wish = ProposedAction(
                     node=node,
                     action=str(treatment.remedy),
                     reason=treatment.reason,
@@ -195,7 +195,7 @@ class RemediationReconciler:
                 wishes.append(wish)
             if self._census.waiting:
                 here += _let_go(nodes, wanted)
-        held: list[Verdict] = []
+        held: list[GovernorDecision] = []
         loops = self._find_loops(fleet, wishes, now)
         for verdict in self._govern(fleet, wishes, outages, loops, now):
             node = verdict.wish.node
@@ -215,11 +215,11 @@ class RemediationReconciler:
     def _govern(
         self,
         fleet: Fleet,
-        wishes: Sequence[Wish],
+        wishes: Sequence[ProposedAction],
         outages: Mapping[Scope, Outage],
-        loops: Mapping[PoolName, Brake],
+        loops: Mapping[PoolName, LaunchBreaker],
         now: datetime,
-    ) -> Sequence[Verdict]:
+    ) -> Sequence[GovernorDecision]:
         if not wishes:
             return ()
         settings = self._settings()
@@ -241,10 +241,10 @@ class RemediationReconciler:
         return find_outages(fleet.nodes.values())
 
     def _find_loops(
-        self, fleet: Fleet, wishes: Iterable[Wish], now: datetime
-    ) -> Mapping[PoolName, Brake]:
+        self, fleet: Fleet, wishes: Iterable[ProposedAction], now: datetime
+    ) -> Mapping[PoolName, LaunchBreaker]:
         """Return the pools with wishes that must pause, and decide about them when that ends."""
-        loops: dict[PoolName, Brake] = {}
+        loops: dict[PoolName, LaunchBreaker] = {}
         for name in dict.fromkeys(wish.node.pool for wish in wishes):
             if name is None:
                 continue
@@ -272,9 +272,9 @@ class RemediationReconciler:
         self,
         fleet: Fleet,
         pool: Pool,
-        verdicts: Iterable[Verdict],
+        verdicts: Iterable[GovernorDecision],
         outages: Mapping[Scope, Outage],
-        loops: Mapping[PoolName, Brake],
+        loops: Mapping[PoolName, LaunchBreaker],
     ) -> Iterator[Hold]:
         """Yield the pool's new reason to hold back, the one that says most, if it is another."""
         held = [
@@ -301,7 +301,12 @@ class RemediationReconciler:
             yield Hold(reason=reason, unreachable=bool(unreachable))
 
     def _action(
-        self, fleet: Fleet, node: Node, treatment: Treatment, verdict: Verdict, now: datetime
+        self,
+        fleet: Fleet,
+        node: Node,
+        treatment: Treatment,
+        verdict: GovernorDecision,
+        now: datetime,
     ) -> Action | None:
         if verdict.held is not None:
             before = node.held
@@ -309,14 +314,14 @@ class RemediationReconciler:
                 (before.action, before.by, before.because)
                 == (verdict.held.action, verdict.held.by, verdict.held.because)
             )
-            return None if same else HoldBack(node=node.id, held=verdict.held)
+            return None if same else Defer(node=node.id, held=verdict.held)
         if treatment.remedy is Remedy.REPLACE:
             return replaced(node, treatment)
         if treatment.remedy is Remedy.CORDON:
             return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
         return Recover(recovery=begin(node, treatment, self._ground(fleet, node, now)))
 
-    def _ground(self, fleet: Fleet, node: Node, now: datetime) -> Ground:
+    def _ground(self, fleet: Fleet, node: Node, now: datetime) -> RecoveryContext:
         return ground_of(fleet, node, self._providers, now=now)
 
     async def _write_down(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
@@ -366,11 +371,11 @@ def _is_decided(before: Node | None, node: Node) -> bool:
     return before is None or before.held is None
 
 
-def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> Ground:
+def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> RecoveryContext:
     """Return what is known around the recoveries of `node`."""
     pool = fleet.pools.get(node.pool) if node.pool is not None else None
     provider = providers.find(node.provider)
-    return Ground(
+    return RecoveryContext(
         pool=pool,
         now=now,
         can_reboot=provider is not None and provider.can_reboot,
@@ -400,7 +405,7 @@ def _let_go(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterat
             reason = f"to {node.held.action} it is no longer called for"
             if node.held.by is HeldBy.REMEDIATOR:
                 reason = "the remediator works again, and asks for nothing"
-            yield HoldBack(node=node.id, held=None, reason=reason)
+            yield Defer(node=node.id, held=None, reason=reason)
 
 
 def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:
@@ -424,10 +429,10 @@ def _apart(plans: Iterable[Plan]) -> tuple[list[Plan], list[tuple[PoolName, list
     acting: list[Plan] = []
     holding: list[tuple[PoolName, list[Action]]] = []
     for plan in plans:
-        holds: list[Action] = [x for x in plan.actions if isinstance(x, HoldBack)]
+        holds: list[Action] = [x for x in plan.actions if isinstance(x, Defer)]
         if holds:
             holding.append((plan.pool, holds))
-            rest = tuple([x for x in plan.actions if not isinstance(x, HoldBack)])
+            rest = tuple([x for x in plan.actions if not isinstance(x, Defer)])
             acting.append(evolve(plan, actions=rest))
         else:
             acting.append(plan)

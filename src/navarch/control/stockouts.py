@@ -10,8 +10,8 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import GONE, Node
 from navarch.core.offering import Offering
-from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
+from navarch.fleet.stockout_journal import recollect, remember
 from navarch.fleet.stockouts import SPANS, Spans, Stockouts
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store

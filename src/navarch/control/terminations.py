@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from navarch.control.errands import Errands
-from navarch.control.evidence import Evidence
 from navarch.control.nodes import NodeFollower
+from navarch.control.operations import OperationRunner
+from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import Providers
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -22,7 +22,12 @@ class TerminationReconciler:
     name = "terminations"
 
     def __init__(
-        self, clock: Clock, store: Store, providers: Providers, errands: Errands, evidence: Evidence
+        self,
+        clock: Clock,
+        store: Store,
+        providers: Providers,
+        errands: OperationRunner,
+        evidence: PendingObservations,
     ) -> None:
         self._clock = clock
         self._providers = providers

@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from navarch.control.amend import amend
-from navarch.control.providers import DressedProvider
+from navarch.control.providers import GuardedProvider
+from navarch.control.updates import update_with_retry
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -30,7 +30,7 @@ _THERE = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 class TopologyReconciler:
     """Keeps on each node where in its provider's network it stands."""
 
-    def __init__(self, clock: Clock, store: Store, provider: DressedProvider) -> None:
+    def __init__(self, clock: Clock, store: Store, provider: GuardedProvider) -> None:
         self.name = f"topology/{provider.name}"
         self._clock = clock
         self._store = store
@@ -77,7 +77,7 @@ class TopologyReconciler:
             )
             return Change(nodes=[evolve(newest, topology=topology)], events=[event])
 
-        await amend(self._store, node.id, proposal)
+        await update_with_retry(self._store, node.id, proposal)
 
     def _due_at(self, node: Node) -> datetime:
         asked_at = self._asked_at.get(node.id)

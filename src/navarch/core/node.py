@@ -80,7 +80,7 @@ class InstanceState(StrEnum):
     FAILED = "failed"
 
 
-class Told(StrEnum):
+class NotifiedState(StrEnum):
     """What the workload system was last told about a node."""
 
     OPEN = "open"
@@ -107,7 +107,7 @@ class Along(TypedDict, total=False):
 
     launch: Launch | None
     retiring: Retirement | None
-    told: Told
+    told: NotifiedState
     cordoned: str | None
     acted_at: datetime | None
     held: Held | None
@@ -157,7 +157,7 @@ class Node:
     """The gang it was bought for."""
     waiting: bool = False
     """Whether its gang is not complete: the machine is kept for now, and takes no work."""
-    told: Told = Told.OPEN
+    told: NotifiedState = NotifiedState.OPEN
     report_stream: str = ""
     report_number: int = 0
     """The newest report of its agent that changed something here."""

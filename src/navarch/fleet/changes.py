@@ -20,24 +20,24 @@ from navarch.fleet import lifecycle
 from navarch.fleet.drains import drains_at_once
 from navarch.fleet.lifecycle import node_event
 from navarch.fleet.plan import (
-    AskAgain,
+    Abandon,
     Cordon,
+    Defer,
     Drain,
-    GiveUp,
     Hold,
-    HoldBack,
     Plan,
     Recover,
     Release,
     Request,
     Retire,
-    SetBrake,
+    RetryLaunch,
+    SetLaunchBreaker,
     Terminate,
     Uncordon,
 )
-from navarch.fleet.recollection import closure_facts
+from navarch.fleet.stockout_journal import closure_facts
 
-NodeAction = AskAgain | Cordon | Uncordon | Recover | HoldBack | Drain | Terminate
+NodeAction = RetryLaunch | Cordon | Uncordon | Recover | Defer | Drain | Terminate
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool = True) -> Change:
@@ -60,11 +60,11 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                 nodes.append(_requested(action, now, events))
                 events += _news_of_gang(action, events, fleet, now)
                 continue
-            if isinstance(action, (Hold, SetBrake)):
+            if isinstance(action, (Hold, SetLaunchBreaker)):
                 after, event = _pool_written(after, action, now)
                 events.append(event)
                 continue
-            if isinstance(action, (Release, GiveUp)):
+            if isinstance(action, (Release, Abandon)):
                 written, news = _gang_written(action, fleet, now)
                 nodes += written
                 events += news
@@ -140,7 +140,7 @@ def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> 
 def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, list[Event]]:
     """Return the node that an action is about, as it is after it, with the news of that."""
     match action:
-        case AskAgain(launch=launch, reason=reason):
+        case RetryLaunch(launch=launch, reason=reason):
             node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
             return node, [
                 node_event(node, "node.asked_again", reason, now=now),
@@ -158,7 +158,7 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, lis
             node = evolve(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
             text = f"{recovery.step.replace('_', ' ')} first: {recovery.cause}"
             return node, [node_event(node, "node.recovering", text, now=now)]
-        case HoldBack(node=name, held=held, reason=reason):
+        case Defer(node=name, held=held, reason=reason):
             node = evolve(fleet.nodes[name], held=held)
             return node, [node_event(node, *_held_back(held, reason), now=now)]
         case Drain(node=name, reason=reason):
@@ -187,7 +187,7 @@ def _news_of_gang(
 
 
 def _gang_written(
-    action: Release | GiveUp, fleet: Fleet, now: datetime
+    action: Release | Abandon, fleet: Fleet, now: datetime
 ) -> tuple[list[Node], list[Event]]:
     gang = action.gang
     subject = about("gang", gang.id)
@@ -237,7 +237,7 @@ _PAST = {
 }
 
 
-def _pool_written(pool: Pool, action: Hold | SetBrake, now: datetime) -> tuple[Pool, Event]:
+def _pool_written(pool: Pool, action: Hold | SetLaunchBreaker, now: datetime) -> tuple[Pool, Event]:
     reason = action.reason
     if isinstance(action, Hold):
         after = evolve(pool, held=reason, unreachable=action.unreachable)
@@ -252,7 +252,7 @@ def _pool_written(pool: Pool, action: Hold | SetBrake, now: datetime) -> tuple[P
     return after, Event(at=now, about=about("pool", pool.name), kind=kind, reason=words)
 
 
-def _asked(action: Request | AskAgain, now: datetime) -> Event:
+def _asked(action: Request | RetryLaunch, now: datetime) -> Event:
     launch = action.launch
     facts = {"price_per_hour": str(launch.price_per_hour)}
     if action.table:

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from datetime import datetime
 
 from navarch.core.ids import NodeId
-from navarch.core.node import DRAINING, READY, Node, Retirement, Told
+from navarch.core.node import DRAINING, READY, Node, NotifiedState, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
 
@@ -80,7 +80,7 @@ def _may_be_cut_short(node: Node) -> bool:
     # Work on a sound node is not killed before the workload system has heard of it: a scale-down
     # can wait for a scheduler that is down. A node that is broken cannot.
     assert node.retiring is not None, node.id
-    return node.told is Told.DRAINING or not node.retiring.surplus
+    return node.told is NotifiedState.DRAINING or not node.retiring.surplus
 
 
 def seen_by_drains(node: Node) -> object:

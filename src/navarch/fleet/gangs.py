@@ -15,7 +15,7 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.misplaced import misplaced
-from navarch.fleet.plan import GiveUp, Release, Retire
+from navarch.fleet.plan import Abandon, Release, Retire
 from navarch.fleet.sizing import BUSY_PCT
 
 
@@ -98,7 +98,7 @@ class GangPlan:
     """What becomes of the gangs of a pool that are not complete."""
 
     release: tuple[Release, ...] = ()
-    give_up: tuple[GiveUp, ...] = ()
+    give_up: tuple[Abandon, ...] = ()
     retire: tuple[Retire, ...] = ()
     """Members that stand in another block than the rest."""
     wake_at: datetime | None = None
@@ -120,7 +120,7 @@ def plan_gangs(
     if not groups:
         return GangPlan()
     release: list[Release] = []
-    give_up: list[GiveUp] = []
+    give_up: list[Abandon] = []
     retire: list[Retire] = []
     moments: list[datetime] = []
     for each in groups:
@@ -158,10 +158,10 @@ def _released(each: Group) -> Release:
     return Release(gang=each.gang, nodes=tuple(node.id for node in each.members), reason=reason)
 
 
-def _given_up(each: Group, hold: timedelta) -> GiveUp:
+def _given_up(each: Group, hold: timedelta) -> Abandon:
     why = "every machine was refused" if each.hopeless else f"not complete within {hold}"
     reason = f"{each.bought} of {each.gang.nodes} machines in one block: {why}"
-    return GiveUp(
+    return Abandon(
         gang=each.gang,
         nodes=tuple(node.id for node in each.members),
         reason=reason,
@@ -186,9 +186,9 @@ def _in_the_way_of(each: Group, groups: Sequence[Group]) -> Group | None:
     return None
 
 
-def _makes_room(each: Group, elder: Group) -> GiveUp:
+def _makes_room(each: Group, elder: Group) -> Abandon:
     reason = f"{each.bought} of {each.gang.nodes} machines in one block: gives way to"
-    return GiveUp(
+    return Abandon(
         gang=each.gang,
         nodes=tuple(node.id for node in each.members),
         reason=f"{reason} {elder.gang.id}, which lacks machines there too",

@@ -9,15 +9,15 @@ from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
 from navarch.fleet.plan import (
-    AskAgain,
+    Abandon,
     Cordon,
     Drain,
-    GiveUp,
     Plan,
     Recover,
     Release,
     Request,
     Retire,
+    RetryLaunch,
     Terminate,
 )
 
@@ -35,7 +35,7 @@ def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
 def _check_others(plan: Plan, fleet: Fleet) -> None:
     for action in plan.actions:
         match action:
-            case AskAgain(launch=launch):
+            case RetryLaunch(launch=launch):
                 node = fleet.nodes[launch.node]
                 if node.phase is not Phase.REQUESTED or node.launch is not None:
                     raise InvariantError(f"{node.id} would be bought twice")
@@ -46,7 +46,7 @@ def _check_others(plan: Plan, fleet: Fleet) -> None:
                 raise InvariantError(f"{name} is cordoned twice")
             case Recover(recovery=recovery) if fleet.nodes[recovery.node].recovery is not None:
                 raise InvariantError(f"{recovery.node} is mended twice at once")
-            case GiveUp(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):
+            case Abandon(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):
                 raise InvariantError(f"{gang.id} is given up though it is complete")
             case Release(gang=gang, nodes=names) if len(set(names)) != gang.nodes:
                 raise InvariantError(f"{gang.id} is released with {len(names)} of {gang.nodes}")

@@ -11,8 +11,8 @@ from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.refusal import refusal_of
 from navarch.fleet import lifecycle
-from navarch.fleet.reality import bought
-from navarch.fleet.recollection import refusal_facts
+from navarch.fleet.instance_state import bought
+from navarch.fleet.stockout_journal import refusal_facts
 
 
 def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> Change | None:

@@ -1,13 +1,13 @@
 """What the workload system must be told about a node."""
 
-from navarch.core.node import DRAINING, READY, Node, Told
+from navarch.core.node import DRAINING, READY, Node, NotifiedState
 from navarch.health.conditions import explain
 
 TOLD_OF = frozenset({READY, DRAINING})
 """The phases in which work can run on a node, so that somebody has to know of it."""
 
 
-def notice_due(node: Node) -> Told | None:
+def notice_due(node: Node) -> NotifiedState | None:
     """Return what the workload system does not know yet about `node`.
 
     That a node of a pool is not well is no reason by itself to keep work off it: that is something
@@ -17,11 +17,11 @@ def notice_due(node: Node) -> Told | None:
     if node.registered_at is None or node.phase not in TOLD_OF:
         return None
     if node.phase is DRAINING:
-        now_true = Told.DRAINING
+        now_true = NotifiedState.DRAINING
     else:
         governed = node.pool is not None and node.recovery is None
         is_open = node.open_to_work if governed else node.serving
-        now_true = Told.OPEN if is_open else Told.CORDONED
+        now_true = NotifiedState.OPEN if is_open else NotifiedState.CORDONED
     return None if now_true is node.told else now_true
 
 

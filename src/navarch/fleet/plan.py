@@ -26,7 +26,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskAgain:
+class RetryLaunch:
     """Ask once more for the machine of a node that was refused one."""
 
     launch: Launch
@@ -60,7 +60,7 @@ class Recover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldBack:
+class Defer:
     """Note what is not done about `node`, and why; None: nothing is held back any more."""
 
     node: NodeId
@@ -108,7 +108,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBrake:
+class SetLaunchBreaker:
     """Note why this pool buys nothing at present; None: it buys again."""
 
     reason: str | None
@@ -124,7 +124,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp:
+class Abandon:
     """Give every machine of a gang back: the rest of it is not to be had."""
 
     gang: Gang
@@ -135,18 +135,18 @@ class GiveUp:
 
 Action = (
     Request
-    | AskAgain
+    | RetryLaunch
     | Cordon
     | Uncordon
     | Recover
-    | HoldBack
+    | Defer
     | Retire
     | Drain
     | Terminate
     | Hold
-    | SetBrake
+    | SetLaunchBreaker
     | Release
-    | GiveUp
+    | Abandon
 )
 
 

@@ -14,16 +14,16 @@ from navarch.core.launch import Launch
 from navarch.core.node import GONE, Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.brake import Brake, Shunned
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
 from navarch.fleet.disruption.unregistered import unregistered
 from navarch.fleet.gangs import Group, group, plan_gangs, worth_keeping
+from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
 from navarch.fleet.pacing import pause
 from navarch.fleet.pauses import why_paused
-from navarch.fleet.plan import Action, AskAgain, Plan, Request, SetBrake
+from navarch.fleet.plan import Action, Plan, Request, RetryLaunch, SetLaunchBreaker
+from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
 from navarch.fleet.replacement_loop import fell_ill_at
-from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionScheduler
@@ -44,9 +44,9 @@ def plan_pool(
     replacements: Replacements | None = None,
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
-    brake: Brake | None = None,
-    shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
-    beside: Beside = NOBODY,
+    brake: LaunchBreaker | None = None,
+    shunned: Mapping[Scope, QuarantinedOffering] = NOTHING_SHUNNED,
+    beside: SteadyNodes = NO_STEADY_NODES,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
@@ -74,7 +74,7 @@ def plan_pool(
         shunned,
         beside.held,
     )
-    if beside is not NOBODY and not any(node.counts for node in known):
+    if beside is not NO_STEADY_NODES and not any(node.counts for node in known):
         return _plan_growth(pool, known, beside, launches, market, brake)
     late = unregistered(pool, known, now=now)
     replacements = replacements or Replacements()
@@ -117,7 +117,7 @@ def plan_pool(
     waited_for = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
     reason = None if brake is None else brake.reason
     actions: tuple[Action, ...] = (
-        *([] if reason == pool.braked else [SetBrake(reason=reason)]),
+        *([] if reason == pool.braked else [SetLaunchBreaker(reason=reason)]),
         *late,
         *gangs.release,
         *gangs.give_up,
@@ -127,7 +127,9 @@ def plan_pool(
         *asked_again,
     )
     # Where neither gangs nor age, kind or price matter, who is asked for now only counts from here.
-    settled = beside is not NOBODY and all(isinstance(x, Request | AskAgain) for x in actions)
+    settled = beside is not NO_STEADY_NODES and all(
+        isinstance(x, Request | RetryLaunch) for x in actions
+    )
     if settled:
         market.expect(pool.name, still_wanted)
     return Plan(
@@ -142,10 +144,10 @@ def plan_pool(
 def _plan_growth(
     pool: Pool,
     known: Sequence[Node],
-    beside: Beside,
+    beside: SteadyNodes,
     launches: "_Launches",
     market: Market,
-    brake: Brake | None,
+    brake: LaunchBreaker | None,
 ) -> Plan:
     """Return the plan of a pool in which whoever does not only count does not count at all.
 
@@ -164,7 +166,7 @@ def _plan_growth(
     waited_for = launches.look_again_at()
     return Plan(
         pool=pool.name,
-        actions=tuple(grown) if settled else (SetBrake(reason=reason), *grown),
+        actions=tuple(grown) if settled else (SetLaunchBreaker(reason=reason), *grown),
         wake_at=_first(waited_for, beside.late_at(pool)),
         settled=settled,
         at_rest=settled and waited_for is None and brake is None and not still_wanted,
@@ -216,8 +218,8 @@ class _Launches:
         new_tokens: Iterator[Token],
         scheduler: ProvisionScheduler,
         market: Market,
-        brake: Brake | None,
-        shunned: Mapping[Scope, Shunned],
+        brake: LaunchBreaker | None,
+        shunned: Mapping[Scope, QuarantinedOffering],
         beside: Mapping[ProviderName, int],
     ) -> None:
         self._pool = pool
@@ -437,7 +439,7 @@ def _succeed(
 
 def _ask_again(
     known: Sequence[Node], kept: Sequence[Node], launches: _Launches
-) -> Iterator[AskAgain]:
+) -> Iterator[RetryLaunch]:
     waiting = [node for node in kept if _waits_to_ask(node)]
     if not waiting:
         return
@@ -456,7 +458,7 @@ def _ask_again(
             return
         launch, table = found
         reason = f"attempt {node.attempts + 1}: {launch.offering}"
-        yield AskAgain(launch=launch, reason=reason, table=table)
+        yield RetryLaunch(launch=launch, reason=reason, table=table)
 
 
 def _wanted(pool: Pool, staying: int, kept: Sequence[Node]) -> int:

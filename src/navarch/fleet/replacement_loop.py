@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from navarch.core.health import UNHEALTHY
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.fleet.brake import Brake, Failure, pause_after, strikes_of
+from navarch.fleet.launch_breaker import Failure, LaunchBreaker, pause_after, strikes_of
 
 PROBATION = timedelta(minutes=30)
 """A machine that falls ill this soon after it registered was not worth buying."""
@@ -20,7 +20,9 @@ REPLACEMENTS_MAX = 3
 """One bad host may be lent twice in a row; three ill machines in a row have a common cause."""
 
 
-def find_replacement_loop(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:
+def find_replacement_loop(
+    pool: Pool, nodes: Iterable[Node], *, now: datetime
+) -> LaunchBreaker | None:
     """Return why and until when `pool` replaces nothing, None if it may.
 
     `nodes` are all that are remembered, those that are gone included.
@@ -51,7 +53,7 @@ def find_replacement_loop(pool: Pool, nodes: Iterable[Node], *, now: datetime) -
     else:
         what = f"the next is tried at {until:%H:%M:%S} UTC, or now with {release}"
     allowance = max((pool.gang or 1) - len(on_trial), 0) if now >= until else 0
-    return Brake(reason=f"{ill}; {what}", until=until, allowance=allowance)
+    return LaunchBreaker(reason=f"{ill}; {what}", until=until, allowance=allowance)
 
 
 def fell_ill_at(node: Node) -> datetime | None:

@@ -12,7 +12,7 @@ from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.brake import Shunned
+from navarch.fleet.launch_breaker import QuarantinedOffering
 from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 
@@ -73,7 +73,7 @@ class Closed:
         return f"half open, and others are trying: {self.closure.reason}"
 
 
-NOTHING_SHUNNED: Mapping[Scope, Shunned] = {}
+NOTHING_SHUNNED: Mapping[Scope, QuarantinedOffering] = {}
 
 Bar = Closed | str
 """What keeps a pool from buying something: a closure, or the words of somebody who objects."""
@@ -209,7 +209,7 @@ class Market:
         *,
         gang: int = 0,
         instead_of: Decimal | None = None,
-        shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
+        shunned: Mapping[Scope, QuarantinedOffering] = NOTHING_SHUNNED,
         only: Offering | None = None,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
@@ -313,7 +313,7 @@ class Market:
         held: Mapping[ProviderName, int],
         known: Sequence[_Standing],
         bars: Sequence[Bar | None],
-        shunned: Mapping[Scope, Shunned],
+        shunned: Mapping[Scope, QuarantinedOffering],
     ) -> list[Row]:
         rows: list[Row] = []
         for place, each in enumerate(known):
@@ -349,7 +349,7 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _comes_last(self, offering: Offering, shunned: Mapping[Scope, Shunned]) -> bool:
+    def _comes_last(self, offering: Offering, shunned: Mapping[Scope, QuarantinedOffering]) -> bool:
         place = shunned.get(scopes(offering)[0])
         return place is not None and self._now < place.last_until
 
@@ -359,7 +359,7 @@ class Market:
         known: _Standing,
         gang: int,
         instead_of: Decimal | None,
-        shunned: Mapping[Scope, Shunned],
+        shunned: Mapping[Scope, QuarantinedOffering],
     ) -> Bar | None:
         """Return what keeps `pool` from buying this, if anything does."""
         for scope, closure in known.against:

@@ -25,8 +25,8 @@ from navarch.health.policy.occurrence import Occurrence, is_occurrence
 from navarch.health.policy.policy import machine_phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
-from navarch.service.told import Told
-from navarch.service.turns import Turns
+from navarch.service.keyed_lock import KeyedLock
+from navarch.service.seen_symptoms import SeenSymptoms
 from navarch.service.unjudged import failure_events, stands_unjudged, unjudged_results
 
 log = structlog.get_logger(__name__)
@@ -96,10 +96,10 @@ class Weighing:
         self._policies = policies
         self._utilization = utilization
         self._open = OpenIncidents(store)
-        self._told = Told(store)
+        self._told = SeenSymptoms(store)
         self._recalled: dict[NodeId, Engine] = {}
         self._familiar: dict[NodeId, _Familiar] = {}
-        self._turns = Turns()
+        self._turns = KeyedLock()
         self._asked: dict[NodeId, dict[CommandId, str]] = {}
         for command in store.fleet().commands.values():
             self._note(command)
@@ -362,7 +362,7 @@ def _is_timeless(item: _Judged) -> bool:
     return item.verdict.steady and not item.verdict.broken
 
 
-def _is_told_again(item: _Judged, node: Node, told: Told) -> bool:
+def _is_told_again(item: _Judged, node: Node, told: SeenSymptoms) -> bool:
     """Return whether the very same event was told of before, and means no more than it did.
 
     An agent that starts again tells again of what it knows, and one whose NVML comes after its

@@ -10,13 +10,13 @@ from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock
 from navarch.sim.loop import EPOCH
 from navarch.sim.pulse import Pulse
-from navarch.stores.columns import Columns
+from navarch.stores.telemetry import TelemetryTable
 
 AWAKE_MAX = 100
 """Of so many the first to be overdue is found one by one; a scan of all takes as long."""
 
 
-class ComputedHearing(Columns):
+class ComputedHearing(TelemetryTable):
     """The product's columns, in which agents at rest are known to be beating.
 
     An agent rests while its beats would change nothing. It cannot fall silent then, so its

@@ -29,8 +29,8 @@ from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.running import run_simulated
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 OLD, NEW = "550.90.07", "570.86.10"
 HARDWARE = (79, 48, 64, 95)
@@ -79,7 +79,7 @@ class _Stage:
     def __post_init__(self) -> None:
         self.entropy = SeededEntropy(f"rollout/{self.seed}")
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        columns = Columns(self.clock, timeout=timedelta(hours=9))
+        columns = TelemetryTable(self.clock, timeout=timedelta(hours=9))
         self.agents = AgentService(self.clock, self.store, columns)
         self.remediation = RemediationReconciler(
             self.clock, self.store, Providers([]), remediator=lambda _: CordonAndReplace()

@@ -46,8 +46,8 @@ from navarch.sim.loop import SimLoop
 from navarch.sim.pulse import Pulse
 from navarch.sim.running import run_simulated
 from navarch.sim.workloads import SimWorkloads
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 T = TypeVar("T")
 
@@ -474,9 +474,9 @@ class World:
         finally:
             claims.leave()
 
-    def _columns(self, known: Sequence[NodeId]) -> Columns:
+    def _columns(self, known: Sequence[NodeId]) -> TelemetryTable:
         if not self.computed:
-            return Columns(self.clock, timeout=self.timing.silence, nodes=known)
+            return TelemetryTable(self.clock, timeout=self.timing.silence, nodes=known)
         self._hearing = ComputedHearing(
             self.clock,
             timeout=self.timing.silence,
@@ -503,7 +503,7 @@ class World:
         assert agent.pulse is not None
         self._hearing.rise(agent.node, agent.pulse)
 
-    def _metrics_source(self, store: Store, columns: Columns) -> MetricsSource | None:
+    def _metrics_source(self, store: Store, columns: TelemetryTable) -> MetricsSource | None:
         if self.load is None:
             return None
         sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]

@@ -15,14 +15,14 @@ from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Committed, Topic
-from navarch.stores.head import Head
+from navarch.stores.state_cache import StateCache
 
 
 @dataclass(slots=True)
 class _Shelf:
     """What is kept, whoever leads."""
 
-    head: Head = field(default_factory=lambda: Head(Fleet()))
+    head: StateCache = field(default_factory=lambda: StateCache(Fleet()))
     journal: list[Recorded] = field(default_factory=list)
     journal_start: int = 0
     bookmarks: dict[str, int] = field(default_factory=dict)

@@ -31,8 +31,8 @@ from navarch.core.table import Table
 from navarch.ports.clock import Entropy
 from navarch.ports.offload import Offload
 from navarch.ports.store import Committed, Topic
-from navarch.stores.head import Head
 from navarch.stores.migrations import migrate
+from navarch.stores.state_cache import StateCache
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class SqliteStore:
         self._turn = asyncio.Lock()
         self._queue: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
-        self._head = Head(_load(database))
+        self._head = StateCache(_load(database))
         self._bookmarks: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
         self._journal_start = int(_meta(database)["journal_start"])
 

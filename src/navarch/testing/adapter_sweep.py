@@ -25,8 +25,8 @@ from navarch.service.views import pool_spec
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.incarnation import Crash, Tripwire, WiredStore
 from navarch.sim.loop import EPOCH, SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class SweptFleet:
             WiredStore(self.store, wire, chance),
             providers=[self.build(self.clock, TrippedOffload(wire))],
             notifier=LogWorkloads(),
-            hearing=Columns(self.clock, timeout=timedelta(minutes=5)),
+            hearing=TelemetryTable(self.clock, timeout=timedelta(minutes=5)),
             strict=True,
         )
         self.control = control

@@ -35,9 +35,9 @@ from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
 from navarch.sim.clock import InlineOffload
-from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 H100 = Offering(
     provider=ProviderName("sim"),
@@ -54,7 +54,7 @@ class Doors:
     """One control plane without its loops: only API calls change its state."""
 
     store: Store
-    columns: Columns
+    columns: TelemetryTable
     fleet: FleetService
     agents: AgentService
     desk: HeartbeatDesk
@@ -88,7 +88,7 @@ def build_doors(
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
     store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
-    columns = Columns(clock, timeout=timedelta(seconds=90))
+    columns = TelemetryTable(clock, timeout=timedelta(seconds=90))
     injected: list[tuple[NodeId, CheckResult]] = []
     fleet = FleetService(
         clock,

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from navarch import ControlPlane
-from navarch.app.keepsakes import LOADS
 from navarch.app.server import Running
+from navarch.app.snapshots import LOADS
 from navarch.config import parse_config
 from navarch.core.autoscaling import QueueSettings
 from navarch.core.ids import PoolName

@@ -23,8 +23,8 @@ from navarch.service.agents import Timing
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.sim.workloads import SimWorkloads
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 TIMING = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=timedelta(seconds=60))
 
@@ -79,7 +79,7 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
             store,
             providers=[],
             notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
-            hearing=Columns(clock, timeout=TIMING.silence, nodes=[]),
+            hearing=TelemetryTable(clock, timeout=TIMING.silence, nodes=[]),
             timing=lambda: TIMING,
             strict=True,
         )

@@ -21,8 +21,8 @@ from navarch.meters.merged import Merged
 from navarch.ports.autoscaler import PoolMetrics
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool
 
 TRAINING = PoolName("training")
@@ -150,7 +150,7 @@ def test_missing_heartbeats_are_not_idleness() -> None:
 
 def test_columns_average_over_each_nodes_own_gpus() -> None:
     async def main() -> None:
-        columns = Columns(SimClock(), timeout=timedelta(minutes=1))
+        columns = TelemetryTable(SimClock(), timeout=timedelta(minutes=1))
         for name, used in (("small", (10.0, 30.0)), ("large", (5.0,) * 8 + (15.0,) * 8)):
             gpus = tuple(GpuMetrics(utilization_pct=each) for each in used)
             columns.heard(NodeId(name), NodeMetrics(gpus=gpus))

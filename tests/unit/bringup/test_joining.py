@@ -34,8 +34,8 @@ from navarch.ports.link import UnauthorizedError
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.doors import build_doors, open_doors
 from navarch.testing.worlds import H100, a_pool
 
@@ -101,7 +101,7 @@ def test_the_token_of_an_earlier_launch_is_refused() -> None:
 
 
 def an_app(store: MemoryStore) -> HttpApp:
-    clock, columns = SystemClock(), Columns(SystemClock(), timeout=a_pool().cooldown)
+    clock, columns = SystemClock(), TelemetryTable(SystemClock(), timeout=a_pool().cooldown)
     agents = AgentService(clock, store, columns)
     return build_http_app(
         clock,

@@ -26,8 +26,8 @@ from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import EPOCH, SimLoop
 from navarch.sim.workloads import SimWorkloads
 from navarch.sim.world import TIMING, World
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ async def _live(
             store,
             providers=[cloud],
             notifier=workloads,
-            hearing=Columns(clock, timeout=TIMING.silence),
+            hearing=TelemetryTable(clock, timeout=TIMING.silence),
             timing=lambda: TIMING,
             opinions=opinions,
             offerings=offerings,

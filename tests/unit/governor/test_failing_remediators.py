@@ -28,8 +28,8 @@ from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.service.fleet import FleetService
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 OURS, OTHER = PoolName("ours"), PoolName("other")
@@ -79,7 +79,7 @@ class Site:
             self.clock,
             SeededEntropy("1"),
             self.store,
-            Columns(self.clock, timeout=timedelta(seconds=90)),
+            TelemetryTable(self.clock, timeout=timedelta(seconds=90)),
         )
 
     def start(self) -> RemediationReconciler:

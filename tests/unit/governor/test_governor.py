@@ -11,11 +11,16 @@ from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
-from navarch.fleet.brake import Brake
-from navarch.fleet.disruption.governor.census import Census, fingerprints
-from navarch.fleet.disruption.governor.governor import Obstacles, Verdict, Wish, govern
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
+from navarch.fleet.disruption.governor.governor import (
+    GovernorDecision,
+    Obstacles,
+    ProposedAction,
+    govern,
+)
 from navarch.fleet.disruption.governor.outage import find_outages
 from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
+from navarch.fleet.launch_breaker import LaunchBreaker
 from navarch.testing.worlds import NOW, a_node
 
 SETTINGS = GovernorSettings()
@@ -48,11 +53,11 @@ def decide(
     settings: GovernorSettings = SETTINGS,
     now: datetime = NOW,
     short_of_nodes: bool = True,
-    loops: dict[PoolName, Brake] | None = None,
-) -> dict[NodeId, Verdict]:
-    census = Census(nodes)
+    loops: dict[PoolName, LaunchBreaker] | None = None,
+) -> dict[NodeId, GovernorDecision]:
+    census = DomainStats(nodes)
     wishes = [
-        Wish(
+        ProposedAction(
             node=node,
             action="replace",
             reason="unhealthy",
@@ -72,7 +77,7 @@ def decide(
     return {verdict.wish.node.id: verdict for verdict in verdicts}
 
 
-def passed(verdicts: dict[NodeId, Verdict]) -> list[NodeId]:
+def passed(verdicts: dict[NodeId, GovernorDecision]) -> list[NodeId]:
     return [name for name, verdict in verdicts.items() if verdict.held is None]
 
 
@@ -175,7 +180,7 @@ def test_the_successor_of_a_counted_node_that_falls_ill_at_once_needs_no_budget(
 
 def test_a_pool_whose_replacements_fall_ill_replaces_no_more_than_it_may_try() -> None:
     nodes = [sick(node) if i < 5 else node for i, node in enumerate(fleet(100))]
-    loop = Brake(reason="they fall ill", until=NOW, allowance=0)
+    loop = LaunchBreaker(reason="they fall ill", until=NOW, allowance=0)
     verdicts = decide(nodes, loops={PoolName("training"): loop})
     assert passed(verdicts) == []
     assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.REPLACEMENT_LOOP}
@@ -376,7 +381,7 @@ def test_new_nodes_with_a_new_image_are_suspected_of_the_image() -> None:
 def test_new_rules_are_suspected_of_the_faults_they_find() -> None:
     nodes = [sick(node) if i < 60 else node for i, node in enumerate(fleet(288))]
     policy = PolicyChange(revision="7", since=NOW - timedelta(minutes=1))
-    found = find_suspicions(Census(nodes), SETTINGS, policy=policy)
+    found = find_suspicions(DomainStats(nodes), SETTINGS, policy=policy)
     assert found["xid 79"].change == "policy 7"
 
 
@@ -462,5 +467,5 @@ def test_rules_stay_suspected_of_what_they_found_after_they_were_taken_back() ->
     bad = PolicyChange(revision="bad", since=NOW - timedelta(minutes=1))
     good = PolicyChange(revision="good", since=NOW + timedelta(hours=1), past=bad)
     nodes = held_back([sick(node) if i < 60 else node for i, node in enumerate(fleet(288))])
-    found = find_suspicions(Census(nodes), SETTINGS, policy=good)
+    found = find_suspicions(DomainStats(nodes), SETTINGS, policy=good)
     assert found["xid 79"].change == "policy bad"

@@ -11,13 +11,13 @@ from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
 from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryState, RecoveryStep, rung
 from navarch.core.remediation import Remediation
-from navarch.fleet.recovery.ladder import Move, advance, begin
-from navarch.fleet.recovery.rules import RULES, Ground
+from navarch.fleet.recovery.ladder import Transition, advance, begin
+from navarch.fleet.recovery.rules import RULES, RecoveryContext
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 POOL = a_pool(remediation=Remediation(strategy="ladder"))
-GROUND = Ground(pool=POOL, now=NOW, drained=True, can_reboot=True, can_power_cycle=True)
+GROUND = RecoveryContext(pool=POOL, now=NOW, drained=True, can_reboot=True, can_power_cycle=True)
 FAULT = Condition(
     check="xid/95/GPU-0",
     health=Health.UNHEALTHY,
@@ -33,12 +33,12 @@ DONE_BY_US = list(RULES)
 IDS = [str(step) for step in DONE_BY_US]
 
 
-def recovery(step: RecoveryStep, node: Node = SICK, ground: Ground = GROUND) -> Recovery:
+def recovery(step: RecoveryStep, node: Node = SICK, ground: RecoveryContext = GROUND) -> Recovery:
     treatment = Treatment(remedy=Remedy.RECOVER, reason="XID 95", step=step, check=FAULT.check)
     return begin(node, treatment, ground)
 
 
-def order(found: Recovery, node: Node = SICK, ground: Ground = GROUND) -> Move:
+def order(found: Recovery, node: Node = SICK, ground: RecoveryContext = GROUND) -> Transition:
     """Return the move that asks for the step, once the node is empty."""
     empty = replace(node, phase=Phase.DRAINING)
     move = advance(found, empty, ground, lambda: CommandId("c1"))
@@ -46,7 +46,7 @@ def order(found: Recovery, node: Node = SICK, ground: Ground = GROUND) -> Move:
     return move
 
 
-def after(move: Move, node: Node | None = None, **facts: object) -> Move | None:
+def after(move: Transition, node: Node | None = None, **facts: object) -> Transition | None:
     ground = replace(GROUND, **{"command": move.command, **facts})  # type: ignore[arg-type]
     return advance(move.recovery, node or move.node, ground, lambda: CommandId("c2"))
 
@@ -89,7 +89,7 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
     ids=["no power", "not allowed", "not replaced"],
 )
 def test_a_step_that_is_not_possible_is_passed_over_and_says_why(
-    step: RecoveryStep, ground: Ground, why: str
+    step: RecoveryStep, ground: RecoveryContext, why: str
 ) -> None:
     found = recovery(step, ground=ground)
     assert rung(found.step) > rung(step)

@@ -16,15 +16,15 @@ from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_pool
 
 
 def put(remediation: Remediation) -> None:
     async def main() -> None:
         clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        columns = Columns(clock, timeout=timedelta(seconds=90))
+        columns = TelemetryTable(clock, timeout=timedelta(seconds=90))
         fleet = FleetService(clock, SeededEntropy("1"), store, columns)
         spec = replace(pool_spec(a_pool()), remediation=remediation)
         view = await fleet.put_pool(spec, reason="why not")

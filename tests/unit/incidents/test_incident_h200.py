@@ -20,8 +20,8 @@ from navarch.service.agents import Timing
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.sim.workloads import SimWorkloads
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 NODE = NodeId("recorded")
@@ -37,7 +37,7 @@ def lived_through(lines: list[bytes]) -> MemoryStore:
             store,
             providers=[],
             notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
-            hearing=Columns(clock, timeout=Timing().silence, nodes=[]),
+            hearing=TelemetryTable(clock, timeout=Timing().silence, nodes=[]),
             strict=True,
         )
         async with asyncio.TaskGroup() as tasks:

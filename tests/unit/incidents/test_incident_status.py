@@ -10,7 +10,7 @@ from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
-from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
 from navarch.health.incidents.status import (
     close_if_over,
@@ -107,7 +107,7 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "topology": None,
         "gang": None,
         "waiting": True,
-        "told": Told.DRAINING,
+        "told": NotifiedState.DRAINING,
         "report_stream": "s",
         "report_number": 7,
         "traits": {},

@@ -27,8 +27,8 @@ from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool
 
 NODE = NodeId("training-0")
@@ -40,7 +40,7 @@ class Site:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        self.columns = Columns(self.clock, timeout=timedelta(minutes=5))
+        self.columns = TelemetryTable(self.clock, timeout=timedelta(minutes=5))
         self.policies = compile_policies(default_policy())
         self.agents = self.receive()
         self.reconciler = IncidentReconciler(self.clock, self.store)

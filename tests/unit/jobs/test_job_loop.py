@@ -10,8 +10,8 @@ from navarch.control.jobs import (
     LOOK_EVERY,
     PAUSE,
     HeldReadings,
+    JobAwareNotifier,
     JobReconciler,
-    JobsInTheWay,
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
@@ -161,7 +161,7 @@ def test_jobs_that_are_long_over_are_forgotten() -> None:
 def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
     async def story(case: Case) -> None:
         await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[a_job("j", on=("n0",))])
-        notifier = JobsInTheWay(case.store, LogWorkloads())
+        notifier = JobAwareNotifier(case.store, LogWorkloads())
         assert not await notifier.is_drained(NodeId("n0"))
         assert await notifier.is_drained(NodeId("n1"))
 

@@ -21,8 +21,8 @@ from navarch.service.agents import AgentService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
-from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NODE = NodeId("training-0")
@@ -54,7 +54,7 @@ def play(
     book = compile_policies(Policy(name="test", rules=rules))
 
     async def main() -> None:
-        hearing = Columns(clock, timeout=timedelta(hours=1))
+        hearing = TelemetryTable(clock, timeout=timedelta(hours=1))
         agents = AgentService(clock, store, hearing, policies=lambda: book)
         await store.commit(Change(pools=[a_pool()], nodes=[a_node(NODE)]), based_on=0)
         await story(agents, store)

@@ -14,8 +14,15 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
-from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, MACHINES_MAX, Brake, find_brake, shunned
-from navarch.fleet.plan import Plan, Request, Retire, SetBrake
+from navarch.fleet.launch_breaker import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MACHINES_MAX,
+    LaunchBreaker,
+    find_breaker,
+    shunned,
+)
+from navarch.fleet.plan import Plan, Request, Retire, SetLaunchBreaker
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market
 from navarch.fleet.stockouts import Stockouts
@@ -60,11 +67,13 @@ def served(number: int, at: float) -> Node:
     return a_node(number, Phase.READY, registered_at=NOW + timedelta(minutes=at))
 
 
-def brake_on(*nodes: Node, pool: Pool = POOL, now: datetime = NOW) -> Brake | None:
-    return find_brake(pool, nodes, now=now)
+def brake_on(*nodes: Node, pool: Pool = POOL, now: datetime = NOW) -> LaunchBreaker | None:
+    return find_breaker(pool, nodes, now=now)
 
 
-def bought(brake: Brake | None, *nodes: Node, pool: Pool = POOL, now: datetime = NOW) -> int:
+def bought(
+    brake: LaunchBreaker | None, *nodes: Node, pool: Pool = POOL, now: datetime = NOW
+) -> int:
     tokens = (Token(f"new-{number}") for number in range(1000))
     plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, brake=brake)
     return sum(isinstance(action, Request) for action in plan.actions)
@@ -142,7 +151,7 @@ def test_machines_that_are_late_all_at_once_are_given_up_and_not_bought_again() 
     assert all(action.failed for action in retired)
     assert not any(isinstance(action, Request) for action in plan.actions)
     assert brake is not None
-    assert plan.actions[0] == SetBrake(reason=brake.reason)
+    assert plan.actions[0] == SetLaunchBreaker(reason=brake.reason)
     assert plan.wake_at == brake.until
 
 
@@ -154,7 +163,7 @@ def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
     known = replace(POOL, braked=brake.reason)
     assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, brake=brake).actions
     plan = plan_pool(known, nodes, now=NOW, new_tokens=tokens)
-    assert plan.actions[0] == SetBrake(reason=None)
+    assert plan.actions[0] == SetLaunchBreaker(reason=None)
 
 
 def test_a_gang_is_tried_as_a_whole() -> None:
@@ -291,7 +300,7 @@ def plan_sold_out(
         now=now,
         new_tokens=tokens,
         market=Market(sold_out, now=now),
-        brake=find_brake(pool, nodes, now=now),
+        brake=find_breaker(pool, nodes, now=now),
         shunned=shunned(pool, nodes, now=now),
     )
 

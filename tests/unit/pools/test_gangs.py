@@ -17,7 +17,7 @@ from navarch.core.refusal import Refusal
 from navarch.core.table import Table
 from navarch.core.topology import Topology
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Action, GiveUp, Plan, Release, Request, Retire
+from navarch.fleet.plan import Abandon, Action, Plan, Release, Request, Retire
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market
 from navarch.fleet.stockouts import Stockouts
@@ -107,7 +107,7 @@ def test_a_gang_with_all_its_machines_is_released_at_once() -> None:
         (("a", "a", None), False, []),
         (("a", "a", None), True, [Release]),
         (("a", "a", "b"), False, [Retire, Request]),
-        (("a", "a", "b"), True, [GiveUp]),
+        (("a", "a", "b"), True, [Abandon]),
     ],
     ids=["one block", "not said yet", "never said", "astray", "astray too late"],
 )
@@ -131,21 +131,21 @@ def test_a_gang_that_is_not_complete_in_time_is_given_up_with_everything_it_has(
         a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1)), nodes, now=NOW + HOLD
     )
 
-    assert isinstance(given_up, GiveUp)
+    assert isinstance(given_up, Abandon)
     assert given_up.nodes == ("training-0", "training-1", "training-2")
     assert "2 of 3 machines" in given_up.reason
 
 
 def test_a_gang_of_which_every_machine_was_refused_is_not_waited_for() -> None:
     actions = plan(a_gang_pool(nodes_max=3), [refused("0"), refused("1"), refused("2")])
-    assert [type(action) for action in actions] == [GiveUp]
+    assert [type(action) for action in actions] == [Abandon]
 
 
 def test_the_time_is_counted_from_the_first_member_even_if_that_is_gone() -> None:
     first = replace(member("9", age=HOLD), phase=Phase.GONE)
     nodes = [first, member("0"), member("1"), refused("2")]
     pool = a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1))
-    assert [type(action) for action in plan(pool, nodes)] == [GiveUp]
+    assert [type(action) for action in plan(pool, nodes)] == [Abandon]
 
 
 def test_who_is_missing_in_a_gang_is_asked_for_where_the_gang_stands() -> None:
@@ -180,7 +180,7 @@ def test_where_a_gang_is_given_up_no_other_is_begun_before_that_is_remembered() 
 
     actions = plan(pool, late)
 
-    assert any(isinstance(action, GiveUp) for action in actions)
+    assert any(isinstance(action, Abandon) for action in actions)
     assert not any(isinstance(action, Request) for action in actions)
 
 
@@ -199,7 +199,7 @@ def test_of_two_gangs_that_lack_what_the_other_has_the_younger_gives_way_at_once
     young = [member("3", block="b"), member("4", block="b"), refused("5")]
     young = [replace(node, gang=other, created_at=node.created_at + HOLD / 20) for node in young]
 
-    (given_up,) = [x for x in plan(pool, [*elder, *young]) if isinstance(x, GiveUp)]
+    (given_up,) = [x for x in plan(pool, [*elder, *young]) if isinstance(x, Abandon)]
 
     assert given_up.gang == other
     assert "gives way to training-g0" in given_up.reason
@@ -212,4 +212,4 @@ def test_gangs_in_different_blocks_are_not_in_each_others_way() -> None:
     young = [member("3", block="b"), member("4", block="b"), refused("5")]
     young = [replace(node, gang=other) for node in young]
 
-    assert not [x for x in plan(pool, [*elder, *young]) if isinstance(x, GiveUp)]
+    assert not [x for x in plan(pool, [*elder, *young]) if isinstance(x, Abandon)]

@@ -8,7 +8,7 @@ from navarch.core.errors import CapacityError, CredentialError, QuotaError, Tran
 from navarch.core.node import Phase
 from navarch.core.refusal import refusal_of
 from navarch.fleet.launching import refused
-from navarch.fleet.recollection import recollect
+from navarch.fleet.stockout_journal import recollect
 from navarch.fleet.stockouts import closed_by
 from navarch.testing.worlds import NOW, a_node
 

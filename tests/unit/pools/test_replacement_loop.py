@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
-from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, Brake
+from navarch.fleet.launch_breaker import FIRST_PAUSE, LONGEST_PAUSE, LaunchBreaker
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -48,7 +48,7 @@ def replaced(node: Node) -> Node:
     return replace(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
 
 
-def loop_of(*nodes: Node, minute: float = 0, **facts: object) -> Brake | None:
+def loop_of(*nodes: Node, minute: float = 0, **facts: object) -> LaunchBreaker | None:
     return find_replacement_loop(replace(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
 
 

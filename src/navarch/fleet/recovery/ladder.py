@@ -29,7 +29,7 @@ from navarch.fleet.recovery.rules import (
     RULES,
     SETTLE,
     VOUCH,
-    Ground,
+    RecoveryContext,
     by_agent,
     choose_step,
     deadline_of,
@@ -41,7 +41,7 @@ BOOTING_STEPS = (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Transition:
     """What to write down together, and what people read about it."""
 
     recovery: Recovery
@@ -54,7 +54,7 @@ class Move:
     """Whether the provider is to be asked, once this is written down."""
 
 
-def begin(node: Node, treatment: Treatment, ground: Ground) -> Recovery:
+def begin(node: Node, treatment: Treatment, ground: RecoveryContext) -> Recovery:
     """Return the recovery that a treatment begins.
 
     The same fault of the same boot goes on where it was left: what has been tried and did not
@@ -90,8 +90,8 @@ def begin(node: Node, treatment: Treatment, ground: Ground) -> Recovery:
 
 
 def advance(
-    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
-) -> Move | None:
+    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+) -> Transition | None:
     """Return the next move, or None while there is nothing to do but wait."""
     if node.gone or node.phase is Phase.TERMINATING or node.retiring is not None:
         return _end(recovery, node, RecoveryState.VOID, "the node is given back", ground)
@@ -115,15 +115,15 @@ def look_again_at(recovery: Recovery) -> datetime | None:
     return None if recovery.over else recovery.deadline
 
 
-def _patience(step: RecoveryStep, ground: Ground) -> timedelta:
+def _patience(step: RecoveryStep, ground: RecoveryContext) -> timedelta:
     """Return how long to wait for work to leave before `step`."""
     needs_empty = step in RULES and RULES[step].needs_empty
     return ground.pool.drain_timeout if needs_empty and ground.pool else timedelta(0)
 
 
 def _from_waiting(
-    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
-) -> Move | None:
+    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+) -> Transition | None:
     # After a step that did not prove itself, only a boot check does.
     proven = not recovery.tries or node.vouched_boot == node.boot_id
     if node.health is not Health.UNHEALTHY and proven:
@@ -142,7 +142,7 @@ def _from_waiting(
             drained, _ = lifecycle.drain(node, text, now=ground.now)
             deadline = ground.now + _patience(recovery.step, ground)
             waiting = evolve(recovery, deadline=deadline)
-            return Move(recovery=waiting, node=drained, kind="node.draining", reason=text)
+            return Transition(recovery=waiting, node=drained, kind="node.draining", reason=text)
         late = recovery.deadline is None or ground.now >= recovery.deadline
         if not ground.drained and not late:
             return None
@@ -150,8 +150,8 @@ def _from_waiting(
 
 
 def _order(
-    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
-) -> Move:
+    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+) -> Transition:
     """Ask for the step, once. From here on it counts as done, whatever becomes of it."""
     step, passed_over = choose_step(recovery.step, recovery, node, ground)
     if step is not recovery.step:
@@ -191,7 +191,7 @@ def _order(
         ),
     )
     whom = "its agent" if command else f"provider {node.provider}"
-    return Move(
+    return Transition(
         recovery=ordered,
         node=node,
         command=command,
@@ -201,7 +201,7 @@ def _order(
     )
 
 
-def _from_ordered(recovery: Recovery, node: Node, ground: Ground) -> Move | None:
+def _from_ordered(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition | None:
     step, command, now = recovery.step, ground.command, ground.now
     booted = node.boot_id != recovery.ordered_boot
     if step in BOOTING_STEPS:
@@ -222,10 +222,12 @@ def _from_ordered(recovery: Recovery, node: Node, ground: Ground) -> Move | None
     return None
 
 
-def _verify(recovery: Recovery, node: Node, said: str, *, until: datetime, now: datetime) -> Move:
+def _verify(
+    recovery: Recovery, node: Node, said: str, *, until: datetime, now: datetime
+) -> Transition:
     verifying = evolve(recovery, state=RecoveryState.VERIFYING, since=now, deadline=until)
     text = f"{_words(recovery.step)}: {said}"
-    return Move(recovery=verifying, node=node, kind="recovery.verifying", reason=text)
+    return Transition(recovery=verifying, node=node, kind="recovery.verifying", reason=text)
 
 
 def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
@@ -246,7 +248,7 @@ def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
     return evolve(node, conditions=kept, health=worst(kept))
 
 
-def _from_verifying(recovery: Recovery, node: Node, ground: Ground) -> Move | None:
+def _from_verifying(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition | None:
     well = node.health is not Health.UNHEALTHY
     late = recovery.deadline is not None and ground.now >= recovery.deadline
     if recovery.step in BOOTING_STEPS:
@@ -270,7 +272,7 @@ def _from_verifying(recovery: Recovery, node: Node, ground: Ground) -> Move | No
     return None
 
 
-def _climb(recovery: Recovery, node: Node, outcome: str, ground: Ground) -> Move:
+def _climb(recovery: Recovery, node: Node, outcome: str, ground: RecoveryContext) -> Transition:
     """Go on with the next step that is possible."""
     tried = evolve(
         recovery,
@@ -286,9 +288,9 @@ def _climb_to(
     node: Node,
     step: RecoveryStep,
     passed_over: tuple[Attempt, ...],
-    ground: Ground,
+    ground: RecoveryContext,
     because: str = "",
-) -> Move:
+) -> Transition:
     higher = evolve(
         recovery,
         step=step,
@@ -305,7 +307,7 @@ def _climb_to(
     if step is RecoveryStep.TICKET:
         return _write_ticket(higher, node, ground)
     why = because or (passed_over[-1].outcome if passed_over else recovery.cause)
-    return Move(
+    return Transition(
         recovery=higher,
         node=node,
         kind="recovery.climbed",
@@ -313,16 +315,16 @@ def _climb_to(
     )
 
 
-def _replace(recovery: Recovery, node: Node, ground: Ground) -> Move:
+def _replace(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
     reason = f"{recovery.cause}; it could not be mended ({last})"
     leaving = evolve(node, recovery=None)
     after = lifecycle.retire(leaving, Retirement(reason=reason), now=ground.now)
     ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", ground.now)
-    return Move(recovery=ended, node=after, kind="node.retiring", reason=reason)
+    return Transition(recovery=ended, node=after, kind="node.retiring", reason=reason)
 
 
-def _write_ticket(recovery: Recovery, node: Node, ground: Ground) -> Move:
+def _write_ticket(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition:
     tried = "; ".join(f"{_words(x.step)}: {x.outcome}" for x in recovery.history)
     ticket = evolve(
         recovery,
@@ -332,18 +334,18 @@ def _write_ticket(recovery: Recovery, node: Node, ground: Ground) -> Move:
         deadline=None,
     )
     reason = f"for people: {recovery.cause}; nothing more can be tried ({tried})"
-    return Move(recovery=ticket, node=node, kind="recovery.ticket", reason=reason)
+    return Transition(recovery=ticket, node=node, kind="recovery.ticket", reason=reason)
 
 
 def _end(
-    recovery: Recovery, node: Node, state: RecoveryState, outcome: str, ground: Ground
-) -> Move:
+    recovery: Recovery, node: Node, state: RecoveryState, outcome: str, ground: RecoveryContext
+) -> Transition:
     """End it, and let the node back to work unless somebody else keeps it from that."""
     after = evolve(node, recovery=None)
     if after.cordoned is not None and after.cordoned == recovery.cordon:
         after = evolve(after, cordoned=None)
     after = lifecycle.undrain(after, now=ground.now)
-    return Move(
+    return Transition(
         recovery=_over(recovery, state, outcome, ground.now),
         node=after,
         kind=f"recovery.{state}",

@@ -61,7 +61,7 @@ RULES: dict[RecoveryStep, StepRule] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class RecoveryContext:
     """What is known around one recovery."""
 
     pool: Pool | None
@@ -78,7 +78,7 @@ class Ground:
     """Other recoveries of the same node, for budgets."""
 
 
-def deadline_of(step: RecoveryStep, ground: Ground) -> timedelta:
+def deadline_of(step: RecoveryStep, ground: RecoveryContext) -> timedelta:
     """Return how long `step` may take."""
     if step in (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE) and ground.pool is not None:
         return ground.pool.remediation.reboot_deadline
@@ -91,7 +91,7 @@ def by_agent(step: RecoveryStep, node: Node) -> bool:
 
 
 def choose_step(
-    first: RecoveryStep, recovery: Recovery | None, node: Node, ground: Ground
+    first: RecoveryStep, recovery: Recovery | None, node: Node, ground: RecoveryContext
 ) -> tuple[RecoveryStep, tuple[Attempt, ...]]:
     """Return the first possible step from `first` upwards, and why those below it are not."""
     passed_over: list[Attempt] = []
@@ -104,7 +104,7 @@ def choose_step(
 
 
 def _obstacle(
-    step: RecoveryStep, recovery: Recovery | None, node: Node, ground: Ground
+    step: RecoveryStep, recovery: Recovery | None, node: Node, ground: RecoveryContext
 ) -> str | None:
     """Return what speaks against `step`, if anything."""
     if step is RecoveryStep.TICKET:
@@ -129,7 +129,7 @@ def _obstacle(
     return _impossible(step, node, ground)
 
 
-def _impossible(step: RecoveryStep, node: Node, ground: Ground) -> str | None:
+def _impossible(step: RecoveryStep, node: Node, ground: RecoveryContext) -> str | None:
     if step is RecoveryStep.POWER_CYCLE:
         able = ground.can_power_cycle and node.instance is not None
         return None if able else "nobody here can switch its power off and on"

@@ -12,10 +12,10 @@ from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
-from navarch.fleet.brake import Brake
-from navarch.fleet.disruption.governor.census import Census
+from navarch.fleet.disruption.governor.domain_stats import DomainStats
 from navarch.fleet.disruption.governor.outage import Outage, Scope, outage_of
 from navarch.fleet.disruption.governor.suspicion import Suspicion
+from navarch.fleet.launch_breaker import LaunchBreaker
 from navarch.fleet.replacement_loop import fell_ill_at
 
 WORDS = {
@@ -34,7 +34,7 @@ somebody takes the change back. Large machines need up to half an hour for one."
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ProposedAction:
     """What a remediator wants done about one node."""
 
     node: Node
@@ -48,10 +48,10 @@ class Wish:
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class GovernorDecision:
     """The answer to a wish."""
 
-    wish: Wish
+    wish: ProposedAction
     held: Held | None
     """None: go ahead."""
 
@@ -64,7 +64,7 @@ class Obstacles:
     """Changes that are suspected, by fault."""
     outages: Mapping[Scope, Outage] = field(default_factory=dict)
     """Where many nodes do not report."""
-    loops: Mapping[PoolName, Brake] = field(default_factory=dict)
+    loops: Mapping[PoolName, LaunchBreaker] = field(default_factory=dict)
     """Pools whose replacements fall ill, with the number that may be replaced now."""
 
 
@@ -72,14 +72,14 @@ NO_OBSTACLES = Obstacles()
 
 
 def govern(
-    wishes: Sequence[Wish],
-    census: Census,
+    wishes: Sequence[ProposedAction],
+    census: DomainStats,
     settings: GovernorSettings,
     obstacles: Obstacles = NO_OBSTACLES,
     *,
     is_missed: Callable[[Node], bool] = lambda _: True,
     now: datetime,
-) -> list[Verdict]:
+) -> list[GovernorDecision]:
     """Return the answer to each wish, the most pressing first.
 
     A wish passes if nothing stands in its way and every domain of its node has room left in its
@@ -87,7 +87,7 @@ def govern(
     whether the pool of a node is short of nodes.
     """
     budgets = _Budgets(census, settings, is_missed, now)
-    verdicts: list[Verdict] = []
+    verdicts: list[GovernorDecision] = []
     replaced: Counter[PoolName] = Counter()
     for wish in _ranked(wishes, census):
         node, held = wish.node, None
@@ -104,17 +104,17 @@ def govern(
             budgets.spend(node)
             if node.pool is not None:
                 replaced[node.pool] += 1
-        verdicts.append(Verdict(wish=wish, held=held))
+        verdicts.append(GovernorDecision(wish=wish, held=held))
     return verdicts
 
 
-def _ranked(wishes: Sequence[Wish], census: Census) -> Sequence[Wish]:
+def _ranked(wishes: Sequence[ProposedAction], census: DomainStats) -> Sequence[ProposedAction]:
     if len(wishes) < 2:
         return wishes
     return sorted(wishes, key=lambda wish: _pressing(wish, census))
 
 
-def _pressing(wish: Wish, census: Census) -> tuple[bool, bool, datetime, str]:
+def _pressing(wish: ProposedAction, census: DomainStats) -> tuple[bool, bool, datetime, str]:
     """Rank wishes: released by hand, then fatal, then those that have waited longest."""
     conditions = census.faults_of(wish.node).values()
     fatal = any(condition.fatal for condition in conditions)
@@ -127,7 +127,7 @@ def _released(node: Node) -> bool:
 
 
 def _blamed(
-    wish: Wish, census: Census, suspicions: Mapping[str, Suspicion], now: datetime
+    wish: ProposedAction, census: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
 ) -> Held | None:
     """Hold a node all of whose faults are the work of changes it had; one more is its own."""
     if not suspicions:
@@ -145,7 +145,9 @@ def _may_boot(condition: Condition, now: datetime) -> bool:
     return condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
 
 
-def _unreachable(wish: Wish, outages: Mapping[Scope, Outage], now: datetime) -> Held | None:
+def _unreachable(
+    wish: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
+) -> Held | None:
     """Hold a node that only fails to report while many others do the same."""
     if not wish.for_silence:
         return None
@@ -154,7 +156,10 @@ def _unreachable(wish: Wish, outages: Mapping[Scope, Outage], now: datetime) -> 
 
 
 def _looping(
-    wish: Wish, loops: Mapping[PoolName, Brake], replaced: Mapping[PoolName, int], now: datetime
+    wish: ProposedAction,
+    loops: Mapping[PoolName, LaunchBreaker],
+    replaced: Mapping[PoolName, int],
+    now: datetime,
 ) -> Held | None:
     """Hold a node of a pool whose replacements fall ill, unless one may be tried."""
     pool = wish.node.pool
@@ -171,7 +176,7 @@ class _Budgets:
 
     def __init__(
         self,
-        census: Census,
+        census: DomainStats,
         settings: GovernorSettings,
         is_missed: Callable[[Node], bool],
         now: datetime,
@@ -183,7 +188,7 @@ class _Budgets:
         in_a_day = census.acted_since(now - DAY, is_missed)
         self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
 
-    def hold(self, wish: Wish, now: datetime) -> Held | None:
+    def hold(self, wish: ProposedAction, now: datetime) -> Held | None:
         """Hold a node if the budget of one of its domains is spent."""
         if self._is_disturbed_already(wish.node):
             return None
@@ -223,7 +228,7 @@ class _Budgets:
 
 
 def _held(
-    wish: Wish, by: HeldBy, because: str, now: datetime, *, faults: tuple[str, ...] = ()
+    wish: ProposedAction, by: HeldBy, because: str, now: datetime, *, faults: tuple[str, ...] = ()
 ) -> Held:
     before = wish.node.held
     same = before is not None and before.by is by and before.action == wish.action

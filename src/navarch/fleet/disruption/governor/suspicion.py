@@ -9,7 +9,7 @@ from navarch.core.health import Condition
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.trait import CHANGING, POLICY, Trait
-from navarch.fleet.disruption.governor.census import Census, Shown, TraitValue
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, Shown, TraitValue
 
 SHARED_MIN = 0.8
 """The share of the nodes with a fault that must have had the change."""
@@ -46,7 +46,7 @@ class Suspicion:
 
 
 def find_suspicions(
-    census: Census,
+    census: DomainStats,
     settings: GovernorSettings,
     *,
     policy: PolicyChange | None = None,
@@ -102,7 +102,7 @@ def _is_held_for(node: Node, fault: str) -> bool:
 
 def _changes(
     shown: Mapping[NodeId, Shown],
-    census: Census,
+    census: DomainStats,
     settings: GovernorSettings,
     policy: PolicyChange | None,
 ) -> Iterator[_Change]:
@@ -149,7 +149,7 @@ def _rules_at(policy: PolicyChange | None, condition: Condition) -> PolicyChange
 
 
 def _is_new(
-    trait: Trait, key: str, condition: Condition, census: Census, settings: GovernorSettings
+    trait: Trait, key: str, condition: Condition, census: DomainStats, settings: GovernorSettings
 ) -> bool:
     """Return whether a node had got something not long before it showed the fault."""
     if not trait.value:
@@ -172,7 +172,7 @@ def _shortly_before(change: datetime, fault: datetime, settings: GovernorSetting
 
 
 def _is_suspect(
-    change: _Change, shown: Mapping[NodeId, Shown], census: Census, settings: GovernorSettings
+    change: _Change, shown: Mapping[NodeId, Shown], census: DomainStats, settings: GovernorSettings
 ) -> bool:
     enough = SHARED_MIN * len(shown)
     if change.key != POLICY:
@@ -189,7 +189,7 @@ def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
 
 
 def _most_suspect(
-    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], census: Census
+    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], census: DomainStats
 ) -> Suspicion:
     """Name the change that tells the sick from the sound best; several, if none does so better."""
     lifts = [_lift(suspect, shown, census) for suspect in suspects]
@@ -199,7 +199,7 @@ def _most_suspect(
     return Suspicion(fault=fault, change=", ".join(x.words for x in named), nodes=nodes)
 
 
-def _lift(change: _Change, shown: Mapping[NodeId, Shown], census: Census) -> float:
+def _lift(change: _Change, shown: Mapping[NodeId, Shown], census: DomainStats) -> float:
     """Return how much more often the change is found among nodes with the fault than anywhere."""
     if change.key == POLICY:
         return 1.0

@@ -1,22 +1,22 @@
 """The rolls of all pools, kept up to date with the store."""
 
 from navarch.core.ids import PoolName
-from navarch.fleet.roll import Roll
+from navarch.fleet.pool_index import PoolIndex
 from navarch.ports.store import Committed, Store
 
 
-class Rolls:
+class PoolIndexes:
     """Follows every commit, so that planners need not walk whole pools."""
 
     def __init__(self, store: Store) -> None:
-        self._rolls: dict[PoolName, Roll] = {}
+        self._rolls: dict[PoolName, PoolIndex] = {}
         for pool, nodes in store.fleet().by_pool.items():
-            self._rolls[pool] = Roll(nodes.values())
+            self._rolls[pool] = PoolIndex(nodes.values())
         store.subscribe(self._changed)
 
-    def of(self, pool: PoolName) -> Roll:
+    def of(self, pool: PoolName) -> PoolIndex:
         """Return the roll of `pool` as of the newest commit."""
-        return self._rolls.get(pool) or Roll()
+        return self._rolls.get(pool) or PoolIndex()
 
     def _changed(self, committed: Committed) -> None:
         rolls = self._rolls
@@ -25,7 +25,7 @@ class Rolls:
             if pool is None:
                 continue
             if pool not in rolls:
-                rolls[pool] = Roll()
+                rolls[pool] = PoolIndex()
             rolls[pool].note(node)
         for node in committed.forgotten:
             if node.pool in self._rolls:

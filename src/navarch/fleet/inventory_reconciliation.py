@@ -16,7 +16,7 @@ from navarch.core.node import GONE, TERMINATING, Node
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.fleet import lifecycle
-from navarch.fleet.reality import (
+from navarch.fleet.instance_state import (
     Listing,
     can_be_taken_back,
     claims_to_be_ours,
@@ -49,7 +49,7 @@ class Seen:
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class Findings:
     """What a listing teaches: a change to write down, and then machines to end."""
 
     change: Change
@@ -57,7 +57,7 @@ class Lesson:
     condemned: tuple[tuple[Instance, Owner], ...]
 
 
-class Comparison:
+class InventoryReconciliation:
     """Goes through one listing, collecting what is different from what we thought."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Comparison:
         self._condemned: list[tuple[Instance, Owner]] = []
         self._claimed: dict[Token, InstanceId] = {}
 
-    def learn(self) -> Lesson:
+    def learn(self) -> Findings:
         """Return everything the listing teaches."""
         for instance in self._listing.instances:
             self._place(instance)
@@ -112,7 +112,7 @@ class Comparison:
         after = Seen(
             strays=self._strays, closed=self._closed, missed=self._missed, strangers=strangers
         )
-        return Lesson(change=change, seen=after, condemned=tuple(self._condemned))
+        return Findings(change=change, seen=after, condemned=tuple(self._condemned))
 
     def _who_is_missing(self) -> Iterable[NodeId]:
         if self._missing is not None:

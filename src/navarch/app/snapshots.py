@@ -10,8 +10,8 @@ from navarch.control.loads import Loads
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
-from navarch.stores.columns import Columns
 from navarch.stores.snapshot import read_whole, write_whole
+from navarch.stores.telemetry import TelemetryTable
 
 log = structlog.get_logger(__name__)
 
@@ -22,7 +22,7 @@ LOADS_EVERY = timedelta(minutes=1)
 """How much of the pools' history a crash may cost: a fraction of the quarter it is made of."""
 
 
-class Keepsakes:
+class Snapshots:
     """The newest readings of every node, and the history of every pool's load."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Keepsakes:
         """Begin with what was saved, as far as it makes sense."""
         self._clock = clock
         self._readings, self._history = data_dir / READINGS, data_dir / LOADS
-        self.columns = Columns(clock, timeout=silence, nodes=list(nodes))
+        self.columns = TelemetryTable(clock, timeout=silence, nodes=list(nodes))
         saved = read_whole(self._readings)
         if saved is not None and not self.columns.restore(saved):
             log.warning("server.readings_lost", path=str(self._readings))

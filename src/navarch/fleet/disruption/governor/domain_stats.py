@@ -38,7 +38,7 @@ def fingerprints(node: Node) -> dict[str, Condition]:
     return found
 
 
-class Census:
+class DomainStats:
     """Knows how large every domain is, what was done there lately, and who shows which fault."""
 
     def __init__(self, nodes: Iterable[Node] = (), recoveries: Iterable[Recovery] = ()) -> None:

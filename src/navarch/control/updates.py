@@ -11,7 +11,7 @@ from navarch.ports.store import Store
 ATTEMPTS_MAX = 20
 
 
-async def amend(
+async def update_with_retry(
     store: Store, name: NodeId, proposal: Callable[[Fleet, Node], Change | None]
 ) -> None:
     """Commit what `proposal` makes of the newest state of a node; nothing if it returns None.

@@ -7,7 +7,7 @@ from navarch.core.incident import Incident
 from navarch.ports.store import Committed, Matter, Store
 
 
-class Told:
+class SeenSymptoms:
     """The symptoms of all incidents on file, open or over.
 
     What passes leaves no condition behind, so only its incident says that it is known. It is

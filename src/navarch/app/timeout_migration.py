@@ -7,12 +7,12 @@ from navarch.core.fleet import Change
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.service.agents import Timing
-from navarch.stores.columns import Columns
+from navarch.stores.telemetry import TelemetryTable
 
 BOOKMARK = "heartbeats/silence_ms"
 
 
-class Patience:
+class TimeoutMigration:
     """Changes the timeout of heartbeats without blaming agents that have not heard of it.
 
     An agent learns its interval when it registers. When the pace quickens, every agent is
@@ -23,7 +23,7 @@ class Patience:
         self,
         clock: Clock,
         store: Store,
-        columns: Columns,
+        columns: TelemetryTable,
         *,
         timing: Callable[[], Timing],
         ask_for_introductions: Callable[[], None],

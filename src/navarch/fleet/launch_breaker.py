@@ -31,7 +31,7 @@ WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brake:
+class LaunchBreaker:
     """Why a pool does not buy, until when, and how much it may try."""
 
     reason: str
@@ -41,7 +41,7 @@ class Brake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shunned:
+class QuarantinedOffering:
     """A place where several machines in a row did not come up."""
 
     tried_at: datetime
@@ -79,7 +79,7 @@ def may_be_braked(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool
     return len(_failures(pool, nodes, now)) >= MACHINES_MAX
 
 
-def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:
+def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchBreaker | None:
     """Return the brake on `pool`, None if it may buy. `nodes` are all that are remembered."""
     known = list(nodes)
     failures = [] if pool.deleted else _failures(pool, known, now)
@@ -103,7 +103,7 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
         coming = [x for x in coming if _place(x) not in failed_at or _asked_at(x) >= since]
     until = since + pause
     last = failures[-1]
-    return Brake(
+    return LaunchBreaker(
         reason=(
             f"{len(failures)} machines in a row did not come up, at last {last.node.id}: "
             f"{last.reason}; the next is tried at {until:%H:%M:%S} UTC, or now with "
@@ -114,18 +114,20 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
     )
 
 
-def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> Brake | None:
+def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> LaunchBreaker | None:
     """Return the brake on a pool on whose machines no agent would start, for the reason given."""
     if missing is None or pool.deleted:
         return None
-    return Brake(
+    return LaunchBreaker(
         reason=f"no machines are bought: {missing}",
         until=now + WITHOUT_AGENT_AGAIN,
         allowance=0,
     )
 
 
-def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> dict[Scope, Shunned]:
+def shunned(
+    pool: Pool, nodes: Iterable[Node], *, now: datetime
+) -> dict[Scope, QuarantinedOffering]:
     """Return the places where several machines in a row did not come up.
 
     What comes up elsewhere says nothing of these: each has a brake of its own, until a machine
@@ -155,9 +157,9 @@ def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> dict[Scope, 
 
 def _shunned(
     pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
-) -> Shunned:
+) -> QuarantinedOffering:
     strikes, since = strikes_of(failures)
-    return Shunned(
+    return QuarantinedOffering(
         tried_at=since + pause_after(strikes),
         last_until=failures[-1].at + LONGEST_PAUSE,
         trying=any(

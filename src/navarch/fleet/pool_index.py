@@ -21,7 +21,7 @@ from navarch.fleet.disruption.maintenance import under_maintenance
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class SteadyNodes:
     """Nodes that a plan is not shown, because all that matters is how many there are."""
 
     nodes: int = 0
@@ -35,10 +35,10 @@ class Beside:
         return self.booting_since and self.booting_since + pool.boot_deadline
 
 
-NOBODY = Beside()
+NO_STEADY_NODES = SteadyNodes()
 
 
-class Roll:
+class PoolIndex:
     """The nodes of one pool, those that only count apart from the rest.
 
     It says nothing that the nodes do not say themselves: after a restart it is made anew.
@@ -105,9 +105,9 @@ class Roll:
             return list(self._others.values())
         return sorted(self._others.values(), key=lambda node: self._places[node.id])
 
-    def beside(self) -> Beside:
+    def beside(self) -> SteadyNodes:
         """Return what there is beside the others."""
-        return Beside(
+        return SteadyNodes(
             nodes=len(self._counted), held=self._held, booting_since=self._booting_since()
         )
 
@@ -116,7 +116,7 @@ class Roll:
         booting_since = self._booting_since()
         return booting_since and booting_since + pool.boot_deadline
 
-    def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], Beside]:
+    def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], SteadyNodes]:
         """Return the nodes by which the size of `pool` is planned, and who is there beside them.
 
         Everybody is shown where any of them may have to go: because there are too many, for their
@@ -129,12 +129,12 @@ class Roll:
             or may_be_undercut(pool)
         )
         if pool.gang or picky:
-            return self.everybody(), NOBODY
+            return self.everybody(), NO_STEADY_NODES
         others, beside = self.others(), self.beside()
         late_at = beside.late_at(pool)
         counts = beside.nodes + sum([node.counts for node in others])
         if (late_at is not None and now >= late_at) or counts > pool.target:
-            return self.everybody(), NOBODY
+            return self.everybody(), NO_STEADY_NODES
         return others, beside
 
     def leaves_at_rest(self, before: Node | None, node: Node) -> bool:

@@ -11,12 +11,12 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.reality import are_alike_to_a_listing, teach_alike
+from navarch.fleet.instance_state import are_alike_to_a_listing, teach_alike
 
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Novelties:
+class Delta:
     """The part of a listing that is worth a look."""
 
     instances: Sequence[Instance]
@@ -39,7 +39,7 @@ STRETCH = 256
 _name = attrgetter("id")
 
 
-class Familiar:
+class ListingDiff:
     """Remembers what one provider's last listing showed and what came of it.
 
     A listing of thousands is nearly always the one before. What a machine and its node teach
@@ -93,14 +93,14 @@ class Familiar:
         self._unfamiliar[machine] = None
         self._looked_at.discard(machine)
 
-    def sift(self, listed: Sequence[Instance], fleet: Fleet) -> Novelties:
+    def sift(self, listed: Sequence[Instance], fleet: Fleet) -> Delta:
         """Return what of a new listing is not familiar."""
         if listed != self._listed:
             self._take(listed, fleet)
         # In the order of the fleet, not of sets: what follows from it is written in this order.
         missing = sorted(name for name in self._absent if name in fleet.nodes)
         self._looked_at = set(self._unfamiliar)
-        return Novelties(instances=self._in_order(), missing=missing)
+        return Delta(instances=self._in_order(), missing=missing)
 
     def _in_order(self) -> list[Instance]:
         """Return what is unfamiliar in the order of the listing: of twins the first is kept."""

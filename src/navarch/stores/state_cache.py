@@ -6,14 +6,14 @@ from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
 from navarch.core.numbering import reshaped
 from navarch.ports.store import Committed, Topic
-from navarch.stores.audience import Audience, Listener
+from navarch.stores.subscribers import Listener, Subscribers
 
 RECENT_MAX = 4096
 """How many commits are remembered for telling conflicts apart. A plan based on an older
 revision is refused outright: it has been thinking for too long."""
 
 
-class Head:
+class StateCache:
     """Keeps the newest fleet in memory, decides conflicts and tells the listeners.
 
     Every store is this plus a way to make changes durable, so that they agree on what a
@@ -33,7 +33,7 @@ class Head:
         too old: name by name that took every commit as long as to remember its own."""
         self._turned_at = fleet.revision
         """The last revision that is in there."""
-        self._audience = Audience()
+        self._audience = Subscribers()
 
     def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> Set[str]:
         """Return everything that `change` moves; `advance` wants to know.

@@ -18,7 +18,7 @@ _COMMANDS, _LEDGER = _BITS[Matter.COMMANDS], _BITS[Matter.LEDGER]
 _FORGOTTEN = _BITS[Matter.FORGOTTEN]
 
 
-class Audience:
+class Subscribers:
     """Calls those who listen, in the order in which they have come.
 
     Most of them have no business with most commits: who says so is not called for those.

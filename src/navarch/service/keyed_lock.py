@@ -11,7 +11,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class Turns:
+class KeyedLock:
     """Who is at which place, and who waits for it, in the order in which they came.
 
     Hardly ever anybody has to wait. Nothing is made for who finds a place free but a note that it

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.fleet.comparison import Seen
+from navarch.fleet.inventory_reconciliation import Seen
 
 
 @dataclass(slots=True)
-class Evidence:
+class PendingObservations:
     """Sightings and answers, shared by the reconcilers that deal with providers."""
 
     started_at: datetime

@@ -39,7 +39,7 @@ class Account:
     """How it says what of that nobody can have at present, if it can."""
 
 
-class Assortment:
+class OfferCatalog:
     """The wares of every account, and of the clouds where there is none."""
 
     def __init__(self, clock: Clock, accounts: Iterable[Account]) -> None:

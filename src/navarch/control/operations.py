@@ -31,7 +31,7 @@ class _Room:
         self.line: deque[tuple[str, Errand]] = deque()
 
 
-class Errands:
+class OperationRunner:
     """Runs calls to the outside in the background, so that no slow one holds up a round.
 
     Nothing here is durable. An errand must be safe to send again: after a restart the

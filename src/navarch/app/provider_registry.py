@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from navarch.app.addresses import Address
-from navarch.app.assortment import Account
 from navarch.app.extensions import Extensions
 from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
+from navarch.app.offer_catalog import Account
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.clock.system import ThreadOffload
 from navarch.config import Config
@@ -18,7 +18,7 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
 
 
-class Suppliers:
+class ProviderRegistry:
     """The providers of one server, and what only they know."""
 
     def __init__(self, extensions: Extensions) -> None:

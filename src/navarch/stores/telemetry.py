@@ -31,7 +31,7 @@ JUMP_S = 1.0
 """A clock that gains or loses more than this between two looks has been set."""
 
 
-class Columns:
+class TelemetryTable:
     """When each node was last heard of, and what it said: a few hundred bytes per node.
 
     A node is silent from `timeout` after it was last heard of. Time spent while the
