@@ -38,7 +38,7 @@ providers:
   boxes: {{type: docker, host: "HOST", image: navarch-agent, gpu_count: 8}}
 pools:
   training:
-    {{provider: boxes, instance_type: box, min_nodes: 0, max_nodes: 3, health: {{silent_after: 5s}}}}
+    {{provider: boxes, instance_type: box, max_nodes: 3, health: {{silent_after: 5s}}}}
 """
 
 
