@@ -19,6 +19,7 @@ from pathlib import Path
 from navarch.app.control_plane import build_control_plane
 from navarch.control.loop import Reconciler
 from navarch.control.operations import OperationRunner
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
@@ -168,7 +169,7 @@ async def fill(directory: Path, nodes: int, gpus: tuple[Gpu, ...]) -> None:
     store = SqliteStore.open(directory, InlineOffload(), SeededEntropy("1"))
     change = a_fleet(nodes)
     inventories = {node.id: Inventory(gpus=gpus, hostname=node.id) for node in change.nodes}
-    await store.commit(replace(change, inventories=inventories), based_on=0)
+    await store.commit(evolve(change, inventories=inventories), based_on=0)
     columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90))
     for node in store.fleet().nodes:
         columns.heard(node, READINGS)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import BOOT, HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -84,7 +85,7 @@ def told(
         else:
             status = (await agents.register(registration)).status
         journal: list[object] = [entry.event for entry in await store.events()]
-        return replace(store.fleet(), revision=0), journal, status
+        return evolve(store.fleet(), revision=0), journal, status
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(main())

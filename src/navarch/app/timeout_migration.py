@@ -37,7 +37,7 @@ class TimeoutMigration:
     async def adopt(self) -> None:
         """Bear silence as the present timing says, or longer if an older timing did."""
         silence = self._timing().silence
-        known_ms = self._store.bookmark(BOOKMARK)
+        known_ms = self._store.cursor(BOOKMARK)
         before = silence if known_ms is None else timedelta(milliseconds=known_ms)
         self._columns.timeout = max(before, silence)
         if silence < before:
@@ -56,5 +56,5 @@ class TimeoutMigration:
 
     async def _remember(self, silence: timedelta) -> None:
         value = silence // timedelta(milliseconds=1)
-        change = Change(bookmarks={BOOKMARK: value})
+        change = Change(cursors={BOOKMARK: value})
         await self._store.commit(change, based_on=self._store.fleet().revision)
