@@ -15,8 +15,7 @@ from navarch.core.errors import InvalidError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import Capacity, Offer
-from navarch.service.capacity import plan_capacity
-from navarch.service.offers import sift_offers
+from navarch.service.offers import filter_offers, plan_capacity
 from navarch.testing.worlds import a_pool
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -46,7 +45,7 @@ def names(offers: Sequence[Offer]) -> list[str]:
 
 
 def sift(gpu_type: str = "", gpus: int = 0, **more: object) -> list[Offer]:
-    return sift_offers(SHELF, [], lambda _: None, gpu_type=gpu_type, gpus=gpus, **more)  # type: ignore[arg-type]
+    return filter_offers(SHELF, [], lambda _: None, gpu_type=gpu_type, gpus=gpus, **more)  # type: ignore[arg-type]
 
 
 def test_the_cheapest_comes_first_and_a_price_nobody_knows_last() -> None:
@@ -83,15 +82,15 @@ def test_somebody_who_goes_up_with_gangs_has_room_for_one_to_move() -> None:
 def test_offers_can_be_had_of_one_provider_by_name_or_by_type() -> None:
     mine = [Offer(offering=replace(EIGHT, provider=ProviderName("work")), provider_type="aws")]
     for word in ("work", "aws"):
-        assert len(sift_offers(mine, [], lambda _: None, provider=word)) == 1
-    assert sift_offers(mine, [], lambda _: None, provider="gcp") == []
+        assert len(filter_offers(mine, [], lambda _: None, provider=word)) == 1
+    assert filter_offers(mine, [], lambda _: None, provider="gcp") == []
 
 
 def test_what_was_refused_is_marked_with_what_the_provider_said() -> None:
     def closed(offering: Offering) -> tuple[str, datetime] | None:
         return ("no capacity", NOW) if offering is EIGHT else None
 
-    found = {x.offering.instance_type: x for x in sift_offers(SHELF, [], closed)}
+    found = {x.offering.instance_type: x for x in filter_offers(SHELF, [], closed)}
     assert found["p5.48xlarge"].sold_out == "no capacity"
     assert found["p5.48xlarge"].sold_out_until == NOW
     assert found["gpu_8x_h100_sxm5"].sold_out is None
@@ -103,7 +102,7 @@ def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere
         offerings=(replace(EIGHT, region=""), replace(EIGHT, region="", reservation="ours"))
     )
 
-    found = sift_offers(sold, [pool], lambda _: None)
+    found = filter_offers(sold, [pool], lambda _: None)
 
     assert sorted((x.offering.region, x.offering.reservation) for x in found) == [
         ("", "ours"),
@@ -114,7 +113,7 @@ def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere
 def test_the_places_that_pools_buy_at_replace_an_offer_that_names_none() -> None:
     general = [Offer(offering=replace(EIGHT, region=""), gpu_memory_gib=80.0)]
     pool = a_pool(offerings=(replace(EIGHT, zone="r-1a"), replace(EIGHT, zone="r-1b")))
-    found = sift_offers(general, [pool], lambda _: None)
+    found = filter_offers(general, [pool], lambda _: None)
     assert [offer.offering.zone for offer in found] == ["r-1a", "r-1b"]
     assert all(offer.gpu_memory_gib == 80.0 for offer in found), "what is known of the kind stays"
 
@@ -165,7 +164,7 @@ def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bough
         name=ProviderName("work"), type="lambda", list_offerings=ask, list_sold_out=ask_sold_out
     )
     shelf = OfferCatalog(Hours(), [account])
-    found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
+    found = filter_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
     assert said == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
     bought = asyncio.run(shelf.offerings())
