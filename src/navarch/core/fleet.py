@@ -1,10 +1,10 @@
 """The whole fleet at one instant, and what may be changed about it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.event import Event
 from navarch.core.evolve import evolve
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
@@ -23,20 +23,18 @@ Move = tuple[Node | None, Node]
 """A node that was written: as it was before, if it was there, and as it is."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """An immutable view of every pool, node and command, at one store revision."""
 
     revision: int = 0
-    pools: Table[PoolName, Pool] = field(default_factory=Table)
-    nodes: Table[NodeId, Node] = field(default_factory=Table)
-    commands: Table[CommandId, Command] = field(default_factory=Table)
-    incidents: Table[IncidentId, Incident] = field(default_factory=Table)
-    recoveries: Table[RecoveryId, Recovery] = field(default_factory=Table)
-    jobs: Table[JobName, Job] = field(default_factory=Table)
-    by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
-    present: Mapping[PoolName, int] = field(default_factory=dict)
+    pools: Table[PoolName, Pool] = msgspec.field(default_factory=Table)
+    nodes: Table[NodeId, Node] = msgspec.field(default_factory=Table)
+    commands: Table[CommandId, Command] = msgspec.field(default_factory=Table)
+    incidents: Table[IncidentId, Incident] = msgspec.field(default_factory=Table)
+    recoveries: Table[RecoveryId, Recovery] = msgspec.field(default_factory=Table)
+    jobs: Table[JobName, Job] = msgspec.field(default_factory=Table)
+    by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
+    present: Mapping[PoolName, int] = msgspec.field(default_factory=dict)
     """How many nodes of each pool are not gone, where that has been counted."""
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
@@ -51,9 +49,7 @@ class Fleet:
         return counted
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Records to write together with the events that explain them, all or none."""
 
     pools: Sequence[Pool] = ()
@@ -64,14 +60,14 @@ class Change:
     jobs: Sequence[Job] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; those under way travel with their node."""
-    inventories: Mapping[NodeId, Inventory] = field(default_factory=dict)
+    inventories: Mapping[NodeId, Inventory] = msgspec.field(default_factory=dict)
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
     forget_recoveries: Sequence[RecoveryId] = ()
     forget_jobs: Sequence[JobName] = ()
     events: Sequence[Event] = ()
-    bookmarks: Mapping[str, int] = field(default_factory=dict)
+    bookmarks: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How far into the journal somebody has read, by their name."""
     guards: Sequence[PoolName] = ()
     """Pools whose nodes this change has counted: if any of them has changed since, the count

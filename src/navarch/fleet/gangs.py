@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
@@ -92,9 +93,7 @@ def group(known: Iterable[Node], staying: Iterable[Node]) -> list[Group]:
     ]
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangPlan:
+class GangPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of the gangs of a pool that are not complete."""
 
     release: tuple[Release, ...] = ()

@@ -1,10 +1,10 @@
 """What a provider lists, held against what we think we have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -19,9 +19,7 @@ SEEN_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
 """Phases in which a listing can teach something about a machine that it could not in others."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Everything one provider had, as of the moment it was asked."""
 
     provider: ProviderName

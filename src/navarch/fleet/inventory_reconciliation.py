@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -32,14 +32,12 @@ LISTINGS_MIN = 3
 """How often in a row a machine must be seen, or missed, before anything is done about it."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier listings of the same provider have shown."""
 
-    strays: Mapping[InstanceId, int] = field(default_factory=dict)
+    strays: Mapping[InstanceId, int] = msgspec.field(default_factory=dict)
     """In how many listings a machine of ours was seen that no node wants."""
-    missed: Mapping[NodeId, int] = field(default_factory=dict)
+    missed: Mapping[NodeId, int] = msgspec.field(default_factory=dict)
     """In how many listings in a row a node's machine was absent."""
     closed: AbstractSet[InstanceId] = frozenset()
     """Such machines that have ended, and whose end is in the ledger."""
@@ -47,9 +45,7 @@ class Seen:
     """Machines of others, reported already."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """What a listing teaches: a change to write down, and then machines to end."""
 
     change: Change

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName
@@ -11,9 +12,7 @@ from navarch.core.launch import Launch
 from navarch.core.recovery import Recovery
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Want one more node, and ask for its machine."""
 
     launch: Launch
@@ -68,9 +67,7 @@ class Defer:
     reason: str = ""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retire:
+class Retire(msgspec.Struct, frozen=True, kw_only=True):
     """Give `node` back."""
 
     node: NodeId
@@ -150,9 +147,7 @@ Action = (
 )
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about one pool now, and when to look again if nothing changes before."""
 
     pool: PoolName

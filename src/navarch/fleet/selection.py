@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
@@ -26,9 +27,7 @@ Take = tuple[Pool, Offering]
 """A launch that this round has decided on, and that is not written down yet."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """One machine that a pool would like to buy."""
 
     pool: Pool
@@ -42,9 +41,7 @@ Veto = Callable[[Wish, Sequence[Take]], str | None]
 """Says why a wish cannot be granted on top of what the round has taken, or None."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     """A launch whose outcome is not known yet."""
 
     offering: Offering
@@ -82,9 +79,7 @@ Obstacle = tuple[Offering, Bar | None]
 """What a pool would have bought, and what kept it from doing so."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(msgspec.Struct, frozen=True):
     """What a strategy thinks of an option; of one that it cannot score, nothing is worse."""
 
     value: float = -math.inf
@@ -107,9 +102,7 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
     return Score(value)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One option as it was weighed."""
 
     option: ProvisionOption
@@ -130,9 +123,7 @@ class Row:
         return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The offering to ask for, and what else was on the table, best first."""
 
     offering: Offering
@@ -150,9 +141,7 @@ class Choice:
         return "\n".join(lines)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _Standing(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one offering of a pool for as long as a round lasts."""
 
     offering: Offering

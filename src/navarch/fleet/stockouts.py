@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -126,9 +127,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return narrow
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
+class Closure(msgspec.Struct, frozen=True, kw_only=True):
     """One part of the market that refused, and how far it is open again."""
 
     refusal: Refusal
@@ -161,9 +160,7 @@ class Closure:
         return self.until + QUIET
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """How an offering has answered lately."""
 
     sold: float = 0.0
@@ -183,15 +180,13 @@ class Tally:
         return (faded.sold + 1) / (faded.sold + faded.refused + 2)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stockouts:
+class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that refusals and sales have taught, as a value."""
 
-    closures: Mapping[Scope, Closure] = field(default_factory=dict)
-    tallies: Mapping[Scope, Tally] = field(default_factory=dict)
+    closures: Mapping[Scope, Closure] = msgspec.field(default_factory=dict)
+    tallies: Mapping[Scope, Tally] = msgspec.field(default_factory=dict)
     """What was sold and refused at each place: the narrowest part of the market there is."""
-    spans: Spans = field(default_factory=lambda: SPANS)
+    spans: Spans = msgspec.field(default_factory=lambda: SPANS)
     """How long refusals of each class close."""
 
     def after_refusal(

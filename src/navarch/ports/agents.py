@@ -1,12 +1,12 @@
 """What an agent asks of the control plane."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+import msgspec
+
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
@@ -15,9 +15,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's introduction. Repeating it is harmless and changes no decision about the node."""
 
     node: NodeId
@@ -25,15 +23,13 @@ class Registration:
     """The launch that made the machine, where it was told: proof that it is the right one."""
     boot_id: str = ""
     place: Offering | None = None
-    inventory: Inventory = field(default_factory=Inventory)
+    inventory: Inventory = msgspec.field(default_factory=Inventory)
     report: HealthReport | None = None
     """What its checks have found, if they have been made: weighed with the introduction, so that
     a machine that comes up broken is never known as anything else."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs to know to do its work."""
 
     node: NodeId

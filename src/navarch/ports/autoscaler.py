@@ -1,11 +1,12 @@
 """How big a pool should be."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import PoolName
 
 
@@ -19,9 +20,7 @@ class Load:
     Unlike a percentage it means the same whatever size the pool had."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolMetrics:
+class PoolMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """How busy a pool is."""
 
     utilization: float = 0.0
@@ -38,9 +37,7 @@ class PoolMetrics:
     """Averages over quarters of an hour, oldest first, for as many days as are remembered."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything an autoscaler may know. `now` is data, so that it reads no clock."""
 
     pool: PoolName
@@ -55,12 +52,10 @@ class PoolState:
     max_nodes: int
     step: int = 1
     """How many nodes come and go together. A size in between is rounded up."""
-    metrics: PoolMetrics = field(default_factory=PoolMetrics)
+    metrics: PoolMetrics = msgspec.field(default_factory=PoolMetrics)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """A size, and the sentence that explains it."""
 
     target_nodes: int

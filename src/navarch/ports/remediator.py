@@ -1,10 +1,10 @@
 """What to do about a node whose hardware is not well."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
@@ -21,9 +21,7 @@ class Remedy(StrEnum):
     """Try to mend it where it stands, step by step, each verified by checks."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     """A remedy, and the sentence that explains it."""
 
     remedy: Remedy

@@ -1,12 +1,12 @@
 """Where the fleet is remembered."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
@@ -17,9 +17,7 @@ from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """One change, with the states around it."""
 
     before: Fleet

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.fleet import Fleet
 from navarch.core.health import UNHEALTHY
 from navarch.core.ids import NodeId, PoolName
@@ -11,9 +12,7 @@ from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """How many nodes of a pool there are, and in which sense."""
 
     present: int = 0

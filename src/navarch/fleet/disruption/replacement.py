@@ -6,10 +6,10 @@ the successor goes and the node stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
@@ -24,9 +24,7 @@ from navarch.fleet.disruption.maintenance import under_maintenance
 from navarch.fleet.plan import Retire
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacements:
+class Replacements(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about sound nodes that there is a reason to replace."""
 
     begin: tuple[Candidate, ...] = ()
