@@ -39,5 +39,5 @@ def record_fields(record: Any) -> tuple[RecordField, ...]:  # noqa: ANN401 - any
             required=field.default is MISSING and field.default_factory is MISSING,
             default=None if field.default is MISSING else field.default,
         )
-        for field in fields(kind)  # type: ignore[arg-type] - a dataclass, or an error
+        for field in fields(kind)  # type: ignore[arg-type]
     )
