@@ -46,7 +46,7 @@ from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
@@ -338,7 +338,7 @@ def build_control_plane(
             )
         return found
 
-    store.subscribe(_forget_the_gone(hearing), about=[GONE])
+    store.subscribe(_forget_the_gone(hearing), about=[Phase.GONE])
     return Plane(
         clock,
         entropy,
@@ -462,7 +462,7 @@ def _present(nodes: Iterable[Node], pool: Pool) -> list[Node]:
 
     A pool that churns remembers many that are gone, which concern no plan any more.
     """
-    return [node for node in nodes if node.phase is not GONE or was_lost(pool, node)]
+    return [node for node in nodes if not node.gone or was_lost(pool, node)]
 
 
 def _sooner(*moments: datetime | None) -> datetime | None:
@@ -472,7 +472,7 @@ def _sooner(*moments: datetime | None) -> datetime | None:
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
     def forget(committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is GONE:
+            if node.gone:
                 hearing.forget(node.id)
 
     return forget

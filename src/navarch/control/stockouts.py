@@ -8,7 +8,7 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
 from navarch.fleet.stockout_journal import recollect, remember
@@ -43,7 +43,9 @@ class StockoutMemory:
         self.look_at: Callable[[PoolName], None] = lambda _: None
         """Called for pools that were turned away, as soon as there is news for them."""
         self._waiting: dict[PoolName, Obstacle] = {}
-        store.subscribe(self._changed, about=[Matter.LAUNCHES, Matter.GANGS, Matter.LEDGER, GONE])
+        store.subscribe(
+            self._changed, about=[Matter.LAUNCHES, Matter.GANGS, Matter.LEDGER, Phase.GONE]
+        )
 
     async def begin_round(self, now: datetime) -> None:
         """Set up the market in which the pools of one round buy."""
@@ -93,7 +95,7 @@ class StockoutMemory:
             if before is None:
                 self._follow(node)
                 continue
-            was_gone, is_gone = before.phase is GONE, node.phase is GONE
+            was_gone, is_gone = before.gone, node.gone
             if before.launch is not node.launch or was_gone is not is_gone:
                 if before.launch is not None:
                     self._under_way.pop(before.launch.token, None)
@@ -105,7 +107,7 @@ class StockoutMemory:
 
     def _follow(self, node: Node) -> None:
         launch = node.launch
-        if launch is None or node.phase is GONE:
+        if launch is None or node.gone:
             self._reserved.pop(node.id, None)
             return
         if launch.open:

@@ -8,11 +8,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
-from navarch.core.node import (
-    GONE,
-    Node,
-    Retirement,
-)
+from navarch.core.node import Node, Retirement
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
@@ -78,7 +74,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                 if isinstance(action, Recover):
                     recoveries.append(action.recovery)
             nodes.append(node)
-            if node.phase is GONE and node.launch is not None:
+            if node.gone and node.launch is not None:
                 launches.append(node.launch)
         if requests:
             after = evolve(after, next_index=pool.next_index + requests)

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from datetime import datetime
 
 from navarch.core.ids import NodeId
-from navarch.core.node import DRAINING, READY, Node, NotifiedState, Retirement
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
 
@@ -35,10 +35,10 @@ def plan_drains(
     for node in present:
         if node.retiring is None:
             continue
-        if node.phase is READY and (covered or full or drains_at_once(node, node.retiring)):
+        if node.phase is Phase.READY and (covered or full or drains_at_once(node, node.retiring)):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
             moments.append(now + pool.drain_timeout)
-        elif node.phase is DRAINING:
+        elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
                 actions.append(Terminate(node=node.id, reason=DRAINED))
@@ -57,19 +57,19 @@ def drains_at_once(node: Node, retiring: Retirement) -> bool:
 
     That is so of one that nobody replaces, that has minutes left, or on which nothing can run.
     """
-    if node.phase is not READY:
+    if node.phase is not Phase.READY:
         return False
     return retiring.surplus or retiring.urgent or _is_lost(node)
 
 
 def may_move_on(node: Node) -> bool:
     """Return whether a plan of drains may have anything to say about `node`."""
-    return node.retiring is not None and node.phase in (READY, DRAINING)
+    return node.retiring is not None and node.phase in (Phase.READY, Phase.DRAINING)
 
 
 def goes_when_empty(node: Node) -> bool:
     """Return whether `node` is to be given back as soon as nothing runs on it any more."""
-    return node.phase is DRAINING and node.retiring is not None and node.pool is not None
+    return node.phase is Phase.DRAINING and node.retiring is not None and node.pool is not None
 
 
 def _is_lost(node: Node) -> bool:

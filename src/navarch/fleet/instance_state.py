@@ -10,7 +10,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, TERMINATING, Node, Phase, Retirement
+from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
 from navarch.fleet import lifecycle
@@ -36,7 +36,7 @@ def is_machine_of(node: Node, owner: Owner, instance: Instance) -> bool:
         return False
     if launch.instance is not None and launch.instance != instance.id:
         return False
-    return node.phase is not GONE or not instance.status.alive
+    return not node.gone or not instance.status.alive
 
 
 def can_be_taken_back(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
@@ -63,7 +63,7 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
         if status is InstanceStatus.TERMINATED:
             after = evolve(node, launch=launch)
             return lifecycle.gone(after, "the provider ended the machine", now=now)
-        if node.phase is not TERMINATING:
+        if node.phase is not Phase.TERMINATING:
             why = "the provider is taking the machine away"
             leaving = node.retiring or Retirement(reason=why)
             after, _ = lifecycle.terminate(node, why, now=now, launch=launch, retiring=leaving)

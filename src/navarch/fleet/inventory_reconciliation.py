@@ -12,7 +12,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, TERMINATING, Node
+from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.fleet import lifecycle
@@ -146,13 +146,13 @@ class InventoryReconciliation:
         return self._claimed.setdefault(owner.token, instance.id) == instance.id
 
     def _ours(self, node: Node, instance: Instance) -> None:
-        if node.phase is GONE:
+        if node.gone:
             return
         after = seen(node, instance, now=self._now)
         if after is node:
             return
         self._nodes[node.id] = after
-        if after.phase is GONE:
+        if after.gone:
             self._note(after, "node.gone", _why_gone(node, "the provider ended the machine"))
             self._archive(after)
         elif after.phase is not node.phase:
@@ -241,6 +241,6 @@ class InventoryReconciliation:
 
 
 def _why_gone(node: Node, reason: str) -> str:
-    if node.phase is TERMINATING and node.retiring is not None:
+    if node.phase is Phase.TERMINATING and node.retiring is not None:
         return f"{reason}, as intended: {node.retiring.reason}"
     return reason

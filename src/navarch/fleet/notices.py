@@ -1,9 +1,9 @@
 """What the workload system must be told about a node."""
 
-from navarch.core.node import DRAINING, READY, Node, NotifiedState
+from navarch.core.node import Node, NotifiedState, Phase
 from navarch.health.conditions import explain
 
-TOLD_OF = frozenset({READY, DRAINING})
+TOLD_OF = frozenset({Phase.READY, Phase.DRAINING})
 """The phases in which work can run on a node, so that somebody has to know of it."""
 
 
@@ -16,7 +16,7 @@ def notice_due(node: Node) -> NotifiedState | None:
     """
     if node.registered_at is None or node.phase not in TOLD_OF:
         return None
-    if node.phase is DRAINING:
+    if node.phase is Phase.DRAINING:
         now_true = NotifiedState.DRAINING
     else:
         governed = node.pool is not None and node.recovery is None

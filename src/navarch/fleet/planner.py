@@ -8,10 +8,10 @@ from decimal import Decimal
 from operator import attrgetter
 
 from navarch.core.gang import Gang
-from navarch.core.health import UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, Node, Phase
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
@@ -180,11 +180,11 @@ def seen_by_size(node: Node) -> object:
     """
     if node.retiring is not None and node.gang is None:
         # It counts no more. How it comes by its end is not looked at, only that it has.
-        gone_since = node.since if node.phase is GONE else None
+        gone_since = node.since if node.gone else None
         ill_at = fell_ill_at(node)
         return gone_since, node.retiring, node.replaces, node.registered_at, node.launch, ill_at
     held_against = list(map(_held_against, node.conditions))
-    return _seen(node), node.health is UNHEALTHY, held_against
+    return _seen(node), node.health is Health.UNHEALTHY, held_against
 
 
 def matters_to_size(before: Node, node: Node) -> bool:
@@ -241,7 +241,7 @@ class _Launches:
         if held is None:
             held = self._held = defaultdict(int, self._beside)
             for node in self._known:
-                if node.phase is not GONE and (provider := node.provider) is not None:
+                if not node.gone and (provider := node.provider) is not None:
                     held[provider] += 1
         return held
 
@@ -333,7 +333,7 @@ def _grow(
     grown: list[Request] = []
     if missing <= 0:
         return grown
-    room = pool.nodes_max - beside - sum([node.phase is not GONE for node in known])
+    room = pool.nodes_max - beside - sum([not node.gone for node in known])
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
         lost = next(unreplaced, None)
@@ -502,7 +502,7 @@ def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
     for node in known:
         if node.id in replaced:
             continue
-        if was_lost(pool, node) or (node.phase is not GONE and _is_replaced(node)):
+        if was_lost(pool, node) or (not node.gone and _is_replaced(node)):
             yield node
 
 
@@ -515,7 +515,7 @@ def was_lost(pool: Pool, node: Node) -> bool:
 
     A change of size draws a line: what was lost before it is not missed any more.
     """
-    if node.phase is not GONE or node.registered_at is None:
+    if not node.gone or node.registered_at is None:
         return False
     if pool.scaled_at is not None and node.since < pool.scaled_at:
         return False

@@ -8,7 +8,7 @@ falls ill doubles the wait. The first replacement that stays well for the whole 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from navarch.core.health import UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.launch_breaker import Failure, LaunchBreaker, pause_after, strikes_of
@@ -60,7 +60,7 @@ def fell_ill_at(node: Node) -> datetime | None:
     """Return when `node` fell ill, None unless that was within its probation."""
     if node.registered_at is None:
         return None
-    moments = [each.since for each in node.conditions if each.health is UNHEALTHY]
+    moments = [each.since for each in node.conditions if each.health is Health.UNHEALTHY]
     if node.retiring is not None and not node.retiring.surplus and node.acted_at is not None:
         moments.append(node.acted_at)
     at = min(moments, default=None)
@@ -83,7 +83,7 @@ def _what_failed(node: Node) -> str:
     """Return the fault of `node` in words that stay the same while it is reported again."""
     if node.retiring is not None:
         return node.retiring.reason
-    faults = [each for each in node.conditions if each.health is UNHEALTHY]
+    faults = [each for each in node.conditions if each.health is Health.UNHEALTHY]
     return min(faults, key=lambda each: (each.since, each.check)).reason
 
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, HEALTHY, CheckResult, Health
+from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.conditions import evaluate, explain, worst
@@ -25,7 +25,7 @@ def with_results(
     health = worst(conditions)
     boot = node.vouched_boot
     for result in results:
-        if result.check == BOOT and result.health is HEALTHY:
+        if result.check == BOOT and result.health is Health.HEALTHY:
             boot = node.boot_id
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
