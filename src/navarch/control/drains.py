@@ -127,7 +127,7 @@ class DrainWatch:
     def _plan(self, pool: Pool, now: datetime) -> Plan:
         roll = self._rolls.of(pool.name)
         beside = roll.beside().nodes
-        return plan_drains(pool, roll.others(), drained=self._drained, now=now, beside=beside)
+        return plan_drains(pool, roll.others(), drained=self._drained, now=now, steady=beside)
 
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         key = f"drained/{node.id}"

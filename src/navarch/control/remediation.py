@@ -38,7 +38,7 @@ from navarch.fleet.disruption.unhealthy import (
 )
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.launch_breaker import LaunchBreaker
-from navarch.fleet.plan import Action, Cordon, Defer, Hold, Plan, Recover
+from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop
@@ -275,7 +275,7 @@ class RemediationReconciler:
         verdicts: Iterable[GovernorDecision],
         outages: Mapping[Scope, Outage],
         loops: Mapping[PoolName, LaunchBreaker],
-    ) -> Iterator[Hold]:
+    ) -> Iterator[PauseAutomation]:
         """Yield the pool's new reason to hold back, the one that says most, if it is another."""
         held = [
             verdict.held.because
@@ -298,7 +298,7 @@ class RemediationReconciler:
         else:
             self._held.add(pool.name)
         if reason != pool.held or bool(unreachable) is not pool.unreachable:
-            yield Hold(reason=reason, unreachable=bool(unreachable))
+            yield PauseAutomation(reason=reason, unreachable=bool(unreachable))
 
     def _action(
         self,

@@ -18,18 +18,18 @@ def plan_drains(
     *,
     drained: Container[NodeId],
     now: datetime,
-    beside: int = 0,
+    steady: int = 0,
 ) -> Plan:
     """Return which retiring nodes of `pool` move on.
 
     A node that is replaced waits until its replacement has been asked for, so that the
     pool is short for as little time as possible; where the maximum leaves no room for
     both, it goes first. So does one on which nothing can run: in days in which nobody sells
-    a machine, it may hold the only place there is. `beside` more nodes only count.
+    a machine, it may hold the only place there is. `steady` more nodes only count.
     """
     present = [node for node in nodes if not node.gone]
-    covered = beside + sum(node.counts for node in present) >= pool.size
-    full = beside + len(present) >= pool.nodes_max
+    covered = steady + sum(node.counts for node in present) >= pool.size
+    full = steady + len(present) >= pool.nodes_max
     actions: list[Action] = []
     moments: list[datetime] = []
     for node in present:

@@ -98,7 +98,7 @@ class GangPlan:
     """What becomes of the gangs of a pool that are not complete."""
 
     release: tuple[Release, ...] = ()
-    give_up: tuple[Abandon, ...] = ()
+    abandon: tuple[Abandon, ...] = ()
     retire: tuple[Retire, ...] = ()
     """Members that stand in another block than the rest."""
     wake_at: datetime | None = None
@@ -120,7 +120,7 @@ def plan_gangs(
     if not groups:
         return GangPlan()
     release: list[Release] = []
-    give_up: list[Abandon] = []
+    abandon: list[Abandon] = []
     retire: list[Retire] = []
     moments: list[datetime] = []
     for each in groups:
@@ -138,14 +138,14 @@ def plan_gangs(
         ):
             release.append(_released(each))
         elif now >= ends_at or each.hopeless:
-            give_up.append(_given_up(each, pool.gang_hold))
+            abandon.append(_given_up(each, pool.gang_hold))
         elif (elder := _in_the_way_of(each, groups)) is not None:
-            give_up.append(_makes_room(each, elder))
+            abandon.append(_makes_room(each, elder))
         else:
             moments.append(ends_at)
     return GangPlan(
         release=tuple(release),
-        give_up=tuple(give_up),
+        abandon=tuple(abandon),
         retire=tuple(retire),
         wake_at=min(moments, default=None),
     )

@@ -72,7 +72,7 @@ class Failure:
         return _asked_at(self.node)
 
 
-def may_be_braked(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
+def may_trip(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
     """Return whether so many of `nodes` never came up that there may be a brake on `pool`."""
     if pool.deleted or len(nodes) < MACHINES_MAX:
         return False
@@ -114,7 +114,9 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
     )
 
 
-def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> LaunchBreaker | None:
+def breaker_without_agent(
+    pool: Pool, missing: str | None, *, now: datetime
+) -> LaunchBreaker | None:
     """Return the brake on a pool on whose machines no agent would start, for the reason given."""
     if missing is None or pool.deleted:
         return None
@@ -125,7 +127,7 @@ def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> La
     )
 
 
-def shunned(
+def quarantined_offerings(
     pool: Pool, nodes: Iterable[Node], *, now: datetime
 ) -> dict[Scope, QuarantinedOffering]:
     """Return the places where several machines in a row did not come up.
@@ -149,13 +151,13 @@ def shunned(
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
     return {
-        place: _shunned(pool, place, found, known, now)
+        place: _quarantined(pool, place, found, known, now)
         for place, found in failures_at.items()
         if len(found) >= MACHINES_MAX
     }
 
 
-def _shunned(
+def _quarantined(
     pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
 ) -> QuarantinedOffering:
     strikes, since = strikes_of(failures)

@@ -99,7 +99,7 @@ class Terminate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class PauseAutomation:
     """Note that automation holds back in this pool while `reason` holds; None: no longer."""
 
     reason: str | None
@@ -143,7 +143,7 @@ Action = (
     | Retire
     | Drain
     | Terminate
-    | Hold
+    | PauseAutomation
     | SetLaunchBreaker
     | Release
     | Abandon

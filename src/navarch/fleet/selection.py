@@ -28,7 +28,7 @@ Take = tuple[Pool, Offering]
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ProposedLaunch:
     """One machine that a pool would like to buy."""
 
     pool: Pool
@@ -38,8 +38,8 @@ class Wish:
     the pool has."""
 
 
-Veto = Callable[[Wish, Sequence[Take]], str | None]
-"""Says why a wish cannot be granted on top of what the round has taken, or None."""
+Veto = Callable[[ProposedLaunch, Sequence[Take]], str | None]
+"""Says why a proposal cannot be granted on top of what the round has taken, or None."""
 
 
 @drafted
@@ -73,7 +73,7 @@ class Closed:
         return f"half open, and others are trying: {self.closure.reason}"
 
 
-NOTHING_SHUNNED: Mapping[Scope, QuarantinedOffering] = {}
+NONE_QUARANTINED: Mapping[Scope, QuarantinedOffering] = {}
 
 Bar = Closed | str
 """What keeps a pool from buying something: a closure, or the words of somebody who objects."""
@@ -116,13 +116,13 @@ class Row:
     score: "Score"
     bar: "Bar | None"
     """What keeps it from being had now; None if nothing does."""
-    shunned: bool = False
+    quarantined: bool = False
     """Whether machines did not come up there lately: it is taken if there is nothing else."""
 
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = "can be asked for" if self.bar is None else str(self.bar)
-        if self.shunned and self.bar is None:
+        if self.quarantined and self.bar is None:
             verdict += ", but machines did not come up there lately"
         terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
         terms += f" {offering.reservation}" if offering.reservation else ""
@@ -209,7 +209,7 @@ class Market:
         *,
         gang: int = 0,
         instead_of: Decimal | None = None,
-        shunned: Mapping[Scope, QuarantinedOffering] = NOTHING_SHUNNED,
+        quarantined: Mapping[Scope, QuarantinedOffering] = NONE_QUARANTINED,
         only: Offering | None = None,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
@@ -219,7 +219,7 @@ class Market:
         same provider, then whoever else there is, each in the pool's own order. A `gang` of
         so many machines goes where no gang of that size has failed lately, if it can.
         `instead_of` is what a broken machine cost by the hour whose place the new one takes.
-        What is `shunned` is taken only where nothing else can be had, and one at a time.
+        What is `quarantined` is taken only where nothing else can be had, and one at a time.
         Where it is given, nothing will do but `only`.
         """
         known = self._known(pool, gang)
@@ -227,13 +227,13 @@ class Market:
         will_do: list[int] = []
         is_open = False
         for place, each in enumerate(known):
-            bar = self._bar(pool, each, gang, instead_of, shunned)
+            bar = self._bar(pool, each, gang, instead_of, quarantined)
             bars.append(bar)
             if only is None or each.offering == only:
                 will_do.append(place)
                 is_open = is_open or bar is None
         if is_open:
-            rows = self._rows(pool, scheduler, held, known, bars, shunned)
+            rows = self._rows(pool, scheduler, held, known, bars, quarantined)
             for row in rows:
                 offering = row.option.offering
                 if row.bar is None and (only is None or offering == only):
@@ -249,8 +249,8 @@ class Market:
 
         It has one place to go to, so what is sold out there for others does not matter.
         """
-        wish = Wish(pool=pool, offering=gang.offering, instead_of=instead_of)
-        obstacle = self._veto(wish, 1) or self._no_room(gang.offering, 1)
+        proposal = ProposedLaunch(pool=pool, offering=gang.offering, instead_of=instead_of)
+        obstacle = self._veto(proposal, 1) or self._no_room(gang.offering, 1)
         if obstacle is not None:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
@@ -264,18 +264,18 @@ class Market:
         scheduler: ProvisionScheduler,
         held: Mapping[ProviderName, int],
         *,
-        shunned: Collection[Scope] = (),
+        quarantined: Collection[Scope] = (),
     ) -> Offering | None:
         """Return what `choose` would take, without taking it, for a purchase that can wait.
 
         What was refused last counts as sold out until it is sold to somebody or the refusal is
-        forgotten, and so does what is `shunned`: a pool that runs well does not go and probe.
+        forgotten, and so does what is `quarantined`: a pool that runs well does not go and probe.
         """
         known = self._known(pool, 0)
-        bars = [self._bar(pool, each, 0, None, NOTHING_SHUNNED) for each in known]
-        for row in self._rows(pool, scheduler, held, known, bars, NOTHING_SHUNNED):
+        bars = [self._bar(pool, each, 0, None, NONE_QUARANTINED) for each in known]
+        for row in self._rows(pool, scheduler, held, known, bars, NONE_QUARANTINED):
             closures = known[row.option.position].against
-            doubtful = scopes(row.option.offering)[0] in shunned
+            doubtful = scopes(row.option.offering)[0] in quarantined
             if row.bar is None and not doubtful and all(x.strikes == 0 for _, x in closures):
                 return row.option.offering
         return None
@@ -313,7 +313,7 @@ class Market:
         held: Mapping[ProviderName, int],
         known: Sequence[_Standing],
         bars: Sequence[Bar | None],
-        shunned: Mapping[Scope, QuarantinedOffering],
+        quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> list[Row]:
         rows: list[Row] = []
         for place, each in enumerate(known):
@@ -326,18 +326,18 @@ class Market:
                 held=held.get(offering.provider, 0),
                 odds=self._stockouts.odds(offering, self._now),
             )
-            comes_last = bool(shunned) and self._comes_last(offering, shunned)
+            comes_last = bool(quarantined) and self._comes_last(offering, quarantined)
             score = _score(scheduler, option)
-            rows.append(Row(option=option, score=score, bar=bars[place], shunned=comes_last))
+            rows.append(Row(option=option, score=score, bar=bars[place], quarantined=comes_last))
         return rows if len(rows) == 1 else _ranked(rows, known)
 
-    def _veto(self, wish: Wish, machines: int) -> str | None:
+    def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
         for veto in self._vetoes:
             for others in range(machines):
                 # A copy for every machine of a large pool would stop the server for seconds.
-                more = [(wish.pool, wish.offering)] * others
+                more = [(proposal.pool, proposal.offering)] * others
                 taken = [*self._taken, *more] if more else self._taken
-                if (why := veto(wish, taken)) is not None:
+                if (why := veto(proposal, taken)) is not None:
                     return why
         return None
 
@@ -349,8 +349,10 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _comes_last(self, offering: Offering, shunned: Mapping[Scope, QuarantinedOffering]) -> bool:
-        place = shunned.get(scopes(offering)[0])
+    def _comes_last(
+        self, offering: Offering, quarantined: Mapping[Scope, QuarantinedOffering]
+    ) -> bool:
+        place = quarantined.get(scopes(offering)[0])
         return place is not None and self._now < place.last_until
 
     def _bar(
@@ -359,19 +361,19 @@ class Market:
         known: _Standing,
         gang: int,
         instead_of: Decimal | None,
-        shunned: Mapping[Scope, QuarantinedOffering],
+        quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> Bar | None:
         """Return what keeps `pool` from buying this, if anything does."""
         for scope, closure in known.against:
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
                 return Closed(closure, opens_at, self._now)
-        place = shunned.get(scopes(known.offering)[0]) if shunned else None
+        place = quarantined.get(scopes(known.offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
         machines = gang or 1
-        wish = Wish(pool=pool, offering=known.offering, instead_of=instead_of)
-        return self._veto(wish, machines) or self._no_room(known.offering, machines)
+        proposal = ProposedLaunch(pool=pool, offering=known.offering, instead_of=instead_of)
+        return self._veto(proposal, machines) or self._no_room(known.offering, machines)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many try that part of the market already; a gang is one."""
@@ -422,7 +424,7 @@ def _ranked(rows: Iterable[Row], known: Sequence[_Standing]) -> list[Row]:
     return sorted(
         by_score,
         key=lambda row: (
-            row.shunned,
+            row.quarantined,
             known[row.option.position].failed_before,
             not row.option.offering.reservation,
             -row.score.value,
