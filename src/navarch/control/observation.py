@@ -84,7 +84,7 @@ class ObservationReconciler:
             change = await self._follow(lesson.change, fleet)
             fleet = await self._store.commit(change, based_on=fleet.revision)
         self._remember(listing, lesson, fleet)
-        for instance, owner in lesson.condemned:
+        for instance, owner in lesson.to_terminate:
             self._end_stray(instance, owner)
         if any(self._awaits(self._store.fleet().nodes[name]) for name in self._awaited):
             self._due = min(self._due, begun_at + BUSY)
@@ -105,11 +105,11 @@ class ObservationReconciler:
             is_silent=lambda node: self._liveness.silent_since(node) is not None,
             lag=self._provider.listing_lag,
             now=self._clock.now(),
-        ).learn()
+        ).reconcile()
 
     def _remember(self, listing: Listing, lesson: Findings, fleet: Fleet) -> None:
         """Keep what was seen, now that what follows from it is written down."""
-        unsettled = {*lesson.seen.strangers, *lesson.seen.strays}
+        unsettled = {*lesson.seen.foreign, *lesson.seen.orphans}
         self._familiar.learnt([n.id for n in lesson.change.nodes], fleet, unsettled=unsettled)
         self._evidence.listed_at[listing.provider] = listing.begun_at
         self._evidence.seen[listing.provider] = lesson.seen

@@ -198,7 +198,7 @@ class RemediationReconciler:
         held: list[GovernorDecision] = []
         loops = self._find_loops(fleet, wishes, now)
         for verdict in self._govern(fleet, wishes, outages, loops, now):
-            node = verdict.wish.node
+            node = verdict.proposal.node
             assert node.pool is not None, node.id
             action = self._action(fleet, node, wanted[node.id], verdict, now)
             if action is not None:
@@ -282,7 +282,7 @@ class RemediationReconciler:
             for verdict in verdicts
             if verdict.held is not None
             and verdict.held.by not in (HeldBy.DRY_RUN, HeldBy.REPLACEMENT_LOOP)
-            and verdict.wish.node.pool == pool.name
+            and verdict.proposal.node.pool == pool.name
         ]
         if pool.name in loops:
             held.append(loops[pool.name].reason)

@@ -11,8 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
-from navarch.fleet.stockout_journal import recollect, remember
-from navarch.fleet.stockouts import SPANS, Spans, Stockouts
+from navarch.fleet.stockouts import SPANS, Spans, Stockouts, after_event, stockouts_from_journal
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
 
@@ -85,7 +84,7 @@ class StockoutMemory:
             number = page[-1].number
             if page[-1].revision > self._read_to:
                 break
-        self._stockouts = recollect(events, self._spans)
+        self._stockouts = stockouts_from_journal(events, self._spans)
         for committed in self._missed:
             self._learn(committed)
         self._missed = []
@@ -126,7 +125,7 @@ class StockoutMemory:
                 self._learn_refusal(launch)
         for event in change.events:
             if event.kind == "gang.given_up" and self._stockouts is not None:
-                self._stockouts = remember(self._stockouts, event)
+                self._stockouts = after_event(self._stockouts, event)
         for before, node in committed.moved:
             if before is None:
                 self._learn_from(None, node.launch)

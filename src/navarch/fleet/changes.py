@@ -1,4 +1,4 @@
-"""Plans written down: the records and events to commit before anything is done."""
+"""Plans as changes: the records and events to commit before any effect."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -30,7 +30,7 @@ from navarch.fleet.plan import (
     Terminate,
     Uncordon,
 )
-from navarch.fleet.stockout_journal import closure_facts
+from navarch.fleet.stockouts import closure_facts
 
 NodeAction = RetryLaunch | Cordon | Uncordon | Recover | Defer | Retire | Drain | Terminate
 
@@ -191,7 +191,7 @@ def _gang_written(
         about=subject,
         kind=kind,
         reason=action.reason,
-        # Not its members: each of them tells of the gang, and sixteen stories would bury this one.
+        # The members are not listed as causes: each of their events names the gang already.
         facts=facts,
     )
     verb = "node.released" if isinstance(action, Release) else "node.retiring"
@@ -202,7 +202,7 @@ def _gang_written(
 
 
 def _acted(node: Node, now: datetime) -> Node:
-    """Return `node` with the mark by which automation counts what it does."""
+    """Return `node` with the mark by which budgets count automatic actions."""
     return evolve(node, acted_at=now, held=None)
 
 

@@ -1,4 +1,4 @@
-"""The size of a pool: who is missing, who is too many, who never came."""
+"""The size of a pool: nodes to buy, nodes to remove, and machines that never came up."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -20,17 +20,17 @@ from navarch.fleet.disruption.unregistered import unregistered
 from navarch.fleet.gangs import GangPlan, Group, group, plan_gangs, worth_keeping
 from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
 from navarch.fleet.pacing import pause
-from navarch.fleet.pauses import why_paused
 from navarch.fleet.plan import Action, Plan, Request, Retire, RetryLaunch, SetLaunchBreaker
 from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
 from navarch.fleet.replacement_loop import fell_ill_at
 from navarch.fleet.selection import NONE_QUARANTINED, Choice, Market
+from navarch.fleet.sizing import why_paused
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionScheduler
 from navarch.provision.strategies import FirstAvailable
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""How often to look at a market that is closed: it may open for a reason that has no date."""
+"""How often to query a closed market: it may open without a known date."""
 
 
 def plan_pool(
@@ -164,12 +164,13 @@ def _breaker_change(pool: Pool, breaker: LaunchBreaker | None) -> tuple[SetLaunc
 
 
 def seen_by_size(node: Node) -> object:
-    """Return what a plan of the size looks at in `node`: where nothing of it changes, it holds.
+    """Return the part of `node` that a plan of the size depends on: unchanged, the plan still
+    holds.
 
-    How often something was seen, who was told of it and what an agent said last is not in it.
+    How often a fault was seen, notifications and the latest report are not part of it.
     """
     if node.retiring is not None and node.gang is None:
-        # It counts no more. How it comes by its end is not looked at, only that it has.
+        # It no longer counts. Only its end matters, not the phases on the way.
         gone_since = node.since if node.gone else None
         ill_at = fell_ill_at(node)
         return gone_since, node.retiring, node.replaces, node.registered_at, node.launch, ill_at
@@ -178,9 +179,9 @@ def seen_by_size(node: Node) -> object:
 
 
 def matters_to_size(before: Node, node: Node) -> bool:
-    """Return whether a plan of the size sees something else in `node` than it saw `before`.
+    """Return whether `node` differs from `before` in a way that can change a plan of the size.
 
-    Mostly a node at work has moved on, or is to go: then nothing else need be compared.
+    A change of phase or retirement is decisive for most nodes, so it is compared first.
     """
     was_leaving = before.retiring is not None and node.retiring is not None
     moved_on = before.phase is not node.phase or before.retiring is not node.retiring
@@ -198,7 +199,7 @@ _held_against = attrgetter("check", "health", "reason")
 
 
 class _Launches:
-    """Writes the attempts of one plan."""
+    """The launch attempts of one plan, written as the market allows them."""
 
     def __init__(
         self,
@@ -226,7 +227,7 @@ class _Launches:
         self._refused = False
 
     def _held_at(self) -> defaultdict[ProviderName, int]:
-        """Return how many machines the pool has at each provider; most plans buy none."""
+        """Return how many machines the pool has at each provider; computed once a plan buys."""
         held = self._held
         if held is None:
             held = self._held = defaultdict(int, self._steady)
@@ -238,10 +239,10 @@ class _Launches:
     def launch(
         self, node: NodeId, instead_of: Node | None = None, only: Offering | None = None
     ) -> tuple[Launch, Choice] | None:
-        """Return the next attempt to buy a machine for `node`; None while nobody would sell.
+        """Return the next launch attempt for `node`; None while nothing can be bought.
 
-        `instead_of` is the node whose place it takes, if that one is broken or lost; `only` is
-        what it must be, if not anything will do.
+        `instead_of` is the broken or lost node that it replaces; `only` restricts it to one
+        offering.
         """
         if self._exceeds_allowance(1):
             return None
@@ -260,7 +261,7 @@ class _Launches:
         return self._written(node, choice.offering), choice
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
-        """Return attempts to buy a whole gang at one place; None while nobody would sell it."""
+        """Return launch attempts for a whole gang at one offering; None while none can be bought."""
         if self._exceeds_allowance(len(names)):
             return None
         choice = self._market.choose(
@@ -277,7 +278,7 @@ class _Launches:
         return [self._written(name, found.offering, found) for name in names], choice
 
     def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
-        """Return an attempt to buy one more machine for a gang; None if that may not be."""
+        """Return a launch attempt for one more member of a gang; None if it cannot be bought now."""
         if self._exceeds_allowance(1):
             return None
         place = self._quarantined.get(scopes(gang.offering)[0])
@@ -312,7 +313,7 @@ class _Launches:
         return self._allowance is not None and self._allowance < machines
 
     def look_again_at(self) -> datetime | None:
-        """Return when to try again what nobody would sell, or what the brake keeps back."""
+        """Return when to retry what the market or the launch breaker does not allow now."""
         if self._breaker is not None and self.now < self._breaker.until:
             return self._breaker.until
         if not self._refused:
@@ -372,7 +373,8 @@ def _grow_gangs(
     *,
     begin: bool,
 ) -> Iterator[Request]:
-    """Yield who is missing in gangs that have begun, then whole gangs, as far as there is room."""
+    """Yield requests for missing members of existing gangs, then for whole gangs, within the
+    maximum."""
     room = pool.nodes_max - sum(not node.gone for node in known)
     index = pool.next_index
     unreplaced = {
@@ -411,7 +413,7 @@ def _grow_gangs(
 
 
 def _covered(staying: Iterable[Node], groups: Iterable[Group]) -> int:
-    """Return how many nodes there are, counting every gang as whole."""
+    """Return the number of nodes with every gang counted as complete."""
     loose = sum(node.gang is None for node in staying)
     return loose + sum(each.gang.nodes for each in groups)
 
@@ -429,7 +431,7 @@ def _succeed(
     replacements: Replacements,
     launches: _Launches,
 ) -> Iterator[Request]:
-    """Yield successors for sound nodes, where the maximum has room for both."""
+    """Yield requests for successors of sound nodes, as long as the maximum has room for both."""
     if not replacements.begin:
         return
     room = pool.nodes_max - steady - sum(not node.gone for node in known) - grown
@@ -457,7 +459,7 @@ def _retry_launches(
         return
     broken = {node.id: node for node in known if not node.counts}
     due = [node for node in waiting if _may_retry(node, launches.now)]
-    # Who takes the place of a broken node goes first: a budget may grant that and nothing else.
+    # Replacements of broken nodes come first: a budget may allow those and nothing else.
     for node in sorted(due, key=lambda node: node.replaces not in broken):
         lost = None if node.replaces is None else broken.get(node.replaces)
         if node.gang is not None:
@@ -474,7 +476,7 @@ def _retry_launches(
 
 
 def _wanted(pool: Pool, staying: int, kept: Sequence[Node]) -> int:
-    """Return how many machines are still to be found."""
+    """Return how many machines the pool still has to find."""
     return max(pool.target - staying, 0) + sum(_waits_to_retry(node) for node in kept)
 
 
@@ -488,7 +490,7 @@ def _may_retry(node: Node, now: datetime) -> bool:
 
 
 def _retries_at(node: Node) -> datetime | None:
-    """Return when a node that was refused may ask again: one of a gang has to keep its own pace."""
+    """Return when a refused node may retry; a gang member keeps its own back-off."""
     if node.retry_at is None or node.gang is None:
         return node.retry_at
     return node.retry_at + pause(node.attempts)
@@ -511,7 +513,7 @@ def _first(*moments: datetime | None) -> datetime | None:
 
 
 def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes that are missed: those on their way out, and those that were lost."""
+    """Yield the nodes that need a replacement: leaving ones, and lost ones."""
     replaced = {node.replaces for node in known}
     for node in known:
         if node.id in replaced:
@@ -525,9 +527,9 @@ def _is_replaced(node: Node) -> bool:
 
 
 def was_lost(pool: Pool, node: Node) -> bool:
-    """Return whether `node` served `pool` at its present size, and went without being told to.
+    """Return whether `node` served `pool` at its present size and ended without being surplus.
 
-    A change of size draws a line: what was lost before it is not missed any more.
+    Nodes lost before the latest change of size need no replacement.
     """
     if not node.gone or node.registered_at is None:
         return False

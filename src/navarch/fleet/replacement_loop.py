@@ -1,8 +1,9 @@
-"""The pause for a pool whose replacements fall ill soon after they register.
+"""The pause of a pool whose replacements fall ill soon after they register.
 
 A check that fails on every machine, a bad image or a bad driver makes each replacement as ill as
-the node before it. After a few in a row the pool stops replacing, waits, and tries one; each that
-falls ill doubles the wait. The first replacement that stays well for the whole probation ends it.
+the node before it. After a few in a row the pool stops replacing, pauses, and tries one; each
+further failure doubles the pause. The first replacement that stays well for the whole probation
+ends it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ PROBATION = timedelta(minutes=30)
 """A machine that falls ill this soon after it registered was not worth buying."""
 
 REPLACEMENTS_MAX = 3
-"""One bad host may be lent twice in a row; three ill machines in a row have a common cause."""
+"""One bad host may be assigned twice in a row; three ill machines in a row have a common cause."""
 
 
 def find_replacement_loop(
@@ -25,7 +26,7 @@ def find_replacement_loop(
 ) -> LaunchBreaker | None:
     """Return why and until when `pool` replaces nothing, None if it may.
 
-    `nodes` are all that are remembered, those that are gone included.
+    `nodes` are all stored nodes of the pool, including those that are gone.
     """
     if pool.deleted:
         return None

@@ -16,8 +16,7 @@ from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
 from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
-from navarch.fleet.traits import traits_after
-from navarch.fleet.verdicts import with_results
+from navarch.fleet.verdicts import traits_after, with_results
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import NO_RULES
 from navarch.ports.agents import Registration, Welcome

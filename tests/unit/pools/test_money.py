@@ -20,8 +20,7 @@ from navarch.core.ownership import Cluster
 from navarch.fleet.instance_state import bought
 from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
-from navarch.fleet.money.forecast import forecast, month_end, month_start
-from navarch.fleet.money.ledger import Account, accounts
+from navarch.fleet.money.ledger import Account, accounts, forecast, month_end, month_start
 from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report

@@ -7,7 +7,7 @@ from navarch.core.disruption import Cause
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.candidate import Candidate
+from navarch.fleet.plan import Candidate
 
 
 def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iterator[Candidate]:

@@ -11,8 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.money import cost
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.money.forecast import forecast
-from navarch.fleet.money.ledger import Account
+from navarch.fleet.money.ledger import Account, forecast
 from navarch.fleet.selection import ProposedLaunch
 
 
