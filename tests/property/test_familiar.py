@@ -68,7 +68,7 @@ def learn(
         is_silent=lambda node: node != NAMES[1],
         lag=timedelta(minutes=1),
         now=NOW,
-    ).learn()
+    ).reconcile()
 
 
 def told(lesson: Findings) -> tuple[object, ...]:
@@ -79,7 +79,7 @@ def told(lesson: Findings) -> tuple[object, ...]:
         sorted(change.launches, key=repr),
         sorted((event.about, event.kind, event.reason) for event in change.events),
         lesson.seen,
-        sorted((instance.id for instance, _ in lesson.condemned)),
+        sorted((instance.id for instance, _ in lesson.to_terminate)),
     )
 
 
@@ -137,7 +137,7 @@ def check(
         before, fleet = fleet, apply(fleet, sifted.change)
         for node in sifted.change.nodes:
             known_here.changed(node, before.nodes.get(node.id))
-        unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
+        unsettled = {*sifted.seen.foreign, *sifted.seen.orphans}
         known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen
 

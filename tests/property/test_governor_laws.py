@@ -112,18 +112,18 @@ def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[
 @given(nodes(), settings)
 def test_every_wish_is_answered_once(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
-    names = [verdict.wish.node.id for verdict in verdicts]
+    names = [verdict.proposal.node.id for verdict in verdicts]
     assert sorted(names) == sorted({node.id for node in fleet if node.counts and node.conditions})
 
 
 @given(nodes(), settings)
 def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) -> None:
     census, verdicts = decide(fleet, how)
-    by_hand = {v.wish.node.id for v in verdicts if v.wish.node.held is not None}
+    by_hand = {v.proposal.node.id for v in verdicts if v.proposal.node.held is not None}
     new: Counter[tuple[Domain, str]] = Counter()
     for verdict in verdicts:
-        if verdict.held is None and verdict.wish.node.id not in by_hand:
-            new.update(domains_of(verdict.wish.node))
+        if verdict.held is None and verdict.proposal.node.id not in by_hand:
+            new.update(domains_of(verdict.proposal.node))
     for place, count in new.items():
         budget = how.budgets.get(place[0])
         if budget is None:
@@ -137,7 +137,7 @@ def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) 
 def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     for verdict in verdicts:
-        held = verdict.wish.node.held
+        held = verdict.proposal.node.held
         assert held is None or not held.released or verdict.held is None
 
 
@@ -153,7 +153,7 @@ def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
 ) -> None:
     census, verdicts = decide(fleet, how)
     if len(verdicts) == 1 and verdicts[0].held is not None:
-        node = verdicts[0].wish.node
+        node = verdicts[0].proposal.node
         busy = any(acted_in(census, place, 24 * HOUR) for place in domains_of(node))
         assert busy or verdicts[0].held.by is HeldBy.CHANGE
 
@@ -166,7 +166,7 @@ def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
     suspected = find_suspicions(census, how)
     for verdict in verdicts:
         if verdict.held is not None and verdict.held.by is HeldBy.CHANGE:
-            assert set(fingerprints(verdict.wish.node)) <= set(suspected)
+            assert set(fingerprints(verdict.proposal.node)) <= set(suspected)
 
 
 NAMES = [NodeId("a-0"), NodeId("a-1"), NodeId("b-0"), NodeId("alone")]

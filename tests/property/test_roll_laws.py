@@ -24,7 +24,7 @@ from navarch.fleet.changes import changes
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
-from navarch.fleet.launch_breaker import find_breaker, may_be_braked
+from navarch.fleet.launch_breaker import find_breaker, may_trip
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, seen_by_size, was_lost
 from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex, SteadyNodes
@@ -101,7 +101,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: SteadyNodes) -> tuple[P
         replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
         again_at = look_again(pool, known, undercut=undercut, now=NOW)
     plan = plan_pool(
-        pool, known, now=NOW, new_tokens=tokens, replacements=replacements, beside=beside
+        pool, known, now=NOW, new_tokens=tokens, replacements=replacements, steady=beside
     )
     return plan, again_at
 
@@ -132,11 +132,11 @@ def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId])
     assert roll.everybody() == everybody
     planned = size_plan(pool, *roll.shown_for(pool, NOW))
     assert same_plan(planned) == same_plan(size_plan(pool, everybody, NO_STEADY_NODES))
-    braked = may_be_braked(pool, roll.may_have_failed(pool, NOW), now=NOW)
+    braked = may_trip(pool, roll.may_have_failed(pool, NOW), now=NOW)
     assert braked or find_breaker(pool, everybody, now=NOW) is None
     beside = roll.beside().nodes
     drained = set(NAMES[::2])
-    assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
+    assert plan_drains(pool, roll.others(), drained=drained, now=NOW, steady=beside) == plan_drains(
         pool, everybody, drained=drained, now=NOW
     )
 

@@ -10,8 +10,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
-from navarch.fleet.drains import plan_drains, seen_by_drains
-from navarch.fleet.notices import notice_due
+from navarch.fleet.drains import notice_due, plan_drains, seen_by_drains
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
 

@@ -19,7 +19,7 @@ from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.pool_index import SteadyNodes
-from navarch.fleet.selection import Market, Wish
+from navarch.fleet.selection import Market, ProposedLaunch
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -141,7 +141,7 @@ def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int])
     nodes = [a_node("training-0"), a_node("training-1", retiring=BROKEN), late]
     assert plan(pool, nodes) == Plan(pool=pool.name)
     counted = SteadyNodes(nodes=7)
-    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), beside=counted) == Plan(pool=pool.name)
+    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), steady=counted) == Plan(pool=pool.name)
 
 
 def test_a_pool_above_the_limit_is_not_counted_among_those_that_wait_to_buy() -> None:
@@ -226,8 +226,8 @@ def test_one_loss_is_made_good_once() -> None:
 
 
 def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() -> None:
-    def refuse(wish: Wish, _taken: object) -> str | None:
-        return None if wish.instead_of is not None else "no money"
+    def refuse(proposal: ProposedLaunch, _taken: object) -> str | None:
+        return None if proposal.instead_of is not None else "no money"
 
     gone = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
     heir = a_node("training-1", phase=Phase.REQUESTED, launch=None, replaces=gone.id)

@@ -16,8 +16,7 @@ BY_HAND = "hand"
 
 def about(kind: str, name: str) -> Subject:
     """Return the subject of that kind and name."""
-    # It is a subject as it stands: to call it one takes as long as to write it.
-    return f"{kind}/{name}"  # type: ignore[return-value]
+    return Subject(f"{kind}/{name}")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

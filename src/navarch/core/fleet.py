@@ -12,7 +12,7 @@ from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.job import Job
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.table import Table
@@ -213,13 +213,13 @@ def _regroup(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> tuple
         if pool not in written:
             written[pool] = {}
         written[pool][node.id] = node
-        was_here = before is not None and before.phase is not GONE
-        if was_here is (node.phase is GONE):
+        was_here = before is not None and not before.gone
+        if was_here is node.gone:
             more[pool] = more.get(pool, 0) + (-1 if was_here else 1)
     for node in gone:
         if node.pool is not None:
             written.setdefault(node.pool, {})[node.id] = None
-            if node.phase is not GONE:
+            if not node.gone:
                 more[node.pool] = more.get(node.pool, 0) - 1
     if not written:
         return fleet.by_pool, fleet.present
@@ -244,8 +244,8 @@ def _with_one(fleet: Fleet, before: Node | None, node: Node) -> Fleet:
         return evolve(fleet, revision=revision, nodes=nodes)
     here = by_pool.get(pool, NO_NODES).with_changes(written)
     by_pool = {**by_pool, pool: here}
-    was_here = before is not None and before.phase is not GONE
-    is_here = node.phase is not GONE
+    was_here = before is not None and not before.gone
+    is_here = not node.gone
     if was_here is is_here:
         return evolve(fleet, revision=revision, nodes=nodes, by_pool=by_pool)
     present = {**fleet.present, pool: fleet.present_in(pool) + is_here - was_here}

@@ -16,11 +16,6 @@ class Health(StrEnum):
     UNKNOWN = "unknown"
 
 
-HEALTHY, DEGRADED, UNHEALTHY = Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY
-"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
-call."""
-
-
 HEARTBEAT = "heartbeat"
 """The check that the control plane makes itself: has the agent been heard of lately?"""
 

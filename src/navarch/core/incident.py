@@ -21,11 +21,6 @@ class IncidentKind(StrEnum):
     HOST = "host"
 
 
-APPLICATION, FABRIC = IncidentKind.APPLICATION, IncidentKind.FABRIC
-"""By themselves, for those who ask of every finding: to find one in its class takes as long as a
-call."""
-
-
 class IncidentState(StrEnum):
     """How far the story has come."""
 
@@ -35,12 +30,6 @@ class IncidentState(StrEnum):
     HELD = "held"
     """Something should be done about it, and is held back."""
     RESOLVED = "resolved"
-
-
-OPEN, RECOVERING = IncidentState.OPEN, IncidentState.RECOVERING
-HELD, RESOLVED = IncidentState.HELD, IncidentState.RESOLVED
-"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
-call."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +96,6 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> str:
         """What two incidents cannot be about at the same time without being one."""
-        if self.kind is FABRIC:
+        if self.kind is IncidentKind.FABRIC:
             return f"fabric/{self.domain}"
         return f"node/{self.node}"

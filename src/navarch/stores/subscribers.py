@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from navarch.core.fleet import Change, Move
-from navarch.core.node import GONE, Phase
+from navarch.core.node import Phase
 from navarch.ports.store import Committed, Matter, Topic
 
 Listener = Callable[[Committed], None]
@@ -59,7 +59,7 @@ def _topics(change: Change, moves: Sequence[Move]) -> int:
     topics = _EVERY_COMMIT
     for before, node in moves:
         topics |= _BITS[node.phase]
-        if before is None or before.launch is not node.launch or before.phase is GONE:
+        if before is None or before.launch is not node.launch or before.gone:
             topics |= _LAUNCHES
         if node.gang is not None:
             topics |= _GANGS

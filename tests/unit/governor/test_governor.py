@@ -75,7 +75,7 @@ def decide(
     verdicts = govern(
         wishes, census, settings, obstacles, is_missed=lambda _: short_of_nodes, now=now
     )
-    return {verdict.wish.node.id: verdict for verdict in verdicts}
+    return {verdict.proposal.node.id: verdict for verdict in verdicts}
 
 
 def passed(verdicts: dict[NodeId, GovernorDecision]) -> list[NodeId]:

@@ -20,9 +20,8 @@ from navarch.core.ownership import Cluster
 from navarch.fleet.instance_state import bought
 from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
-from navarch.fleet.money.forecast import forecast, month_end, month_start
-from navarch.fleet.money.ledger import Account, accounts
-from navarch.fleet.selection import Wish
+from navarch.fleet.money.ledger import Account, accounts, forecast, month_end, month_start
+from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report
 from navarch.sim.clock import SimClock
@@ -244,7 +243,11 @@ def test_a_spent_budget_warns_downgrades_or_refuses(when_spent: OverBudget) -> N
     spot = evolve(H100, spot=True)
     pool = a_pool(size=1, offerings=(H100, spot))
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
-    vetoed = [x.spot for x in pool.offerings if veto(Wish(pool=pool, offering=x), [spent], now=NOW)]
+    vetoed = [
+        x.spot
+        for x in pool.offerings
+        if veto(ProposedLaunch(pool=pool, offering=x), [spent], now=NOW)
+    ]
     expected = {OverBudget.WARN: [], OverBudget.DOWNGRADE: [False]}
     assert vetoed == expected.get(when_spent, [False, True])
 
@@ -254,7 +257,9 @@ def test_a_pool_without_spot_machines_is_downgraded_to_its_cheapest() -> None:
     pool = a_pool(size=1, offerings=(H100, cheap))
     spent = spending(a_budget(1, when_spent=OverBudget.DOWNGRADE), a_launch())
     assert [
-        x for x in pool.offerings if not veto(Wish(pool=pool, offering=x), [spent], now=NOW)
+        x
+        for x in pool.offerings
+        if not veto(ProposedLaunch(pool=pool, offering=x), [spent], now=NOW)
     ] == [cheap]
 
 
@@ -265,8 +270,8 @@ def test_a_budget_holds_nobody_elses_spending() -> None:
     blue_pool = a_pool(size=1, labels={"team": "blue"})
     red_pool = a_pool(size=1, labels={"team": "red"})
     spent = [spending(red, a_launch()), spending(batch, a_launch())]
-    assert veto(Wish(pool=blue_pool, offering=H100), spent, now=NOW) is None
-    assert veto(Wish(pool=red_pool, offering=H100), spent, now=NOW) == (
+    assert veto(ProposedLaunch(pool=blue_pool, offering=H100), spent, now=NOW) is None
+    assert veto(ProposedLaunch(pool=red_pool, offering=H100), spent, now=NOW) == (
         "the budget of team/red has no room for an hour of it: 20.00 of 1.00 spent this month, "
         "and with it everything would cost 108.32 an hour"
     )
@@ -288,8 +293,8 @@ def test_a_spent_budget_still_replaces_what_broke_if_it_costs_no_more(
     spot = evolve(H100, spot=True, price_per_hour=TEN)
     pool = a_pool(size=1, offerings=(spot, H100))
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
-    wish = Wish(pool=pool, offering=H100, instead_of=cost_before)
-    assert (veto(wish, [spent], now=NOW) is None) is granted
+    proposal = ProposedLaunch(pool=pool, offering=H100, instead_of=cost_before)
+    assert (veto(proposal, [spent], now=NOW) is None) is granted
 
 
 def test_commits_bring_the_next_count_closer_only_while_there_is_a_budget_or_was_one() -> None:

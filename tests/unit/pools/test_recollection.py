@@ -7,8 +7,7 @@ from navarch.core.evolve import evolve
 from navarch.core.node import Phase
 from navarch.core.refusal import refusal_of
 from navarch.fleet.launching import refused
-from navarch.fleet.stockout_journal import recollect
-from navarch.fleet.stockouts import closed_by
+from navarch.fleet.stockouts import closed_by, stockouts_from_journal
 from navarch.testing.worlds import NOW, a_node
 
 
@@ -28,4 +27,6 @@ def test_what_a_refusal_closed_is_read_back_from_its_event(
     assert change is not None
     (launch,) = change.launches
     assert launch.refusal is refusal_of(error("no"))
-    assert list(recollect(change.events).closures) == [closed_by(offering, launch.refusal)]
+    assert list(stockouts_from_journal(change.events).closures) == [
+        closed_by(offering, launch.refusal)
+    ]

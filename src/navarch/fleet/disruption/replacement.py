@@ -16,12 +16,11 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
-from navarch.fleet.disruption.candidate import Candidate
 from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired, next_expiry
 from navarch.fleet.disruption.maintenance import under_maintenance
-from navarch.fleet.plan import Retire
+from navarch.fleet.plan import Candidate, Retire
 
 
 class Replacements(msgspec.Struct, frozen=True, kw_only=True):

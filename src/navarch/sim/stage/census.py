@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from navarch.core.health import DEGRADED, UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, READY, Node, NodeStatus, node_status
+from navarch.core.node import Node, NodeStatus, Phase, node_status
 from navarch.ports.store import Committed
 
 
@@ -34,7 +34,7 @@ class Census:
             if before is None or before.conditions is not node.conditions:
                 self._note_rules(before, node)
             moved = moved or before is None or _serves_otherwise(before, node)
-            if node.health is UNHEALTHY and node.phase is not GONE and _was_well(before):
+            if node.health is Health.UNHEALTHY and not node.gone and _was_well(before):
                 for listener in self.on_unhealthy:
                     listener(node.id)
         if moved:
@@ -49,9 +49,9 @@ class Census:
                 self.by_status[was] -= 1
             if now is not None:
                 self.by_status[now] += 1
-        if before is not None and was is not None and before.health is DEGRADED:
+        if before is not None and was is not None and before.health is Health.DEGRADED:
             self.degraded -= 1
-        if now is not None and node.health is DEGRADED:
+        if now is not None and node.health is Health.DEGRADED:
             self.degraded += 1
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
@@ -63,14 +63,14 @@ class Census:
 
 
 def _was_well(before: Node | None) -> bool:
-    return before is None or before.health is not UNHEALTHY
+    return before is None or before.health is not Health.UNHEALTHY
 
 
 def _serves_otherwise(before: Node, node: Node) -> bool:
     # Who is not ready serves nobody, and mostly it was not before.
-    at_work = before.phase is READY or node.phase is READY
+    at_work = before.phase is Phase.READY or node.phase is Phase.READY
     return at_work and before.serving is not node.serving
 
 
 def _counted_as(node: Node) -> NodeStatus | None:
-    return None if node.phase is GONE else node_status(node)
+    return None if node.gone else node_status(node)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 
 from navarch.core.evolve import evolve
-from navarch.core.health import HEALTHY, CheckResult
+from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
 from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
@@ -275,7 +275,7 @@ class Stage:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.ground.clock.now()
         harm = failure.harm
-        passing = harm is HEALTHY
+        passing = harm is Health.HEALTHY
         injury = Injury(
             node=node,
             at=now,
@@ -371,7 +371,7 @@ class Stage:
             agent.unreachable = False
         result = failure.result
         if result is not None and not result.lasting:
-            agent.results[result.check] = CheckResult(check=result.check, health=HEALTHY)
+            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
         agent.rouse()
 
     def _close(self, wound: _Wound, now: datetime) -> None:
