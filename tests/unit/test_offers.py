@@ -161,7 +161,9 @@ def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bough
     async def ask_sold_out() -> Sequence[Offering]:
         return [evolve(ONE, provider=ProviderName("work"), region="")]
 
-    account = Account(name=ProviderName("work"), type="lambda", ask=ask, ask_sold_out=ask_sold_out)
+    account = Account(
+        name=ProviderName("work"), type="lambda", list_offerings=ask, list_sold_out=ask_sold_out
+    )
     shelf = OfferCatalog(Hours(), [account])
     found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
@@ -177,7 +179,7 @@ def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -
             at("work", "p5.48xlarge", 8, "15.81", gpu_type="H100", spot=True),
         ]
 
-    account = Account(name=ProviderName("work"), type="aws", ask=ask)
+    account = Account(name=ProviderName("work"), type="aws", list_offerings=ask)
     offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     usual, spot = [offer for offer in offers if offer.configured]
     assert usual.offering.price_per_hour == Decimal("55.04")
@@ -197,7 +199,9 @@ def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down
         return [at("work", "p5.48xlarge", 8, "50")]
 
     clock = Hours()
-    assortment = OfferCatalog(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
+    assortment = OfferCatalog(
+        clock, [Account(name=ProviderName("work"), type="aws", list_offerings=ask)]
+    )
 
     def mine() -> list[Decimal]:
         offers = asyncio.run(assortment.offers())

@@ -1,10 +1,10 @@
-"""What the server says about itself, for Prometheus."""
+"""Metrics of the server process."""
 
 from navarch.core.fleet import Fleet
 
 
 def render_process_metrics(fleet: Fleet, heartbeats: int) -> str:
-    """Return it as the text that Prometheus reads."""
+    """Return the metrics in the text format of Prometheus."""
     waiting = sum(not command.over for command in fleet.commands.values())
     return (
         "# HELP navarch_store_revision Commits since the store was made.\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -10,8 +11,7 @@ import pytest
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.gang import Gang
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
@@ -84,7 +84,7 @@ class StoreContract:
 
     def run(self, story: Callable[[Store], Awaitable[None]]) -> Store:
         store = self.open()
-        asyncio.run(_told(story, store))
+        asyncio.run(_run(story, store))
         return store
 
     def test_a_new_store_is_empty_and_at_revision_zero(self) -> None:
@@ -151,7 +151,7 @@ class StoreContract:
         assert (entry.number, entry.revision, entry.event) == (1, 1, EVENT)
 
     def test_incidents_are_stored_changed_and_deleted(self) -> None:
-        grown = evolve(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
+        grown = replace(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
 
         async def story(store: Store) -> None:
             await store.commit(Change(incidents=[INCIDENT]), based_on=0)
@@ -164,12 +164,12 @@ class StoreContract:
         async def forgetting(store: Store) -> None:
             await store.commit(Change(forget_incidents=[INCIDENT.id]), based_on=2)
 
-        asyncio.run(_told(forgetting, store))
+        asyncio.run(_run(forgetting, store))
         assert dict(self.reopen(store).fleet().incidents) == {}
 
     def test_two_reports_cannot_each_open_an_incident_at_one_place(self) -> None:
-        twin = evolve(INCIDENT, id=IncidentId("inc-2"))
-        elsewhere = evolve(INCIDENT, id=IncidentId("inc-3"), node=NodeId("training-9"))
+        twin = replace(INCIDENT, id=IncidentId("inc-2"))
+        elsewhere = replace(INCIDENT, id=IncidentId("inc-3"), node=NodeId("training-9"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(incidents=[INCIDENT]), based_on=0)
@@ -197,8 +197,8 @@ class StoreContract:
             tries={"reset_gpu": 1},
             history=(Attempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),),
         )
-        over = evolve(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
-        other = evolve(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))
+        over = replace(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
+        other = replace(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(recoveries=[recovery, other]), based_on=0)
@@ -225,14 +225,14 @@ class StoreContract:
         )
         nodes = (NodeId("training-0"), NodeId("training-1"))
         placed = job.to(JobState.PLACED, at=NOW, reason="found room", nodes=nodes)
-        other = evolve(job, name=JobName("other"))
+        other = replace(job, name=JobName("other"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(jobs=[job, other]), based_on=0)
             assert dict(store.fleet().jobs) == {job.name: job, other.name: other}
             await store.commit(Change(jobs=[placed]), based_on=1)
             with pytest.raises(ConflictError):
-                await store.commit(Change(jobs=[evolve(job, priority=1)]), based_on=1)
+                await store.commit(Change(jobs=[replace(job, priority=1)]), based_on=1)
             await store.commit(Change(forget_jobs=[other.name]), based_on=2)
 
         store = self.reopen(self.run(story))
@@ -253,8 +253,8 @@ class StoreContract:
     def test_a_change_based_on_an_old_revision_conflicts_and_writes_nothing(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
-            await store.commit(Change(nodes=[evolve(NODE, cordoned="first")]), based_on=1)
-            late = Change(nodes=[evolve(NODE, cordoned="late")], events=[EVENT])
+            await store.commit(Change(nodes=[replace(NODE, cordoned="first")]), based_on=1)
+            late = Change(nodes=[replace(NODE, cordoned="late")], events=[EVENT])
             with pytest.raises(ConflictError):
                 await store.commit(late, based_on=1)
 
@@ -291,7 +291,7 @@ class StoreContract:
     def test_exactly_one_of_many_concurrent_changes_to_a_node_succeeds(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
-            changes = [Change(nodes=[evolve(NODE, cordoned=str(i))]) for i in range(20)]
+            changes = [Change(nodes=[replace(NODE, cordoned=str(i))]) for i in range(20)]
             results = await asyncio.gather(
                 *(store.commit(change, based_on=1) for change in changes), return_exceptions=True
             )
@@ -308,7 +308,7 @@ class StoreContract:
 
             store.subscribe(listen)
             changes = [
-                Change(nodes=[a_node(f"training-{i}")], events=[evolve(EVENT, reason=str(i))])
+                Change(nodes=[a_node(f"training-{i}")], events=[replace(EVENT, reason=str(i))])
                 for i in range(50)
             ]
             fleets = await asyncio.gather(*(store.commit(each, based_on=0) for each in changes))
@@ -318,8 +318,10 @@ class StoreContract:
         store = self.reopen(self.run(story))
         assert seen == [(i + 1, f"training-{i}") for i in range(50)]
         assert len(store.fleet().nodes) == 50
-        told = asyncio.run(_of(store.events()))
-        assert [(x.revision, x.event.reason) for x in told] == [(i + 1, str(i)) for i in range(50)]
+        entries = asyncio.run(_of(store.events()))
+        assert [(x.revision, x.event.reason) for x in entries] == [
+            (i + 1, str(i)) for i in range(50)
+        ]
 
     def test_deleting_a_node_deletes_its_inventory(self) -> None:
         async def story(store: Store) -> None:
@@ -335,11 +337,11 @@ class StoreContract:
     def test_the_ledger_distinguishes_two_machines_of_one_launch(self) -> None:
         launch = NODE.launch
         assert launch is not None
-        twin = evolve(launch, instance=None)
+        twin = replace(launch, instance=None)
 
         async def story(store: Store) -> None:
             await store.commit(Change(launches=[launch, twin]), based_on=0)
-            ended = evolve(launch, ended_at=NOW)
+            ended = replace(launch, ended_at=NOW)
             await store.commit(Change(launches=[ended]), based_on=1)
 
         store = self.reopen(self.run(story))
@@ -353,7 +355,7 @@ class StoreContract:
         launch = NODE.launch
         assert launch is not None
         all_of_them = [
-            evolve(launch, token=Token(f"t-{i % 4}"), instance=InstanceId(f"i-{i}"))
+            replace(launch, token=Token(f"t-{i % 4}"), instance=InstanceId(f"i-{i}"))
             for i in range(7)
         ]
 
@@ -386,6 +388,29 @@ class StoreContract:
         self.run(story)
         assert seen == [(0, 1), (1, 2), (2, 3)]
 
+    def test_a_commit_whose_listener_raises_is_written_and_raises_the_error(self) -> None:
+        seen: list[int] = []
+
+        def fail(done: Committed) -> None:
+            if NODE.id in done.after.nodes and NODE.id not in done.before.nodes:
+                raise RuntimeError("a listener failed")
+
+        async def story(store: Store) -> None:
+            store.subscribe(fail)
+            store.subscribe(lambda done: seen.append(done.after.revision))
+            nodes = [a_node("training-1"), NODE, a_node("training-2")]
+            commits = [store.commit(Change(nodes=[node]), based_on=0) for node in nodes]
+            async with asyncio.timeout(10):
+                first, error, last = await asyncio.gather(*commits, return_exceptions=True)
+            assert isinstance(first, Fleet)
+            assert isinstance(error, RuntimeError)
+            assert isinstance(last, Fleet)
+            await store.commit(Change(pools=[POOL]), based_on=3)
+
+        store = self.run(story)
+        assert seen == [1, 2, 3, 4]
+        assert set(self.reopen(store).fleet().nodes) == {NODE.id, "training-1", "training-2"}
+
     def test_a_topic_listener_receives_exactly_the_commits_of_its_topic(self) -> None:
         node = a_node("training-1")
         command = Command(
@@ -402,30 +427,30 @@ class StoreContract:
             begun_at=NOW,
             since=NOW,
         )
-        mended = evolve(node, recovery=recovery.id)
-        mate = evolve(node, gang=Gang(id="g", nodes=2, offering=H100))
-        gone = evolve(mate, gang=None, phase=Phase.GONE)
+        mended = replace(node, recovery=recovery.id)
+        mate = replace(node, gang=Gang(id="g", nodes=2, offering=H100))
+        gone = replace(mate, gang=None, phase=Phase.GONE)
         assert node.launch is not None
         written: list[tuple[Change, set[Topic]]] = [
             (Change(events=[EVENT]), set()),
             (Change(pools=[POOL]), set()),
             (Change(nodes=[node]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[evolve(node, cordoned="x")]), {Phase.READY}),
+            (Change(nodes=[replace(node, cordoned="x")]), {Phase.READY}),
             (Change(nodes=[node], incidents=[INCIDENT]), {Phase.READY, Matter.INCIDENTS}),
             (Change(forget_incidents=[INCIDENT.id]), {Matter.INCIDENTS}),
             (Change(commands=[command]), {Matter.COMMANDS}),
             (Change(recoveries=[recovery]), {Matter.RECOVERIES}),
             (Change(nodes=[mended]), {Phase.READY, Matter.RECOVERIES}),
             (Change(nodes=[mate]), {Phase.READY, Matter.GANGS}),
-            (Change(nodes=[evolve(mate, launch=None)]), {*_MATE, Matter.LAUNCHES}),
+            (Change(nodes=[replace(mate, launch=None)]), {*_MATE, Matter.LAUNCHES}),
             (Change(launches=[node.launch]), {Matter.LEDGER}),
             (Change(nodes=[gone]), {Phase.GONE, Matter.LAUNCHES}),
-            (Change(nodes=[evolve(gone, phase=Phase.READY)]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[NODE, evolve(gone, cordoned="x")]), {*_BOTH, Matter.LAUNCHES}),
+            (Change(nodes=[replace(gone, phase=Phase.READY)]), {Phase.READY, Matter.LAUNCHES}),
+            (Change(nodes=[NODE, replace(gone, cordoned="x")]), {*_BOTH, Matter.LAUNCHES}),
             (Change(forget_nodes=[node.id]), {Matter.FORGOTTEN}),
         ]
         topics: list[Topic] = [*Phase, *Matter]
-        heard: dict[tuple[Topic, ...], list[int]] = {
+        received: dict[tuple[Topic, ...], list[int]] = {
             **{(topic,): [] for topic in topics},
             (Phase.GONE, Matter.COMMANDS): [],
         }
@@ -433,10 +458,10 @@ class StoreContract:
         async def story(store: Store) -> None:
             def listen(wanted: tuple[Topic, ...]) -> Callable[[], None]:
                 return store.subscribe(
-                    lambda done: heard[wanted].append(done.before.revision), about=wanted
+                    lambda done: received[wanted].append(done.before.revision), about=wanted
                 )
 
-            leave = [listen(wanted) for wanted in heard]
+            leave = [listen(wanted) for wanted in received]
             for revision, (change, _) in enumerate(written):
                 await store.commit(change, based_on=revision)
             for each in leave:
@@ -444,15 +469,15 @@ class StoreContract:
             await store.commit(Change(nodes=[NODE]), based_on=len(written))
 
         self.run(story)
-        for wanted, revisions in heard.items():
-            expected = [at for at, (_, told) in enumerate(written) if not told.isdisjoint(wanted)]
+        for wanted, revisions in received.items():
+            expected = [at for at, (_, about) in enumerate(written) if not about.isdisjoint(wanted)]
             assert revisions == expected, wanted
 
     def test_an_earlier_fleet_snapshot_does_not_change(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
             old = store.fleet()
-            await store.commit(Change(nodes=[evolve(NODE, cordoned="new")]), based_on=1)
+            await store.commit(Change(nodes=[replace(NODE, cordoned="new")]), based_on=1)
             assert old.nodes[NODE.id].cordoned is None
             assert store.fleet().nodes[NODE.id].cordoned == "new"
 
@@ -461,8 +486,8 @@ class StoreContract:
     def test_the_journal_is_read_in_parts_by_number_revision_and_subject(self) -> None:
         async def story(store: Store) -> None:
             for revision in range(5):
-                event = evolve(EVENT, reason=str(revision))
-                other = evolve(EVENT, about=about("pool", "training"), reason=f"p{revision}")
+                event = replace(EVENT, reason=str(revision))
+                other = replace(EVENT, about=about("pool", "training"), reason=f"p{revision}")
                 await store.commit(Change(events=[event, other]), based_on=revision)
             first = await store.events(limit=3)
             rest = await store.events(after=first[-1].number)
@@ -476,7 +501,7 @@ class StoreContract:
 
     def test_a_pruned_journal_reports_its_first_number_and_keeps_counting(self) -> None:
         async def story(store: Store) -> None:
-            old = evolve(EVENT, at=NOW - timedelta(days=100))
+            old = replace(EVENT, at=NOW - timedelta(days=100))
             await store.commit(Change(events=[old]), based_on=0)
             await store.commit(Change(events=[EVENT]), based_on=1)
             await store.prune(NOW - timedelta(days=90))
@@ -488,32 +513,32 @@ class StoreContract:
 
     def test_events_of_a_subject_stay_correct_through_commits_and_pruning(self) -> None:
         async def story(store: Store) -> None:
-            async def told() -> list[int]:
+            async def numbers() -> list[int]:
                 return [x.number for x in await store.events(about=EVENT.about)]
 
-            other = evolve(EVENT, about=about("pool", "training"))
-            old = evolve(EVENT, at=NOW - timedelta(days=100))
-            assert await told() == []
+            other = replace(EVENT, about=about("pool", "training"))
+            old = replace(EVENT, at=NOW - timedelta(days=100))
+            assert await numbers() == []
             await store.commit(Change(events=[old, other]), based_on=0)
-            assert await told() == [1]
-            assert await told() == [1]
+            assert await numbers() == [1]
+            assert await numbers() == [1]
             await store.commit(Change(events=[other, EVENT]), based_on=1)
-            assert await told() == [1, 4]
+            assert await numbers() == [1, 4]
             await store.prune(NOW - timedelta(days=90))
-            assert await told() == [4]
+            assert await numbers() == [4]
             await store.commit(Change(events=[EVENT]), based_on=2)
-            assert await told() == [4, 5]
-            assert [*await store.events(about=about("node", "nobody"))] == []
+            assert await numbers() == [4, 5]
+            assert [*await store.events(about=about("node", "absent"))] == []
 
         self.run(story)
 
     def test_a_reader_resumes_at_its_cursor_in_the_journal(self) -> None:
         async def story(store: Store) -> None:
-            await store.commit(Change(bookmarks={"slack": 7}), based_on=0)
-            await store.commit(Change(bookmarks={"slack": 9, "log": 1}), based_on=1)
+            await store.commit(Change(cursors={"slack": 7}), based_on=0)
+            await store.commit(Change(cursors={"slack": 9, "log": 1}), based_on=1)
 
         store = self.reopen(self.run(story))
-        assert [store.bookmark(name) for name in ("slack", "log", "nobody")] == [9, 1, None]
+        assert [store.cursor(name) for name in ("slack", "log", "absent")] == [9, 1, None]
 
     def test_the_identity_of_the_cluster_is_as_durable_as_the_fleet(self) -> None:
         async def story(store: Store) -> None:
@@ -543,7 +568,7 @@ class StoreContract:
         assert NodeId("training-1") in found.nodes
 
 
-async def _told(story: Callable[[Store], Awaitable[None]], store: Store) -> None:
+async def _run(story: Callable[[Store], Awaitable[None]], store: Store) -> None:
     await story(store)
 
 

@@ -154,7 +154,7 @@ def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
 
 def test_two_providers_of_one_name_are_refused(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path, providers=[my_cloud()])
-    with pytest.raises(InvalidError, match="'mine' already"):
+    with pytest.raises(InvalidError, match="'mine' exists already"):
         plane.register_provider(my_cloud())
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
-from navarch.app.scheduling import placing_config
+from navarch.app.parts import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError

@@ -1,4 +1,4 @@
-"""Who leads: one server at a time, by the folder with the state."""
+"""Leadership: one server at a time holds the state directory."""
 
 import socket
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from navarch.app.addresses import Address, StartError
-from navarch.app.doors import listen_at
+from navarch.app.servers import listen_at
 from navarch.core.errors import InUseError
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.offload import Offload
@@ -15,36 +15,39 @@ from navarch.stores.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
 
-LOOK_S = 0.25
-"""How often a server that stands by looks whether its turn has come."""
-INHERIT_WITHIN_S = 10.0
-"""How long it then waits for the doors of the one before it."""
+RETRY_S = 0.25
+"""The interval at which a standby server tries to take over."""
+PORT_WITHIN_S = 10.0
+"""How long a standby server that took over waits for the port of the previous leader."""
 
 Standby = Callable[[str], None]
-"""Hears whose folder is waited for."""
+"""Called once with the state directory when a server begins to stand by for it."""
 
 
-async def lead(
+async def acquire_leadership(
     clock: Clock, entropy: Entropy, data_dir: Path, offload: Offload, standby: Standby | None
 ) -> SqliteStore:
-    """Return the state, once nobody else leads with it; without `standby`, now or not at all."""
-    told = False
+    """Open the state as its only writer, waiting for the present leader if `standby` is given.
+
+    Without `standby`, raises InUseError if another server leads.
+    """
+    waiting = False
     while True:
         try:
             return SqliteStore.open(data_dir, offload, entropy)
         except InUseError as error:
             if standby is None:
                 raise
-            if not told:
+            if not waiting:
                 standby(str(data_dir))
                 log.info("server.standby", reason=str(error))
-                told = True
-        await clock.sleep(LOOK_S)
+                waiting = True
+        await clock.sleep(RETRY_S)
 
 
-async def inherit_door(clock: Clock, address: Address) -> socket.socket:
-    """Return a door that whoever led until now may be closing only now."""
-    deadline = clock.monotonic() + INHERIT_WITHIN_S
+async def wait_for_port(clock: Clock, address: Address) -> socket.socket:
+    """Return a listening socket for a port that the previous leader may still be closing."""
+    deadline = clock.monotonic() + PORT_WITHIN_S
     while True:
         try:
             return listen_at(address)

@@ -1,4 +1,4 @@
-"""The doors of a server: where it listens, and what it asks for."""
+"""The HTTP and gRPC servers of a control plane: sockets, authentication and process metrics."""
 
 import socket
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from navarch.ports.joining import Joins
 
 
 class BearerAuth:
-    """What the doors ask for, which a reload may change."""
+    """Authentication by bearer token; a reload may change the token."""
 
     def __init__(self, token: str | None) -> None:
         self.token = token
@@ -22,54 +22,54 @@ class BearerAuth:
         self.change(token)
 
     def change(self, token: str | None) -> None:
-        """Ask for another token from now on."""
+        """Require another token from now on, or none."""
         self.token = token
         self._inner = BearerToken(token) if token else Anyone()
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return who is asking."""
+        """Return the identity of the caller, None if it has no valid token."""
         return self._inner.authenticate(headers)
 
 
 def listen_at(address: Address) -> socket.socket:
-    """Return a socket that takes connections, or raise StartError."""
+    """Return a listening socket, or raise StartError."""
     try:
         return listen(address.host, address.port)
     except OSError as error:
-        raise _taken(address, "address", error.strerror or str(error)) from error
+        raise _in_use(address, "address", error.strerror or str(error)) from error
 
 
-def build_grpc_door(
+def build_grpc_server(
     plane: Plane,
-    lock: BearerAuth,
+    auth: BearerAuth,
     desk: HeartbeatDesk,
     evidence: EvidenceDesk,
     joins: Joins,
     address: Address,
 ) -> GrpcServer:
-    """Return the door for gRPC, or raise StartError if its address cannot be had."""
+    """Return the gRPC server, or raise StartError if its address is not available."""
     if address.port:
-        # gRPC does not say why it cannot have a port; asking for it first does.
+        # gRPC does not report why a port is not available; a plain socket does.
         try:
             listen(address.host, address.port).close()
         except OSError as error:
-            raise _taken(address, "grpc-address", error.strerror or str(error)) from error
+            raise _in_use(address, "grpc-address", error.strerror or str(error)) from error
     try:
         return GrpcServer(
             plane.fleet,
             plane.agents,
-            auth=lock,
+            auth=auth,
             desk=desk,
             address=str(address),
             evidence=evidence,
             joins=joins,
         )
     except RuntimeError as error:
-        raise _taken(address, "grpc-address", "it cannot be had") from error
+        raise _in_use(address, "grpc-address", "the address is not available") from error
 
 
-def _taken(address: Address, option: str, why: str) -> StartError:
+def _in_use(address: Address, option: str, why: str) -> StartError:
     return StartError(
         f"cannot listen on {address}: {why}. Another server may be running there; stop it, "
-        f"or choose another place with --{option}"
+        f"or choose another address with --{option}"
     )

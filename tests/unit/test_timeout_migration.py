@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.app.timeout_migration import TimeoutMigration
+from navarch.app.telemetry import TimeoutMigration
 from navarch.core.errors import NotFoundError
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -37,7 +37,7 @@ def test_a_shorter_timeout_waits_until_every_agent_has_heard_of_it() -> None:
             store,
             columns,
             timing=lambda: timing,
-            ask_for_introductions=agents.ask_for_introductions,
+            request_registrations=agents.ask_for_introductions,
         )
         await patience.adopt()
         assert list(agents.heartbeat(NODE)) == []
@@ -76,7 +76,7 @@ def test_a_longer_timeout_holds_at_once_and_asks_nobody() -> None:
             store,
             columns,
             timing=lambda: timing,
-            ask_for_introductions=lambda: asked.append(True),
+            request_registrations=lambda: asked.append(True),
         )
         await patience.adopt()
         timing = replace(SLOW)
