@@ -13,6 +13,7 @@ from navarch.api.collector import settle_collector
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
+from navarch.api.metrics import PrometheusMetrics, server_metrics
 from navarch.app.addresses import Address, parse_listen_address
 from navarch.app.bringup import (
     build_bringup,
@@ -32,7 +33,6 @@ from navarch.app.offer_catalog import OfferCatalog
 from navarch.app.policies import load_policies
 from navarch.app.policy_record import note_policies
 from navarch.app.preferences import load_preferences
-from navarch.app.process_metrics import render_process_metrics
 from navarch.app.provider_registry import ProviderRegistry
 from navarch.app.providers.building import Surroundings
 from navarch.app.scheduling import to_scheduling
@@ -151,6 +151,7 @@ class Server:
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, store, keepsakes, offload, http)
                 desk = HeartbeatDesk(plane.agents, columns)
+                metrics = PrometheusMetrics()
                 stack.callback(desk.flush)
                 archive = FolderArchive(self._data_dir / "evidence", offload)
                 evidence = EvidenceService(store, archive)
@@ -164,7 +165,10 @@ class Server:
                     auth=self._lock,
                     desk=desk,
                     ready=lambda: None if self._serving else "the control loops are starting",
-                    metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
+                    collect=lambda: (
+                        *server_metrics(store.fleet(), desk.received),
+                        *metrics.collect(),
+                    ),
                     snapshot=store.fleet,
                     evidence=evidence,
                     held=HeldService(self._clock, store),
