@@ -41,18 +41,19 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.http.blocking import request
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.providers.baremetal.leases import Lease, LeaseState
 from navarch.providers.docker import Containers, Docker, engine_at
+from navarch.providers.docker.engine import decode
 from navarch.providers.docker.provider import PROVIDER, container_name
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.providers.http import call
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
@@ -152,7 +153,7 @@ def listed_at_lambda(machines: int, repeat: int) -> Report:
 
         def bare() -> int:
             headers = {"Authorization": f"Bearer {KEY}"}
-            answer = call("GET", f"{local.url}/instances", headers=headers, within_s=30.0)
+            answer = request("GET", f"{local.url}/instances", headers=headers, timeout_s=30.0)
             return len(json.loads(answer.body)["data"])
 
         cloud = _Unsearched(SystemClock(), account, name="lambda", ssh_key="laptop")
@@ -184,8 +185,8 @@ def _listed_at_engine(runner: asyncio.Runner, host: str, machines: int, repeat: 
             query={"name": container_name(request)},
             body=cloud._description(request),  # noqa: SLF001 - as it would, but unstarted
         )
-        assert answer.status == 201, answer.message
-        return InstanceId(str(answer.json()["Id"]))
+        assert answer.status == 201, answer.body
+        return InstanceId(str(decode(answer)["Id"]))
 
     filters = json.dumps({"label": [f"{PROVIDER}=docker"]})
     query = urlencode({"all": "1", "filters": filters})

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from navarch.client.connection import HttpConnectionPool
+from navarch.client.connection import ServerConnection
 from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
@@ -75,7 +75,7 @@ SILENCE_S = 60.0
 class HttpFleetClient:
     """FleetApi over HTTP and JSON."""
 
-    def __init__(self, connections: HttpConnectionPool) -> None:
+    def __init__(self, connections: ServerConnection) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -331,7 +331,7 @@ class HttpFleetClient:
 class HttpAgentClient:
     """The agent API over HTTP, for tests and tools. The agent has a lighter client of its own."""
 
-    def __init__(self, connections: HttpConnectionPool) -> None:
+    def __init__(self, connections: ServerConnection) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -383,7 +383,7 @@ class HttpAgentClient:
 
 
 async def request_json(
-    connections: HttpConnectionPool, method: str, path: str, kind: type[T], value: object = None
+    connections: ServerConnection, method: str, path: str, kind: type[T], value: object = None
 ) -> T:
     """Return the response decoded as `kind`, or raise the error that it carries."""
     body = b"" if value is None else msgspec.json.encode(value)
