@@ -49,7 +49,7 @@ from navarch.core.ids import NodeId
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
 from navarch.ports.store import Committed
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOLS = 32

@@ -20,7 +20,7 @@ from navarch.core.launch import Launch
 from navarch.ports.api import PoolView
 from navarch.ports.store import Committed
 from navarch.service.fleet import FleetService
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool, storm
 
 ZONES = tuple(replace(H100, zone=f"zone-{i:02}") for i in range(24))

@@ -14,7 +14,7 @@ import time
 
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.store import Committed
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 NAME = PoolName("training")

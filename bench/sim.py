@@ -24,13 +24,13 @@ import structlog
 from navarch.app import control_plane
 from navarch.control.loop import Loop
 from navarch.service.agents import Timing
-from navarch.sim import clock as clock_of
-from navarch.sim import world as world_of
-from navarch.sim.loop import Nap, SimLoop
+from navarch.sim.kernel import clock as clock_of
+from navarch.sim.kernel.loop import Nap, SimLoop
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import TIMING, World, simulate
+from navarch.sim.world import world as world_of
+from navarch.sim.world.world import TIMING, World, simulate
 from navarch.testing.worlds import a_pool
 
 ROOT = Path(__file__).parents[1]

@@ -25,9 +25,9 @@ from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SimClock
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.leader import Tripwire
 from navarch.stores.memory import MemoryStore
 from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, live_through, sweep_once
 from navarch.testing.loopback_server import LOSE_ANSWER, Fault, HttpRequest

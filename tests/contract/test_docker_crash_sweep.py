@@ -18,7 +18,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine
 from navarch.providers.docker.engine import Answer, target
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
 OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")

@@ -15,7 +15,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.ports.shell import Login, Ran, Shell, ShellError
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
 OFFERING = Offering(provider=ProviderName("rack"), instance_type="h100-8x", region="here")

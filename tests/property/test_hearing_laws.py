@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.ids import NodeId
-from navarch.sim.clock import SimClock
-from navarch.sim.hearing import ComputedHearing
-from navarch.sim.pulse import Pulse
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.liveness import ComputedHearing
 from navarch.stores.telemetry import TelemetryTable
 
 NAMES = [NodeId(name) for name in "abcde"]

@@ -37,11 +37,11 @@ from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.seen_symptoms import SeenSymptoms as Known
 from navarch.service.weighing import OpenIncidents
-from navarch.sim.claims import Claims
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.stage.census import Census
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.node_counts import Census
+from navarch.sim.world.claims import Claims
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import H100, NOW, a_node, a_pool

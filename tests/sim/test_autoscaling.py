@@ -22,8 +22,8 @@ from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import Story, World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import Story, World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")

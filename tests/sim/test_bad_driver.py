@@ -7,7 +7,7 @@ from navarch.core.held import HeldBy
 from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.sim.rollout import NEW, OLD, Rollout, roll_out
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

@@ -12,7 +12,7 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.health.checks.xid import assess_xid
 from navarch.service.agents import Timing
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOL = PoolName("training")

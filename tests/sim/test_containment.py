@@ -17,7 +17,7 @@ from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

@@ -7,8 +7,8 @@ import pytest
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.providers.simulated import Habits
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")

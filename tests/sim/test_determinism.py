@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.loop import SimLoop, StuckError
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.loop import SimLoop, StuckError
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -53,7 +53,7 @@ OTHERS = [each for each in os.environ.get("NAVARCH_OTHER_PYTHONS", "").split(":"
 SCENARIOS = ("failover", "stress/quick-test", "control-plane-crash", "autoscaling")
 PLAY = """
 import sys
-from navarch.sim.seeds import play_seeds
+from navarch.sim.runner.seeds import play_seeds
 from pathlib import Path
 for path in sys.argv[1:]:
     print(*[result.trace for result in play_seeds(Path(path), range(3))])

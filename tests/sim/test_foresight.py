@@ -20,7 +20,7 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 CALM, LADDER = PoolName("calm"), PoolName("ladder")

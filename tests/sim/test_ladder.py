@@ -14,8 +14,8 @@ from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recover
 from navarch.core.remediation import Remediation
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")

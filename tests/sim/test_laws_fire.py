@@ -52,13 +52,13 @@ from navarch.ports.remediator import Remedy, Treatment
 from navarch.ports.store import Committed, Topic
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.views import pool_spec
-from navarch.sim.claims import Claims
-from navarch.sim.clock import InlineOffload, SeededEntropy
-from navarch.sim.incarnation import Tripwire, wired
-from navarch.sim.outcome import Outcome
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import Story, World, simulate
+from navarch.sim.world.claims import Claims
+from navarch.sim.world.leader import Tripwire, wired
+from navarch.sim.world.world import Story, World, simulate
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.subscribers import Listener
@@ -963,7 +963,7 @@ def test_a_scenario_fails_when_the_bill_differs_from_the_ledger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played()) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", Overcharges)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", Overcharges)
     found = failed(played())
     assert list(found) == ["the ledger equals the clouds' bills"]
 
@@ -972,7 +972,7 @@ def test_a_scenario_fails_when_a_law_of_the_world_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played(TIGHT)) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", KeepsRunning)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", KeepsRunning)
     found = failed(played(TIGHT))
     assert list(found) == ["every law of the fleet is kept"]
     assert "3 machines of 2 in training" in found["every law of the fleet is kept"]
@@ -982,7 +982,7 @@ def test_a_scenario_fails_when_a_law_of_the_store_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played()) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.MemoryStore", MergesReports)
+    monkeypatch.setattr("navarch.sim.runner.runner.MemoryStore", MergesReports)
     found = failed(played())
     assert list(found) == ["every law of the fleet is kept"]
     assert "a revision was skipped" in found["every law of the fleet is kept"]
@@ -999,5 +999,5 @@ def test_a_scenario_counts_a_machine_that_no_node_has_as_a_leak(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert played().figures.leaks == 0
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", KeepsRunning)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", KeepsRunning)
     assert played().figures.leaks == 1

@@ -13,7 +13,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")

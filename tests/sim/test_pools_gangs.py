@@ -14,8 +14,8 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")

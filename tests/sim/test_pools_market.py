@@ -9,7 +9,7 @@ from navarch.core.event import about
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool
 
 TRAINING, BATCH = PoolName("training"), PoolName("batch")

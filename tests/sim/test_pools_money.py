@@ -10,7 +10,7 @@ from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.event import about
 from navarch.core.ids import PoolName
 from navarch.ports.api import CostBy
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")

@@ -16,7 +16,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus, Phase, instance_state
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

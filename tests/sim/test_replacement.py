@@ -3,7 +3,7 @@
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")

@@ -5,10 +5,10 @@ import yaml
 
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")

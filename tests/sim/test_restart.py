@@ -3,8 +3,8 @@
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")

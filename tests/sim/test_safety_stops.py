@@ -8,7 +8,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.service.held import HeldService
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

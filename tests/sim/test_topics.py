@@ -11,9 +11,9 @@ from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import Remediation
 from navarch.ports.store import Topic
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.stores.subscribers import Listener, Subscribers
 from navarch.testing.worlds import STORMY, a_pool
 

@@ -13,8 +13,8 @@ from navarch.health.checks.work import WorkCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import SpareRows
-from navarch.sim.agent import SimAgent
-from navarch.sim.world import World, simulate
+from navarch.sim.world.agent import SimAgent
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

@@ -8,10 +8,10 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
-from navarch.sim.claims import Claims
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.incarnation import Tripwire, WiredStore, wired
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.claims import Claims
+from navarch.sim.world.leader import Tripwire, WiredStore, wired
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOL = PoolName("training")

@@ -56,9 +56,9 @@ from navarch.service.fleet import FleetService
 from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.world.leader import WiredNotifier, WiredProvider, WiredStore
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.bringup import FolderBringUpLogs, MemoryBringUpLogs

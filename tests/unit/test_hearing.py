@@ -4,10 +4,10 @@ import asyncio
 from datetime import datetime, timedelta
 
 from navarch.core.ids import NodeId
-from navarch.sim.clock import SimClock
-from navarch.sim.hearing import ComputedHearing
-from navarch.sim.pulse import Pulse
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.liveness import ComputedHearing
 
 TIMEOUT = timedelta(seconds=30)
 A, B = NodeId("a"), NodeId("b")

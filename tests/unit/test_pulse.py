@@ -5,7 +5,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.sim.pulse import Pulse
+from navarch.sim.world.heartbeats import Pulse
 
 PULSES = st.builds(
     Pulse.of,

@@ -17,13 +17,13 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.node import NodeStatus, node_status
 from navarch.ports.store import Committed
-from navarch.sim.outcome import Happening
-from navarch.sim.pacing import PacedLoop
+from navarch.sim.kernel.pacing import PacedLoop
+from navarch.sim.runner.outcome import Happening
+from navarch.sim.runner.runner import VirtualTheatre
 from navarch.sim.scenario.event import Event, Params
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.scenario.words import FailureType
-from navarch.sim.stage.virtual import VirtualTheatre
 
 HELP = """\
 inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE

@@ -22,9 +22,9 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.incarnation import Crash, Tripwire, WiredStore
-from navarch.sim.loop import EPOCH, SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import EPOCH, SimLoop
+from navarch.sim.world.leader import Crash, Tripwire, WiredStore
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -15,7 +15,7 @@ from navarch.core.ids import JobName
 from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobApi, JobRequest
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.testing.doors import Doors, build_doors, open_doors
 
 

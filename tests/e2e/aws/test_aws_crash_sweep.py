@@ -12,7 +12,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, sweep_once
 
 OFFERING = Offering(

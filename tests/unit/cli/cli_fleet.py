@@ -21,11 +21,11 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.loop import EPOCH, SimLoop
-from navarch.sim.workloads import SimWorkloads
-from navarch.sim.world import TIMING, World
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import EPOCH, SimLoop
+from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.world import TIMING, World
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -9,11 +9,11 @@ import pytest
 
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import NodeId
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.jobs.job import JobState
-from navarch.sim.jobs.system import JobSystem
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.running import run_simulated
 from navarch.sim.scenario.work import JobConfig
+from navarch.sim.world.job import JobState
+from navarch.sim.world.job_system import JobSystem
 from navarch.testing.worlds import a_node
 
 NODES = [NodeId(f"n-{number}") for number in range(6)]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.sim.jobs.job import Job
 from navarch.sim.scenario.work import JobConfig
+from navarch.sim.world.job import Job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,8 +20,8 @@ from navarch.core.ownership import Cluster
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.notifiers.log import LogWorkloads
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import a_job, a_node, a_pool
 

@@ -19,8 +19,8 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobRequest
 from navarch.scheduler.config import OWN_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.service.jobs import JobService
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import a_job, a_node, a_pool
 

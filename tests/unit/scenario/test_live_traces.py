@@ -11,10 +11,10 @@ import yaml
 
 from navarch.core.event import Recorded
 from navarch.ports.api import NodeView, PoolView, Query
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.runner import VirtualTheatre, run_scenario
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import VirtualTheatre, run_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
 
 STEPS = {

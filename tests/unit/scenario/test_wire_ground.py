@@ -17,10 +17,10 @@ from navarch.ports.api import FleetApi
 from navarch.ports.link import Link
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.running import run_simulated
-from navarch.sim.stage.agent import StageAgent
-from navarch.sim.wire.ground import ScaledClock, WireGround
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.runner.wire_environment import ScaledClock, WireGround
+from navarch.sim.world.scenario_agent import StageAgent
 
 
 class SlowServer:
