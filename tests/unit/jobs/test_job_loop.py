@@ -66,6 +66,10 @@ def test_only_jobs_and_where_they_could_go_wake_the_loop() -> None:
         await case.write(jobs=[a_job("j")])
         assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
+        assert await case.loop.reconcile() is None
+        assert case.loop.due_at() is None
+        await case.write(jobs=[a_job("waits")])
+        assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
         assert case.loop.due_at() == case.clock.now() + LOOK_EVERY
         await case.write(pools=[a_pool(size=3)])
