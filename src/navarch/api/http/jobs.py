@@ -58,6 +58,10 @@ class JobRoutes:
             handle=self._explain,
             reply=Explanation,
         )
+        yield from self._changes()
+
+    def _changes(self) -> Iterable[Route]:
+        """Yield the operations on a job that has been submitted."""
         yield Route(
             method="POST",
             path="/v1/jobs/{job}:cancel",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from navarch.core.health import DEGRADED, UNHEALTHY
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, READY, Node, NodeStatus, node_status
+from navarch.core.node import GONE, Node, NodeStatus, node_status
 from navarch.ports.store import Committed
 
 
@@ -19,7 +19,6 @@ class NodeCounter:
     rules: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each check has called a node degraded or unhealthy."""
     on_unhealthy: list[Callable[[NodeId], None]] = field(default_factory=list)
-    on_change: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -28,18 +27,13 @@ class NodeCounter:
 
     def watch(self, committed: Committed) -> None:
         """Take one commit into account."""
-        moved = False
         for before, node in committed.moved:
             self._count(before, node)
             if before is None or before.conditions is not node.conditions:
                 self._note_rules(before, node)
-            moved = moved or before is None or _serves_otherwise(before, node)
             if node.health is UNHEALTHY and node.phase is not GONE and _was_well(before):
                 for listener in self.on_unhealthy:
                     listener(node.id)
-        if moved:
-            for changed in self.on_change:
-                changed()
 
     def _count(self, before: Node | None, node: Node) -> None:
         was = None if before is None else _counted_as(before)
@@ -64,12 +58,6 @@ class NodeCounter:
 
 def _was_well(before: Node | None) -> bool:
     return before is None or before.health is not UNHEALTHY
-
-
-def _serves_otherwise(before: Node, node: Node) -> bool:
-    # Who is not ready serves nobody, and mostly it was not before.
-    at_work = before.phase is READY or node.phase is READY
-    return at_work and before.serving is not node.serving
 
 
 def _counted_as(node: Node) -> NodeStatus | None:

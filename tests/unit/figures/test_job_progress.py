@@ -1,4 +1,4 @@
-"""Jobs: what is saved, what is lost."""
+"""The progress of a job: what is saved, and what is lost."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.ids import JobName
+from navarch.sim.runner.job_progress import JobProgress
 from navarch.sim.scenario.work import JobConfig
-from navarch.sim.world.job import Job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def a_job(**told: object) -> Job:
-    settings = {"name": "j", "duration": timedelta(hours=1), **told}
+def a_job(**keys: object) -> JobProgress:
+    settings = {"name": "j", "duration": timedelta(hours=1), **keys}
     config = JobConfig(**settings)  # type: ignore[arg-type]
-    return Job(name="j", config=config, submitted=NOW, since=NOW)
+    return JobProgress(name=JobName("j"), config=config, submitted=NOW)
 
 
 def minutes(number: float) -> timedelta:
@@ -69,7 +70,7 @@ def test_a_slow_gpu_makes_work_take_longer_but_no_start_and_no_checkpoint(
     every: timedelta | None,
 ) -> None:
     job = a_job(checkpoint_every=every, checkpoint_takes=minutes(1), restart_takes=minutes(2))
-    job.start(NOW, 0.5)
+    job.start(NOW, pace=0.5)
     usual_s = job.run_s()
 
     assert job.left_s(NOW) == pytest.approx(usual_s + 3600)
@@ -111,3 +112,29 @@ def test_all_time_from_start_to_end_is_kept_lost_overhead_or_slowed(
     job.start(now)
     job.finish(now + timedelta(seconds=job.left_s(now)))
     assert job.kept_s == pytest.approx(3600)
+
+
+@pytest.mark.parametrize("pace", [1.0, 0.5])
+@pytest.mark.parametrize("every", [5, 7, 60])
+def test_checkpoints_are_due_when_their_work_is_saved(every: int, pace: float) -> None:
+    job = a_job(
+        checkpoint_every=minutes(every), checkpoint_takes=minutes(1), restart_takes=minutes(2)
+    )
+    job.start(NOW, pace=pace)
+    now, saved = NOW, []
+    number = job.next_save(now)
+    while (wait_s := job.save_in_s(number, now)) is not None:
+        now += timedelta(seconds=wait_s)
+        number += 1
+        assert job.next_save(now) == number
+        saved.append((now - NOW).total_seconds())
+
+    assert len(saved) == -(-60 // every) - 1
+    span = every / pace + 1
+    assert saved == pytest.approx([60 * (2 + span * n) for n in range(1, len(saved) + 1)])
+
+
+def test_a_job_without_checkpoints_never_saves() -> None:
+    job = a_job()
+    job.start(NOW)
+    assert job.save_in_s(job.next_save(NOW), NOW) is None

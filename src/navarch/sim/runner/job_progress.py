@@ -1,39 +1,32 @@
-"""One job: how far it has come, and what an interruption costs it."""
+"""The progress of one job, and what an interruption costs it."""
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
 
-from navarch.core.ids import NodeId
+from navarch.core.ids import JobName, NodeId
 from navarch.sim.figures.goodput import JobRecord
 from navarch.sim.scenario.work import JobConfig
 
 
-class JobState(StrEnum):
-    """Where a job stands."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    FINISHED = "finished"
-
-
 @dataclass(slots=True, kw_only=True)
-class Job:
-    """Tasks that run together. Work counts once it is saved, or once the job is done."""
+class JobProgress:
+    """The work of one job. Work counts once it is saved, or once the job is done."""
 
-    name: str
+    name: JobName
     config: JobConfig
     submitted: datetime
-    state: JobState = JobState.WAITING
-    nodes: dict[str, NodeId] = field(default_factory=dict)
-    """Where each task runs."""
-    since: datetime | None = None
+    running: bool = False
+    nodes: tuple[NodeId, ...] = ()
+    """The node of each task, while it runs."""
+    placement: tuple[datetime, int] | None = None
+    """The placement under which it runs, or ran last."""
+    since: datetime = field(init=False)
     """When it began to wait or to run."""
     pace: float = 1.0
-    """How fast it works, as a share of what it should: all wait for its slowest GPU."""
+    """Its speed as a share of the nominal one: that of its slowest GPU."""
     paces: int = 0
-    """How often that has changed."""
+    """How often the pace has changed."""
     finished: datetime | None = None
     kept_s: float = 0.0
     lost_s: float = 0.0
@@ -44,13 +37,11 @@ class Job:
     interruptions: int = 0
     attempt: int = 0
     _way_s: float = 0.0
-    """How far it had come in this run when its pace last changed, as time at full pace."""
+    """Its progress in this run when its pace last changed, as time at full pace."""
     _paced_at: datetime | None = None
 
-    @property
-    def tasks(self) -> list[str]:
-        """The names of its tasks."""
-        return [f"{self.name}/{number}" for number in range(self.config.tasks)]
+    def __post_init__(self) -> None:
+        self.since = self.submitted
 
     @property
     def gpus(self) -> int:
@@ -82,17 +73,30 @@ class Job:
         done = min(whole * every + min(worked - whole * cycle, every), left)
         return done, min(whole * every, left)
 
-    def saved_at(self, now: datetime) -> datetime | None:
-        """Return when a job that runs last saved its work, in this run."""
-        assert self.since is not None, self.name
-        done, saved = self.progress(self._way(now))
-        return now - timedelta(seconds=done - saved) if saved else None
+    def next_save(self, now: datetime) -> int:
+        """Return the number of the next checkpoint of this run, counted from one."""
+        worked = max(self._way(now) - self.config.restart_takes.total_seconds(), 0.0)
+        cycle = self._every_s + self.config.checkpoint_takes.total_seconds()
+        return math.floor((worked + 1e-6) / cycle) + 1 if self._every_s else 1
 
-    def start(self, now: datetime, pace: float = 1.0) -> None:
+    def save_in_s(self, number: int, now: datetime) -> float | None:
+        """Return the time until a checkpoint of this run is complete; None if the work ends first.
+
+        The pace is taken as it is now.
+        """
+        every = self._every_s
+        left = self.config.duration.total_seconds() - self.kept_s
+        if not every or number * every >= left:
+            return None
+        cycle = every + self.config.checkpoint_takes.total_seconds()
+        saved_at = self.config.restart_takes.total_seconds() + number * cycle
+        come = self._at_pace(self._way(now), 1.0, self.pace)
+        return max(self._at_pace(saved_at, 1.0, self.pace) - come, 0.0)
+
+    def start(self, now: datetime, nodes: tuple[NodeId, ...] = (), pace: float = 1.0) -> None:
         """Begin to run."""
-        if self.since is not None:
-            self.waited_s += (now - self.since).total_seconds()
-        self.state, self.since = JobState.RUNNING, now
+        self.waited_s += (now - self.since).total_seconds()
+        self.running, self.since, self.nodes = True, now, nodes
         self.pace, self._way_s, self._paced_at = pace, 0.0, now
         self.starts += 1
         self.attempt += 1
@@ -105,7 +109,6 @@ class Job:
 
     def stop(self, now: datetime, *, saved: bool) -> None:
         """Be interrupted and wait again; `saved` if there was time for a last checkpoint."""
-        assert self.since is not None, self.name
         way_s = self._way(now)
         done, kept = self.progress(way_s)
         if saved and self._every_s:
@@ -116,27 +119,24 @@ class Job:
         self.slowed_s += (now - self.since).total_seconds() - way_s
         self.interruptions += 1
         self.attempt += 1
-        self.nodes.clear()
-        self.state, self.since = JobState.WAITING, now
+        self.nodes, self.running, self.since = (), False, now
 
     def finish(self, now: datetime) -> None:
         """Be done."""
-        assert self.since is not None, self.name
         way_s = self._way(now)
         left = self.config.duration.total_seconds() - self.kept_s
         self.overhead_s += way_s - left
         self.slowed_s += (now - self.since).total_seconds() - way_s
         self.kept_s += left
-        self.nodes.clear()
-        self.state, self.since, self.finished = JobState.FINISHED, now, now
+        self.nodes, self.running, self.since, self.finished = (), False, now, now
 
     def record(self, now: datetime) -> JobRecord:
         """Return how it stands."""
         kept, waited = self.kept_s, self.waited_s
         overhead, slowed = self.overhead_s, self.slowed_s
-        if self.since is not None and self.state is JobState.WAITING:
+        if not self.running and self.finished is None:
             waited += (now - self.since).total_seconds()
-        elif self.since is not None and self.state is JobState.RUNNING:
+        elif self.running:
             way_s = self._way(now)
             done, _ = self.progress(way_s)
             kept, overhead = kept + done, overhead + way_s - done
