@@ -27,9 +27,9 @@ from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.providers.simulated import SimulatedCloud
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore

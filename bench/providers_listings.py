@@ -57,7 +57,7 @@ from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable

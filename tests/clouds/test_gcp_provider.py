@@ -35,8 +35,8 @@ from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import COMPUTE, anonymous, credentials_for
 from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import (
     LOSE_ANSWER,
@@ -404,7 +404,7 @@ AS_THE_MACHINE = """
 import asyncio, sys
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import COMPUTE, credentials_for
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 
 ours = credentials_for(COMPUTE)
 client = ComputeClient(InlineOffload(), project="p", credentials=ours, endpoint=sys.argv[1])

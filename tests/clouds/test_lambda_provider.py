@@ -26,8 +26,8 @@ from navarch.core.instance import InstanceStatus
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import (
     LOSE_ANSWER,

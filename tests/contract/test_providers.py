@@ -16,8 +16,8 @@ from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.ports.provider import Provider
 from navarch.providers.simulated import Habits, SimulatedCloud
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract, Story
 
 LAG_S = 45.0

@@ -15,8 +15,8 @@ from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool

@@ -23,8 +23,8 @@ from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import Story, World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import Story, World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -457,4 +457,4 @@ def test_an_autoscaled_pool_comes_to_rest_after_any_storm(seed: int) -> None:
         await world.converge()
 
     pool = a_scaled_pool(1, 6, QUEUE)
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.2, prepare=demand.join)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.2, prepare=demand.join)

@@ -12,7 +12,7 @@ from navarch.fleet.jobs.placement import gpus_held
 from navarch.meters.jobs import JobsMeter
 from navarch.ports.jobs import JobRequest
 from navarch.service.job_queue import JobQueue
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
@@ -43,7 +43,9 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
         assert set(held.values()) == {8}
         assert set(held) <= set(world.serving(TRAINING))
 
-    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), trouble=0.2)
+    simulate(
+        story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), error_rate=0.2
+    )
 
 
 def with_a_queue(world: World) -> None:

@@ -52,13 +52,13 @@ from navarch.ports.remediator import Remedy, Treatment
 from navarch.ports.store import Committed, Topic
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.views import pool_spec
-from navarch.sim.claims import Claims
-from navarch.sim.clock import InlineOffload, SeededEntropy
-from navarch.sim.incarnation import Tripwire, wired
-from navarch.sim.outcome import Outcome
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import Story, World, simulate
+from navarch.sim.world.claims import Claims
+from navarch.sim.world.leader import CrashPoint, leader_provider
+from navarch.sim.world.world import Story, World, simulate
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.subscribers import Listener
@@ -609,7 +609,9 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
     def play(call: Call) -> None:
         async def story(world: World) -> None:
             await asking.before(world)
-            watched = wired(world.cloud, world.store, Tripwire(), Claims(world.store), world.laws)
+            watched = leader_provider(
+                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws
+            )
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
                 await call(world, GuardedProvider(watched))
@@ -963,7 +965,7 @@ def test_a_scenario_fails_when_the_bill_differs_from_the_ledger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played()) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", Overcharges)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", Overcharges)
     found = failed(played())
     assert list(found) == ["the ledger equals the clouds' bills"]
 
@@ -972,7 +974,7 @@ def test_a_scenario_fails_when_a_law_of_the_world_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played(TIGHT)) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", KeepsRunning)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", KeepsRunning)
     found = failed(played(TIGHT))
     assert list(found) == ["every law of the fleet is kept"]
     assert "3 machines of 2 in training" in found["every law of the fleet is kept"]
@@ -982,7 +984,7 @@ def test_a_scenario_fails_when_a_law_of_the_store_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert failed(played()) == {}
-    monkeypatch.setattr("navarch.sim.stage.virtual.MemoryStore", MergesReports)
+    monkeypatch.setattr("navarch.sim.runner.runner.MemoryStore", MergesReports)
     found = failed(played())
     assert list(found) == ["every law of the fleet is kept"]
     assert "a revision was skipped" in found["every law of the fleet is kept"]
@@ -999,5 +1001,5 @@ def test_a_scenario_counts_a_machine_that_no_node_has_as_a_leak(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert played().figures.leaks == 0
-    monkeypatch.setattr("navarch.sim.stage.virtual.SimulatedCloud", KeepsRunning)
+    monkeypatch.setattr("navarch.sim.runner.runner.SimulatedCloud", KeepsRunning)
     assert played().figures.leaks == 1

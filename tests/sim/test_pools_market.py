@@ -10,7 +10,7 @@ from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool
 
 TRAINING, BATCH = PoolName("training"), PoolName("batch")
@@ -19,7 +19,7 @@ POOLS = [a_pool(size=16), a_pool("batch", size=16)]
 
 
 def calls(world: World) -> int:
-    return world.wire.log.count("provision")
+    return world.crash_point.log.count("provision")
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,9 +16,9 @@ from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
-from navarch.sim.clock import InlineOffload, SeededEntropy
-from navarch.sim.loop import SimLoop
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.world import World, simulate
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import NOW, a_job, a_pool
 

@@ -12,9 +12,9 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 

@@ -13,8 +13,8 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 

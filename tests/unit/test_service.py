@@ -28,8 +28,8 @@ from navarch.ports.api import Capacity, Query
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec, pool_view, standing
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import H100, NOW, a_node, a_pool

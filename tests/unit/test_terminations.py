@@ -15,8 +15,8 @@ from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.ports.provider import ProvisionRequest
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 

@@ -59,6 +59,7 @@ from navarch.wire.bodies import (
     Outcome,
     Reason,
     Release,
+    Requeue,
     Size,
     Standing,
 )
@@ -215,6 +216,14 @@ class HttpFleetClient:
     async def checkpoint_job(self, name: JobName) -> Job:
         """Record that a job has saved a checkpoint."""
         return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job and queue it again."""
+        path = f"/v1/jobs/{_segment(name)}:requeue"
+        body = Requeue(reason=reason, placed_at=placed_at)
+        return await self._request("POST", path, Job, body)
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Explain the state of a job."""

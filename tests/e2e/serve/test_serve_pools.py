@@ -15,7 +15,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import NodeView, Query
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import H100, a_pool
 

@@ -13,8 +13,8 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.service.held import HeldService
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 

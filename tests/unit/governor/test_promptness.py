@@ -11,8 +11,8 @@ from navarch.core.health import Condition, Health
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 

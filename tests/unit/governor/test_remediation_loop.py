@@ -24,8 +24,8 @@ from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladd
 from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.bad_hosts import MACHINE
 from navarch.ports.remediator import Remediator, Remedy, Treatment
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 

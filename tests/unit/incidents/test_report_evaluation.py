@@ -25,8 +25,8 @@ from navarch.health.conditions import TIMES_MAX
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool

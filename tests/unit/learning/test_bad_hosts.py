@@ -18,8 +18,8 @@ from navarch.core.node import Node, Retirement
 from navarch.core.ownership import Cluster
 from navarch.core.topology import Topology
 from navarch.health.learning.bad_hosts import MACHINE, identities
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import a_node, a_pool
 

@@ -24,8 +24,8 @@ from navarch.fleet.money.ledger import Account, accounts, forecast, month_end, m
 from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import H100, a_node, a_pool
 

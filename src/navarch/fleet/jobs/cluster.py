@@ -91,7 +91,6 @@ def node_spec(
     node: Node,
     pool: Pool | None = None,
     *,
-    cordoned: bool = False,
     wishes: Collection[str] = (),
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they fulfil.
@@ -112,18 +111,18 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
-        health=_health(node, cordoned=cordoned),
+        health=_health(node),
     )
 
 
-def _health(node: Node, *, cordoned: bool) -> NodeHealth:
+def _health(node: Node) -> NodeHealth:
     """Return what keeps jobs off a node; one that is not well, or not complete, is not ready."""
     unwell = node.health is Health.UNHEALTHY or node.waiting
     draining = node.phase is Phase.DRAINING or node.retiring is not None
     return NodeHealth(
         ready=not unwell,
         draining=draining,
-        cordoned=cordoned or not (node.serving or unwell or draining),
+        cordoned=not (node.serving or unwell or draining),
     )
 
 
