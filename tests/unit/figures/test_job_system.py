@@ -11,7 +11,7 @@ from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.running import run_simulated
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 from navarch.sim.world.job import JobState
 from navarch.sim.world.job_system import JobSystem
 from navarch.testing.worlds import a_node

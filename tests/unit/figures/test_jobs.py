@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 from navarch.sim.world.job import Job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

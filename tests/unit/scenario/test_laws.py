@@ -15,8 +15,7 @@ from navarch.sim.runner.generation import generate_fleet
 from navarch.sim.runner.rate import failure_moments, failures_within
 from navarch.sim.runner.startups import cold_start_s, start_moments
 from navarch.sim.scenario.assertion import AssertionType
-from navarch.sim.scenario.fleet_gen import FleetGen, Template
-from navarch.sim.scenario.startup import Pattern, Startup
+from navarch.sim.scenario.fleet import FleetGen, NodeTemplate, Startup, StartupPattern
 
 WEIGHTS = st.dictionaries(
     st.sampled_from("abcdefgh"),
@@ -67,7 +66,7 @@ def test_a_generated_fleet_has_the_proportions_that_were_asked_for(
 ) -> None:
     plan = FleetGen(
         total_nodes=total,
-        templates=tuple(Template(name=n, weight=w, gpu_count=8) for n, w in weights.items()),
+        templates=tuple(NodeTemplate(name=n, weight=w, gpu_count=8) for n, w in weights.items()),
     )
 
     fleet = generate_fleet(plan, Chance(SeededEntropy(str(seed))))
@@ -78,9 +77,11 @@ def test_a_generated_fleet_has_the_proportions_that_were_asked_for(
     assert all(node.zone.startswith(node.region) for node in fleet)
 
 
-@given(pattern=st.sampled_from(Pattern), count=st.integers(1, 500), jitter=st.integers(0, 100))
+@given(
+    pattern=st.sampled_from(StartupPattern), count=st.integers(1, 500), jitter=st.integers(0, 100)
+)
 def test_every_machine_is_started_once_and_about_when_it_should(
-    pattern: Pattern, count: int, jitter: int
+    pattern: StartupPattern, count: int, jitter: int
 ) -> None:
     startup = Startup(pattern=pattern, duration=timedelta(seconds=60), jitter_percent=jitter)
 
@@ -88,7 +89,7 @@ def test_every_machine_is_started_once_and_about_when_it_should(
 
     assert len(moments) == count
     assert all(0 <= moment <= 120 for moment in moments)
-    if pattern is Pattern.INSTANT:
+    if pattern is StartupPattern.INSTANT:
         assert set(moments) == {0.0}
 
 

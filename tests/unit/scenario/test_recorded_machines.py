@@ -130,7 +130,7 @@ def test_nothing_can_be_broken_on_a_machine_that_lives_through_a_recording(tmp_p
         "target": "m0",
         "params": {"failure_type": "temperature"},
     }
-    with pytest.raises(ConfigError, match="lives through its recording"):
+    with pytest.raises(ConfigError, match="replays a recording"):
         load_scenario(scenario(tmp_path, recorded(tmp_path), events=[event]))
 
 

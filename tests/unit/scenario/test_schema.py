@@ -31,7 +31,7 @@ def refusal(plain: Plain) -> str:
         (FLEET, ("events", 0, "action"), "begin", 'unknown action "begin"'),
         (FLEET, ("events", 1, "target"), "n9", "node not found: n9"),
         (FLEET, ("events", 1, "params", "failure_type"), "gremlin", "unknown failure type"),
-        (FLEET, ("events", 1, "params"), {"failure_type": "straggler"}, "for the same job"),
+        (FLEET, ("events", 1, "params"), {"failure_type": "straggler"}, "nodes of the same job"),
         (FLEET, ("events", 1, "params", "timeout"), "3s", "does not take params.timeout"),
         (FLEET, ("events", 4, "params", "expected_status"), "fine", 'unknown status "fine"'),
         (FLEET, ("events", 0, "target"), "n1", "start_fleet takes no target"),

@@ -83,3 +83,7 @@ def flatten(figures: object, prefix: str = "") -> dict[str, float | None]:
         else:
             found[f"{prefix}{each.name}"] = float(value) if isinstance(value, Decimal) else value
     return found
+
+
+FIGURE_NAMES = tuple(flatten(Figures()))
+"""The names under which assertions refer to figures."""

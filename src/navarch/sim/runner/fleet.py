@@ -16,8 +16,8 @@ from navarch.service.agents import Timing
 from navarch.sim.figures.truth import Injury, Lease, Order
 from navarch.sim.runner.environment import Ground
 from navarch.sim.runner.roster import Roster
-from navarch.sim.scenario.fleet_node import FleetNode
-from navarch.sim.scenario.words import FailureType, Scope
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.failure import SLOWER_BY, Failure
 from navarch.sim.world.heartbeats import Pulse
 from navarch.sim.world.product_agent import live_through
@@ -26,7 +26,13 @@ from navarch.sim.world.scenario_agent import StageAgent
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
 
-_WIDE = (Scope.RACK, Scope.ZONE, Scope.REGION, Scope.PROVIDER, Scope.ALL)
+_WIDE = (
+    TargetScope.RACK,
+    TargetScope.ZONE,
+    TargetScope.REGION,
+    TargetScope.PROVIDER,
+    TargetScope.ALL,
+)
 
 OnInjury = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
@@ -64,7 +70,7 @@ class Stage:
     on_injury: list[OnInjury] = field(default_factory=list)
     on_mend: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
-    _around: dict[tuple[Scope, str], dict[NodeId, None]] | None = None
+    _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
     """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
     scenarios never do."""
     _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
@@ -196,24 +202,24 @@ class Stage:
 
     # Looking
 
-    def where(self, node: NodeId, scope: Scope) -> str:
+    def where(self, node: NodeId, scope: TargetScope) -> str:
         """Return the rack, zone, region or provider of a node; empty if nobody knows."""
         return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
 
-    def _places(self, node: NodeId) -> tuple[tuple[Scope, str], ...]:
+    def _places(self, node: NodeId) -> tuple[tuple[TargetScope, str], ...]:
         """Return where a node is, from its rack to everywhere; empty if nobody knows."""
         known = self.facts.get(node)
         if known is None:
             return tuple((scope, "") for scope in _WIDE)
         return (
-            (Scope.RACK, known.rack),
-            (Scope.ZONE, known.zone),
-            (Scope.REGION, known.region),
-            (Scope.PROVIDER, known.provider),
-            (Scope.ALL, "all"),
+            (TargetScope.RACK, known.rack),
+            (TargetScope.ZONE, known.zone),
+            (TargetScope.REGION, known.region),
+            (TargetScope.PROVIDER, known.provider),
+            (TargetScope.ALL, "all"),
         )
 
-    def within(self, scope: Scope, target: str) -> list[NodeId]:
+    def within(self, scope: TargetScope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""
         if scope in _WIDE:
             if self._around is None:
@@ -221,8 +227,8 @@ class Stage:
             return list(self._around.get((scope, target), ()))
         return [node for node in self.agents if self.where(node, scope) == target]
 
-    def _sorted_by_place(self) -> dict[tuple[Scope, str], dict[NodeId, None]]:
-        found: dict[tuple[Scope, str], dict[NodeId, None]] = {}
+    def _sorted_by_place(self) -> dict[tuple[TargetScope, str], dict[NodeId, None]]:
+        found: dict[tuple[TargetScope, str], dict[NodeId, None]] = {}
         for node in self.agents:
             for place in self._places(node):
                 found.setdefault(place, {})[node] = None

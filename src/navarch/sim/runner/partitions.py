@@ -4,11 +4,11 @@ from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
 from navarch.sim.runner.chaos import share_of
 from navarch.sim.runner.fleet import Stage
-from navarch.sim.scenario.network import Partition
-from navarch.sim.scenario.words import Scope
+from navarch.sim.scenario.environment import Partition
+from navarch.sim.scenario.kinds import TargetScope
 
 
-def cut_off(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
+def cut_off(stage: Stage, scope: TargetScope, target: str) -> list[NodeId]:
     """Keep the agents of a place from the control plane; return which."""
     nodes = nodes_of(stage, scope, target)
     stage.ground.cut_off.update(nodes)
@@ -18,7 +18,7 @@ def cut_off(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
     return nodes
 
 
-def rejoin(stage: Stage, scope: Scope, target: str) -> None:
+def rejoin(stage: Stage, scope: TargetScope, target: str) -> None:
     """Let the agents of a place be heard again."""
     stage.ground.cut_off.difference_update(nodes_of(stage, scope, target))
 
@@ -32,13 +32,13 @@ async def hold(stage: Stage, partition: Partition) -> None:
     stage.ground.cut_off.difference_update(nodes)
 
 
-def nodes_of(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
+def nodes_of(stage: Stage, scope: TargetScope, target: str) -> list[NodeId]:
     """Return the machines of a place."""
     match scope:
-        case Scope.NODE:
+        case TargetScope.NODE:
             return [NodeId(target)]
-        case Scope.ALL:
+        case TargetScope.ALL:
             return list(stage.agents)
-        case Scope.PERCENTAGE:
+        case TargetScope.PERCENTAGE:
             return share_of(stage, target, Chance(stage.ground.entropy(f"partition/{target}")))
     return stage.within(scope, target)

@@ -42,7 +42,7 @@ from navarch.sim.runner.histories import NodeHistories
 from navarch.sim.runner.judging import judge
 from navarch.sim.runner.node_counts import Census
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
-from navarch.sim.scenario.fleet_node import FleetNode
+from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world.failure import Failure
 from navarch.sim.world.heartbeats import Pulse
@@ -113,7 +113,7 @@ class VirtualTheatre:
             replicas=scenario.control_plane.replicas,
             takeover_s=scenario.control_plane.takeover.total_seconds(),
             opinions=opinions or Opinions(),
-            policies=scenario.policy.book() if scenario.policy is not None else None,
+            policies=scenario.policy.compile() if scenario.policy is not None else None,
             autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
         )
         if scenario.pools:

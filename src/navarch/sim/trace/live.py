@@ -23,8 +23,8 @@ from navarch.health.checks.standard import standard_checks
 from navarch.health.policy.history import occurrence_of
 from navarch.ports.api import NodeView, PoolSpec, PoolView
 from navarch.service.agents import Timing
-from navarch.sim.scenario.event import ABOUT_NODES, Action
-from navarch.sim.scenario.words import FailureType
+from navarch.sim.scenario.event import NODE_ACTIONS, Action
+from navarch.sim.scenario.kinds import FailureType
 from navarch.sim.trace.aliases import Aliases
 
 Plain = dict[str, object]
@@ -469,7 +469,7 @@ _OURS = frozenset(check.name.partition("/")[0] for check in standard_checks()) |
 
 def _act(action: Action, target: str, **params: object) -> Plain:
     plain: Plain = {"action": str(action), "target": target}
-    if action in ABOUT_NODES:
+    if action in NODE_ACTIONS:
         plain["optional"] = True  # Another policy may never buy this node.
     return {**plain, "params": params} if params else plain
 

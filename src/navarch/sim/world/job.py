@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from navarch.core.ids import NodeId
 from navarch.sim.figures.goodput import JobRecord
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 
 
 class JobState(StrEnum):

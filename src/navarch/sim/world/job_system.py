@@ -15,7 +15,7 @@ from navarch.fleet.jobs.scheduling import own_config
 from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, decide
 from navarch.scheduler.cluster import JobSpec, NodeSpec
 from navarch.scheduler.decision import net_decisions
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 from navarch.sim.world.job import Job, JobState
 from navarch.sim.world.workloads import SimWorkloads
 
