@@ -276,7 +276,7 @@ def note_found(world: World, node: NodeId, cause: Cause, tally: Tally) -> None:
 def tell(world: World, node: NodeId, results: list[CheckResult]) -> None:
     agent = world.agent(node)
     agent.results |= {result.check: result for result in results}
-    agent.hurry()
+    agent.report_now()
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def _world(seed: int) -> Books:
     if seed % 3:
         # Answers that come together cost us less to wait for; a third come as they please.
         habits = replace(habits, call_s=(1.0, 1.0))
-    world = simulate(story, seed=seed, pools=[pool], habits=habits, trouble=0.1)
+    world = simulate(story, seed=seed, pools=[pool], habits=habits, error_rate=0.1)
     books.crashes = world.crashes
     return books
 

@@ -82,7 +82,7 @@ def _storm(seed: int) -> tuple[World, int]:
         await world.converge()
 
     pool = a_pool(str(NAME), size=FLOOR, nodes_max=FLOOR + SPARES + 3, spares=SPARES)
-    world = simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1)
+    world = simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.1)
     return world, min(served)
 
 

@@ -39,7 +39,7 @@ from navarch.service.seen_symptoms import SeenSymptoms as Known
 from navarch.service.weighing import OpenIncidents
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.runner.node_counts import Census
+from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.world.claims import Claims
 from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
@@ -137,7 +137,7 @@ def test_who_has_followed_knows_what_one_knows_who_begins(
             store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
             await store.commit(Change(pools=[a_pool()]), based_on=0)
             made = memories(store, tasks)
-            census = Census()
+            census = NodeCounter()
             store.subscribe(census.watch)
             for number, step in enumerate(history, start=1):
                 change = _change(store, step)

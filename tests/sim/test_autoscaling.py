@@ -456,4 +456,4 @@ def test_an_autoscaled_pool_comes_to_rest_after_any_storm(seed: int) -> None:
         await world.converge()
 
     pool = a_scaled_pool(1, 6, QUEUE)
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.2, prepare=demand.join)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.2, prepare=demand.join)

@@ -54,7 +54,7 @@ async def upgraded(world: World) -> None:
         world.install_driver(node.id, NEW)
         agent = world.agent(node.id)
         agent.results[STUCK.check] = STUCK
-        agent.hurry()
+        agent.report_now()
     await world.until(lambda: len(held(world)) + given_up(world) == NODES, within_s=300)
 
 

@@ -40,12 +40,12 @@ def trouble(world: World, chance: Random) -> None:
     )
     if kind == "crash" and chance.random() < 0.3:
         world.crash()
-    elif kind == "mend" and world.cut_off:
-        world.cut_off.discard(chance.choice(sorted(world.cut_off)))
+    elif kind == "mend" and world.partitioned:
+        world.partitioned.discard(chance.choice(sorted(world.partitioned)))
     elif serving:
         node = chance.choice(serving)
         if kind == "cut":
-            world.cut(node)
+            world.partition(node)
         elif kind == "hang":
             world.silence(node)
         elif kind == "fail":
@@ -53,7 +53,7 @@ def trouble(world: World, chance: Random) -> None:
         elif kind == "reclaim":
             world.reclaim(node)
         elif kind == "break" and world.machine(node).alive:
-            world.break_down(node, FALLEN, mended_by=RecoveryStep.REBOOT)
+            world.break_down(node, FALLEN, cleared_by=RecoveryStep.REBOOT)
 
 
 FALLEN = CheckResult(
@@ -76,7 +76,7 @@ def test_an_agent_at_rest_tells_of_a_fault_at_once() -> None:
         await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
         await world.clock.sleep(1800)
         node = world.serving(POOL)[0]
-        world.break_down(node, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(node, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.clock.sleep(1)
         assert world.fleet().nodes[node].health is Health.UNHEALTHY
 
@@ -95,7 +95,7 @@ def persisting(
         for pid in ("7", "8"):
             seen = of_process(pid, found, at=world.clock.now()) if found.lasting else found
             world.agent(node).results[seen.check] = seen
-            world.rouse(node)
+            world.wake(node)
             await world.clock.sleep(minutes * 30)
 
     pools = [a_pool(POOL, size=5, nodes_max=12, unhealthy_after=unhealthy_after)]

@@ -80,7 +80,9 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
         )
         world.policies = rules(GREEDY)
         world.crash()
-        await world.until(lambda: world.control is not None and not world.wire.dead, within_s=60)
+        await world.until(
+            lambda: world.control is not None and not world.crash_point.dead, within_s=60
+        )
         assert world.control is not None
         await world.control.agents.report_health(crashed, HealthReport(results=(crash,)))
         assert world.fleet().nodes[crashed].health is Health.UNKNOWN

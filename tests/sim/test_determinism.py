@@ -30,7 +30,7 @@ def told(seed: int) -> str:
         await world.converge()
 
     pools = [a_pool(size=3), a_pool("inference", size=2)]
-    world = simulate(story, seed=seed, pools=pools, habits=STORMY, trouble=0.2)
+    world = simulate(story, seed=seed, pools=pools, habits=STORMY, error_rate=0.2)
     return hashlib.sha256("\n".join(world.trace).encode()).hexdigest()
 
 

@@ -78,7 +78,7 @@ def xid(code: int, text: str = "") -> Gpus:
 def report(world: World, node: NodeId, results: list[CheckResult]) -> None:
     agent = world.agent(node)
     agent.results |= {result.check: result for result in results}
-    agent.hurry()
+    agent.report_now()
 
 
 def rack(number: int) -> str:

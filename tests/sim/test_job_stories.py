@@ -43,7 +43,9 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
         assert set(held.values()) == {8}
         assert set(held) <= set(world.serving(TRAINING))
 
-    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), trouble=0.2)
+    simulate(
+        story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), error_rate=0.2
+    )
 
 
 def with_a_queue(world: World) -> None:

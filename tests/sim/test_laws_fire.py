@@ -57,7 +57,7 @@ from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.world.claims import Claims
-from navarch.sim.world.leader import Tripwire, wired
+from navarch.sim.world.leader import CrashPoint, leader_provider
 from navarch.sim.world.world import Story, World, simulate
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
@@ -609,7 +609,9 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
     def play(call: Call) -> None:
         async def story(world: World) -> None:
             await asking.before(world)
-            watched = wired(world.cloud, world.store, Tripwire(), Claims(world.store), world.laws)
+            watched = leader_provider(
+                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws
+            )
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
                 await call(world, GuardedProvider(watched))

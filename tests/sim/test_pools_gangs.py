@@ -14,7 +14,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
-from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.leader import CrashPoint
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
@@ -166,10 +166,10 @@ def test_gangs_survive_a_storm_with_crashes(seed: int) -> None:
 
     habits = replace(STORMY, blocks={"a": 3, "b": 6, "c": 5})
     pool = gang_pool(nodes_max=10)
-    simulate(story, seed=seed, pools=[pool], habits=habits, trouble=0.1, prepare=watch_gangs)
+    simulate(story, seed=seed, pools=[pool], habits=habits, error_rate=0.1, prepare=watch_gangs)
 
 
-def rollback(tripwire: Tripwire, seed: int = 7) -> World:
+def rollback(crash_point: CrashPoint, seed: int = 7) -> World:
     """A gang that does not fit, is given back, and fits when a block has been enlarged."""
 
     async def story(world: World) -> None:
@@ -185,19 +185,19 @@ def rollback(tripwire: Tripwire, seed: int = 7) -> World:
         seed=seed,
         pools=[gang_pool()],
         habits=Habits(blocks={"a": 3, "b": 1}, listing_lag_s=20.0),
-        tripwire=tripwire,
+        crash_point=crash_point,
         prepare=watch_gangs,
     )
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_gang_is_whole_or_given_back_wherever_the_control_plane_dies(after: bool) -> None:
-    calls = rollback(Tripwire()).wire.log
+    calls = rollback(CrashPoint()).crash_point.log
     # A listing changes nothing, and there are hundreds.
     places = [at for at, what in enumerate(calls) if what not in ("list", "notices")]
     assert len(places) > 40
     for at in places[::2] if after else places[1::2]:
-        world = rollback(Tripwire(at=at, after=after))
+        world = rollback(CrashPoint(at=at, after=after))
         assert world.crashes == 1, at
 
 

@@ -36,7 +36,7 @@ def test_every_way_to_add_up_equals_the_clouds_bill_to_the_cent(seed: int) -> No
             assert abs(report.total.spent - bill) < CENT
             assert sum(line.spent for line in report.lines) == report.total.spent
 
-    simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, trouble=0.1)
+    simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, error_rate=0.1)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -63,7 +63,7 @@ def test_spot_machines_that_are_reclaimed_are_on_the_bill_at_the_price_of_their_
         prices = {m.price_per_hour for m in world.cloud.machines.values() if m.request.spot}
         assert prices == {Decimal("31.07"), Decimal("44.44")}
 
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1, prepare=cheap)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.1, prepare=cheap)
 
 
 def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_lost() -> None:

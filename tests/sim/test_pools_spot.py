@@ -15,7 +15,7 @@ from navarch.core.notice import Notice, NoticeKind
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
-from navarch.sim.world.leader import Tripwire
+from navarch.sim.world.leader import CrashPoint
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
@@ -169,7 +169,7 @@ def test_a_pool_on_spot_machines_survives_a_storm_of_reclaims(seed: int) -> None
         assert len(world.serving(TRAINING)) == 3
 
     habits = replace(STORMY, announces=True)
-    simulate(story, seed=seed, pools=[spot_pool()], habits=habits, trouble=0.1, prepare=priced)
+    simulate(story, seed=seed, pools=[spot_pool()], habits=habits, error_rate=0.1, prepare=priced)
 
 
 CALLS = 36
@@ -182,16 +182,16 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.wire.calls = 0
-        world.wire.at = at
-        world.wire.after = after
+        world.crash_point.calls = 0
+        world.crash_point.at = at
+        world.crash_point.after = after
         world.give_notice(victim, after_s=NOTICE_S)
         await world.until(lambda: ("drain", victim) in world.workloads.calls, within_s=NOTICE_S)
         await world.until(
             lambda: len(world.serving(TRAINING)) == 2 and victim not in world.serving(TRAINING),
             within_s=1800,
         )
-        assert world.crashes == 1, world.wire.calls
+        assert world.crashes == 1, world.crash_point.calls
 
     habits = Habits(announces=True)
     simulate(
@@ -200,7 +200,7 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
         pools=[spot_pool(2)],
         habits=habits,
         prepare=priced,
-        tripwire=Tripwire(),
+        crash_point=CrashPoint(),
     )
 
 

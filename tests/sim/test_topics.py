@@ -72,7 +72,7 @@ def stormy_story(seed: int) -> list[str]:
     async def story(world: World) -> None:
         await world.clock.sleep(1800)
         if serving := world.serving(MENDED):
-            world.break_down(serving[0], FALLEN, mended_by=RecoveryStep.REBOOT)
+            world.break_down(serving[0], FALLEN, cleared_by=RecoveryStep.REBOOT)
         if serving := world.serving(PoolName("gangs")):
             world.fail(serving[0], "XID 79")
         await world.clock.sleep(600)
@@ -84,7 +84,7 @@ def stormy_story(seed: int) -> list[str]:
         a_pool("mended", size=2, nodes_max=3, remediation=Remediation(strategy="ladder")),
         a_pool("gangs", size=4, nodes_max=8, gang=4, gang_hold=timedelta(minutes=10)),
     ]
-    return simulate(story, seed=seed, pools=pools, habits=STORMY, trouble=0.2).trace
+    return simulate(story, seed=seed, pools=pools, habits=STORMY, error_rate=0.2).trace
 
 
 @pytest.mark.parametrize("seed", range(10))

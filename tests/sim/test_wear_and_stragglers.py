@@ -40,7 +40,7 @@ class Bench:
         for check in (RowsCheck(), WorkCheck()):
             for result in check.run(view):
                 self.agent.results[result.check] = result
-        self.agent.rouse()
+        self.agent.wake()
 
 
 def conditions(world: World, kind: str) -> dict[NodeId, list[Condition]]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
 
-from navarch.sim.kernel.loop import EPOCH, Nap, SimLoop
+from navarch.sim.kernel.loop import EPOCH, SimLoop, SleepFuture
 
 T = TypeVar("T")
 
@@ -48,13 +48,13 @@ class SimClock:
         known = self._running
         if known.now is None:
             return self.sleep_until(self.loop.time() + seconds)
-        return Nap(known, known.now_s + seconds)
+        return SleepFuture(known, known.now_s + seconds)
 
     def sleep_until(self, moment_s: float) -> Awaitable[None]:
         """Let virtual time pass until exactly then, whatever it is now."""
         loop = self.loop
         if isinstance(loop, SimLoop):
-            return Nap(loop, moment_s)
+            return SleepFuture(loop, moment_s)
         return asyncio.sleep(moment_s - loop.time())
 
 

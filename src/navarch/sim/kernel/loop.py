@@ -70,7 +70,7 @@ class Call(msgspec.Struct, eq=False):
         return self._when
 
 
-class Nap(msgspec.Struct, eq=False):
+class SleepFuture(msgspec.Struct, eq=False):
     """A moment that a task waits for: a timer to the loop, and to the task a future.
 
     Nine of ten timers of a day are somebody's sleep. A task takes whatever bears the mark of
@@ -129,7 +129,7 @@ class SimLoop(asyncio.BaseEventLoop):
     """
 
     _debug: bool
-    _ready: list[Call | Nap]
+    _ready: list[Call | SleepFuture]
     _stopping: bool
     _timer_cancelled_count: int
 
@@ -150,7 +150,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.awake = awake
         """What all who sleep are told when they wake."""
         self._numbers = count()
-        self._timers: list[tuple[float, int, Call | Nap]] = []
+        self._timers: list[tuple[float, int, Call | SleepFuture]] = []
         """A heap. Of one moment those that were set first come first, whatever its shape."""
 
     def time(self) -> float:

@@ -8,7 +8,7 @@ from navarch.sim.figures.spread import Spread, spread_of
 
 
 @dataclass(slots=True)
-class Answers:
+class ReplyTimes:
     """Every answer to a heartbeat: how long it took, and how long its node had had none before."""
 
     silence_max_s: float = 0.0

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
-from navarch.sim.runner.fleet import Stage
+from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.rate import failure_moments
 from navarch.sim.runner.startups import cold_start_s
 from navarch.sim.scenario.chaos import (
@@ -55,11 +55,11 @@ def _failure(kind: FailureType, xid: int | None, gpu: int) -> Failure:
 
 
 @dataclass(slots=True, kw_only=True)
-class Storm:
+class ChaosInjector:
     """Breaks machines that are sound, and only those."""
 
-    stage: Stage
-    chaos: Chaos
+    fleet: SimulatedFleet
+    config: Chaos
     tasks: asyncio.TaskGroup
     startup: Startup = field(default_factory=Startup)
     note: Callable[[str, str, str], None] = lambda _kind, _target, _text: None
@@ -75,18 +75,18 @@ class Storm:
 
     def prepare(self) -> None:
         """Follow failures from now on: correlations hold from the first moment."""
-        self.stage.on_injury.append(self._follow)
+        self.fleet.on_fault.append(self._follow)
 
     async def run(self, duration: timedelta) -> None:
         """Let failures happen for a while; outages are counted from now."""
-        for outage in self.chaos.scheduled_outages:
+        for outage in self.config.scheduled_outages:
             self.tasks.create_task(self._outage(outage))
-        clock = self.stage.ground.clock
+        clock = self.fleet.environment.clock
         begin = clock.monotonic()
         chance = self._chance("chaos")
-        nodes = len(self.stage.agents)
+        nodes = len(self.fleet.agents)
         moments = failure_moments(
-            duration, rate=self.chaos.failure_rate, nodes=nodes, chance=chance
+            duration, rate=self.config.failure_rate, nodes=nodes, chance=chance
         )
         failures = self._failures(len(moments), chance)
         for moment, failure in zip(moments, failures, strict=True):
@@ -95,11 +95,11 @@ class Storm:
             if victim is None:
                 self.skipped += 1
                 continue
-            self.stage.injure(victim, failure, cause="chaos")
+            self.fleet.inject(victim, failure, cause="chaos")
 
     def _failures(self, count: int, chance: Chance) -> Iterator[Failure]:
         """Yield what fails, in exactly the proportions that were asked for."""
-        shares = {each.type: each.weight for each in self.chaos.failure_types}
+        shares = {each.type: each.weight for each in self.config.failure_types}
         kinds = chance.deck(count, shares or {FailureType.XID_ERROR: 1.0})
         xids = iter(chance.deck(kinds.count(FailureType.XID_ERROR), self._xids))
         for kind in kinds:
@@ -108,7 +108,7 @@ class Storm:
 
     @property
     def _xids(self) -> dict[str, float]:
-        return dict(self.chaos.xid_distribution or DEFAULT_XIDS)
+        return dict(self.config.xid_distribution or DEFAULT_XIDS)
 
     def _draw(self, kind: FailureType, chance: Chance) -> Failure:
         xid = None
@@ -123,49 +123,49 @@ class Storm:
         return _failure(kind, xid, chance.below(8))
 
     def _any_sound(self, chance: Chance) -> NodeId | None:
-        names = self.stage.roster.names
+        names = self.fleet.roster.names
         for _ in range(20):
-            if names and self.stage.sound(name := chance.pick(names)):
+            if names and self.fleet.sound(name := chance.pick(names)):
                 return name
-        sound = self.stage.all_sound()
+        sound = self.fleet.all_sound()
         return chance.pick(sound) if sound else None
 
     def _chance(self, purpose: str) -> Chance:
-        return Chance(self.stage.ground.entropy(purpose))
+        return Chance(self.fleet.environment.entropy(purpose))
 
     # What follows from a failure
 
     def _follow(self, node: NodeId, failure: Failure, cause: str, depth: int) -> None:
-        serial = len(self.stage.injuries)
+        serial = len(self.fleet.injuries)
         if cause in ("chaos", "cascade"):
             self._cascade(node, depth, serial)
         if cause == "chaos":
             self._recover_later(node, failure, serial)
         if depth < CHAIN_MAX:
-            for rule in self.chaos.correlated_failures:
+            for rule in self.config.correlated_failures:
                 if rule.trigger in (str(failure.kind), str(failure.xid)):
                     self._correlate(node, rule, depth, serial)
 
     def _cascade(self, node: NodeId, depth: int, serial: int) -> None:
-        rule = self.chaos.cascading
+        rule = self.config.cascading
         if not rule.enabled or depth >= rule.depth:
             return
         chance = self._chance(f"cascade/{serial}")
         if not chance.strikes(rule.probability):
             return
         scope = _SCOPES[rule.scope]
-        where = self.stage.where(node, scope)
-        around = self.stage.within(scope, where) if where else []
+        where = self.fleet.where(node, scope)
+        around = self.fleet.within(scope, where) if where else []
         struck = sum(
             self._cascaded.get(each) == where
-            and (each in self._pending or not self.stage.sound(each))
+            and (each in self._pending or not self.fleet.sound(each))
             for each in around
         )
         room = max(math.floor(len(around) * rule.max_affected_percent), 1) - struck
         sound = [
             each
             for each in around
-            if each != node and each not in self._pending and self.stage.sound(each)
+            if each != node and each not in self._pending and self.fleet.sound(each)
         ]
         if room <= 0 or not sound:
             return
@@ -184,9 +184,9 @@ class Storm:
         victim: NodeId | None = node
         if rule.scope is not CorrelationScope.SAME_NODE:
             scope = _SCOPES[rule.scope]
-            where = self.stage.where(node, scope)
-            around = self.stage.within(scope, where) if where else []
-            sound = [each for each in around if each != node and self.stage.sound(each)]
+            where = self.fleet.where(node, scope)
+            around = self.fleet.within(scope, where) if where else []
+            sound = [each for each in around if each != node and self.fleet.sound(each)]
             victim = chance.pick(sound) if sound else None
         if victim is not None:
             self.note("correlation", str(victim), f"{rule.name}: {failure}")
@@ -210,18 +210,18 @@ class Storm:
         on_top: bool = False,
     ) -> None:
         async def strike() -> None:
-            await self.stage.ground.clock.sleep(delay_s)
+            await self.fleet.environment.clock.sleep(delay_s)
             if cause == "cascade":
                 self._pending.discard(node)
-            if on_top or self.stage.sound(node):
-                self.stage.injure(node, failure, cause=cause, depth=depth)
+            if on_top or self.fleet.sound(node):
+                self.fleet.inject(node, failure, cause=cause, depth=depth)
 
         self.tasks.create_task(strike())
 
     # What passes
 
     def _recover_later(self, node: NodeId, failure: Failure, serial: int) -> None:
-        rule = self.chaos.recovery
+        rule = self.config.recovery
         if not rule.enabled or failure.fatal:
             return
         chance = self._chance(f"recovery/{serial}")
@@ -230,14 +230,14 @@ class Storm:
         drawn = chance.normal(rule.mean_time.total_seconds(), rule.deviation.total_seconds())
 
         async def recover() -> None:
-            await self.stage.ground.clock.sleep(max(drawn, RECOVERY_MIN.total_seconds()))
-            self.stage.mend(node, failure.kind)
+            await self.fleet.environment.clock.sleep(max(drawn, RECOVERY_MIN.total_seconds()))
+            self.fleet.clear(node, failure.kind)
 
         self.tasks.create_task(recover())
 
-    def exchange(self, node: NodeId) -> None:
+    def replace_machine(self, node: NodeId) -> None:
         """Have the owner exchange a machine that the control plane has called unhealthy."""
-        agent, known = self.stage.agents.get(node), self.stage.facts.get(node)
+        agent, known = self.fleet.agents.get(node), self.fleet.facts.get(node)
         if agent is None or known is None or agent.place is None:
             return
         base, _, number = str(node).rpartition("-gen")
@@ -245,42 +245,42 @@ class Storm:
         self._generations[name] = self._generations.get(name, 0) + 1
         successor = f"{name}-gen{self._generations[name]}"
         chance = self._chance(f"exchange/{successor}")
-        rule = self.chaos.recovery
+        rule = self.config.recovery
         if rule.replace_cold_start is not None:
             takes_s = rule.replace_cold_start.total_seconds()
         elif self.startup.cold_start_max is not None or self.startup.cold_start_mean is not None:
             takes_s = cold_start_s(self.startup, chance)
         else:
             takes_s = chance.uniform(*REPLACED_AFTER_S)
-        self.stage.stop(node)
-        self.stage.exchanged[node] = NodeId(successor)
-        self.stage.start(replace(known, id=successor), after_s=takes_s)
+        self.fleet.stop(node)
+        self.fleet.replaced_by[node] = NodeId(successor)
+        self.fleet.start(replace(known, id=successor), after_s=takes_s)
 
     # What goes out together
 
     async def _outage(self, outage: Outage) -> None:
-        clock = self.stage.ground.clock
+        clock = self.fleet.environment.clock
         await clock.sleep(outage.start_time.total_seconds())
-        struck = [node for node in self._struck(outage) if self.stage.sound(node)]
+        struck = [node for node in self._struck(outage) if self.fleet.sound(node)]
         xid = OUTAGE_XID if outage.failure_type is FailureType.XID_ERROR else None
         self.outages += 1
         self.note("outage", outage.target, f"{outage.name} begins for {len(struck)} machines")
         for node in struck:
-            self.stage.injure(node, Failure(kind=outage.failure_type, xid=xid), cause="outage")
+            self.fleet.inject(node, Failure(kind=outage.failure_type, xid=xid), cause="outage")
         await clock.sleep(outage.duration.total_seconds())
         self.outages -= 1
         self.note("outage", outage.target, f"{outage.name} is over")
         for node in struck:
-            self.stage.mend(node)
+            self.fleet.clear(node)
 
     def _struck(self, outage: Outage) -> list[NodeId]:
         if outage.scope is OutageScope.PERCENTAGE:
-            return share_of(self.stage, outage.target, self._chance(f"outage/{outage.name}"))
-        return self.stage.within(_SCOPES[outage.scope], outage.target)
+            return share_of(self.fleet, outage.target, self._chance(f"outage/{outage.name}"))
+        return self.fleet.within(_SCOPES[outage.scope], outage.target)
 
 
-def share_of(stage: Stage, target: str, chance: Chance) -> list[NodeId]:
+def share_of(fleet: SimulatedFleet, target: str, chance: Chance) -> list[NodeId]:
     """Return so many percent of all machines, to the nearest whole one."""
     share = parse_percentage(target) or 0.0
-    names = list(stage.agents)
+    names = list(fleet.agents)
     return chance.some(names, math.floor(len(names) * share + 0.5))

@@ -7,9 +7,9 @@ from typing import Any
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
-from navarch.sim.runner.chaos import Storm
-from navarch.sim.runner.event_player import Acts
-from navarch.sim.runner.fleet import Stage
+from navarch.sim.runner.chaos import ChaosInjector
+from navarch.sim.runner.event_player import EventPlayer
+from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import generate_fleet
 from navarch.sim.runner.outcome import Moment
 from navarch.sim.runner.partitions import hold
@@ -40,50 +40,50 @@ class Counts:
 
 
 @dataclass(slots=True, kw_only=True)
-class Play:
+class ScenarioDriver:
     """One performance of a scenario on a stage."""
 
     scenario: Scenario
-    stage: Stage
-    acts: Acts
+    fleet: SimulatedFleet
+    player: EventPlayer
     count: Callable[[], Counts]
     tasks: asyncio.TaskGroup
     """For what goes on in the background; it ends with the play."""
     progress: Progress = lambda _at, _until: None
-    storm: Storm | None = None
+    chaos: ChaosInjector | None = None
     timeline: list[Moment] = field(default_factory=list)
     _background: list[asyncio.Task[None]] = field(default_factory=list)
     _until_s: float = 0.0
 
-    async def perform(self) -> None:
+    async def run(self) -> None:
         """Play from the first event to the last, and for as long as the scenario lasts."""
-        clock = self.stage.ground.clock
-        self.acts.begin = clock.monotonic()
+        clock = self.fleet.environment.clock
+        self.player.begin = clock.monotonic()
         self._until_s = self._length_s()
         stress = self.scenario.stress
         if stress is not None:
             startup = stress.fleet_gen.startup if stress.fleet_gen else Startup()
-            self.storm = Storm(
-                stage=self.stage, chaos=stress.chaos, tasks=self.tasks, startup=startup
+            self.chaos = ChaosInjector(
+                fleet=self.fleet, config=stress.chaos, tasks=self.tasks, startup=startup
             )
-            self.storm.note = self.acts.note
+            self.chaos.note = self.player.note
         for partition in self.scenario.network.partitions:
-            self._go(hold(self.stage, partition))
+            self._go(hold(self.fleet, partition))
         self._go(self._watch())
-        acts = self.tasks.create_task(self.acts.play(self.scenario.events))
+        player = self.tasks.create_task(self.player.play(self.scenario.events))
         if stress is not None:
             await self._endure()
-        await acts
+        await player
         if self.scenario.duration is not None:
-            end = self.acts.begin + self.scenario.duration.total_seconds()
+            end = self.player.begin + self.scenario.duration.total_seconds()
             await clock.sleep(max(end - clock.monotonic(), 0.0))
         self.sample()
 
-    def exchange(self, node: NodeId) -> None:
+    def on_unhealthy(self, node: NodeId) -> None:
         """Hear that the control plane has called a node unhealthy."""
-        storm = self.storm
-        if storm is not None and storm.chaos.enabled and storm.chaos.recovery.replace_fatal:
-            storm.exchange(node)
+        chaos = self.chaos
+        if chaos is not None and chaos.config.enabled and chaos.config.recovery.replace_fatal:
+            chaos.replace_machine(node)
 
     def close(self) -> None:
         """End what goes on in the background."""
@@ -92,37 +92,37 @@ class Play:
 
     async def _endure(self) -> None:
         """Bring the fleet up, then let the storm loose for the scenario's duration."""
-        stress, storm = self.scenario.stress, self.storm
+        stress, chaos = self.scenario.stress, self.chaos
         assert stress is not None
-        assert storm is not None
+        assert chaos is not None
         if stress.fleet_gen is not None:
             await self._start_up()
         elif self.scenario.pools:
             await self._until_filled()
         if stress.chaos.enabled:
-            storm.prepare()
-            self._go(storm.run(stress.duration))
-        await self.stage.ground.clock.sleep(stress.duration.total_seconds())
+            chaos.prepare()
+            self._go(chaos.run(stress.duration))
+        await self.fleet.environment.clock.sleep(stress.duration.total_seconds())
 
     async def _start_up(self) -> None:
         assert self.scenario.stress is not None
         plan = self.scenario.stress.fleet_gen
         assert plan is not None
-        ground = self.stage.ground
-        fleet = generate_fleet(plan, Chance(ground.entropy("fleet")))
-        chance = Chance(ground.entropy("startup"))
+        environment = self.fleet.environment
+        fleet = generate_fleet(plan, Chance(environment.entropy("fleet")))
+        chance = Chance(environment.entropy("startup"))
         moments = start_moments(plan.startup, len(fleet), chance)
         ups = [moment + cold_start_s(plan.startup, chance) for moment in moments]
         for node, up_s in zip(fleet, ups, strict=True):
-            self.stage.start(node, after_s=up_s)
-        await ground.clock.sleep(max([*ups, plan.startup.takes.total_seconds()]) + 1e-3)
+            self.fleet.start(node, after_s=up_s)
+        await environment.clock.sleep(max([*ups, plan.startup.takes.total_seconds()]) + 1e-3)
 
     async def _until_filled(self) -> None:
         """Wait for the machines that the pools are to begin with, but not for ever."""
-        clock = self.stage.ground.clock
+        clock = self.fleet.environment.clock
         wanted = sum(pool.min_nodes for pool in self.scenario.pools.values())
         deadline = clock.monotonic() + FILL_MAX_S
-        while len(self.stage.agents) < wanted and clock.monotonic() < deadline:
+        while len(self.fleet.agents) < wanted and clock.monotonic() < deadline:
             await clock.sleep(SAMPLE_S)
 
     async def _watch(self) -> None:
@@ -132,12 +132,12 @@ class Play:
             pause_s = stress.metrics_interval.total_seconds()
         while True:
             self.sample()
-            await self.stage.ground.clock.sleep(pause_s)
+            await self.fleet.environment.clock.sleep(pause_s)
 
     def sample(self) -> None:
         """Write down how the fleet stands."""
-        counts, storm = self.count(), self.storm
-        at_s = self.stage.ground.clock.monotonic() - self.acts.begin
+        counts, chaos = self.count(), self.chaos
+        at_s = self.fleet.environment.clock.monotonic() - self.player.begin
         moment = Moment(
             at_s=round(at_s, 3),
             total=counts.total,
@@ -146,9 +146,9 @@ class Play:
             degraded=counts.degraded,
             cordoned=counts.cordoned,
             draining=counts.draining,
-            failures_total=len(self.stage.injuries),
-            recoveries_total=self.stage.mended,
-            active_outages=storm.outages if storm is not None else 0,
+            failures_total=len(self.fleet.injuries),
+            recoveries_total=self.fleet.cleared,
+            active_outages=chaos.outages if chaos is not None else 0,
         )
         if not self.timeline or self.timeline[-1].at_s != moment.at_s:
             self.timeline.append(moment)

@@ -9,12 +9,12 @@ from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
-from navarch.sim.world.scenario_agent import StageAgent
+from navarch.sim.world.scenario_agent import ScenarioAgent
 
 T = TypeVar("T")
 
 
-class Ground(Protocol):
+class Environment(Protocol):
     """Where agents live and whom they speak to."""
 
     @property
@@ -23,7 +23,7 @@ class Ground(Protocol):
         ...
 
     @property
-    def cut_off(self) -> set[NodeId]:
+    def partitioned(self) -> set[NodeId]:
         """Nodes that the network keeps from the control plane."""
         ...
 
@@ -35,7 +35,7 @@ class Ground(Protocol):
         """Return how `node` reaches the control plane."""
         ...
 
-    def run_agent(self, agent: StageAgent, *, after_s: float = 0.0) -> None:
+    def run_agent(self, agent: ScenarioAgent, *, after_s: float = 0.0) -> None:
         """Let an agent speak once its machine is up."""
         ...
 

@@ -10,10 +10,10 @@ from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.clock import Clock
-from navarch.sim.runner.fleet import BY_DRIVER, Stage
+from navarch.sim.runner.fleet import BY_DRIVER, SimulatedFleet
 from navarch.sim.runner.judging import judge, look_at
 from navarch.sim.runner.outcome import Happening, Verdict
-from navarch.sim.runner.partitions import cut_off, nodes_of, rejoin
+from navarch.sim.runner.partitions import nodes_in, partition_nodes, rejoin_nodes
 from navarch.sim.scenario.assertion import Assertion, AssertionType
 from navarch.sim.scenario.event import Action, ScenarioEvent
 from navarch.sim.scenario.fleet import FleetNode
@@ -27,23 +27,23 @@ PATIENCE_S = 600.0
 """For so long an optional event waits for its node."""
 
 
-class ActError(NavarchError):
+class EventError(NavarchError):
     """An event could not be carried out, or did not come about."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Acts:
+class EventPlayer:
     """Carries events out in order; each waits for the one before it."""
 
-    stage: Stage
-    fleet: tuple[FleetNode, ...]
+    fleet: SimulatedFleet
+    machines: tuple[FleetNode, ...]
     crash: Callable[[float], None] | None = None
     """Kills the control plane for so many seconds, where that is possible."""
     reclaim: Callable[[NodeId], None] | None = None
     set_load: Callable[[PoolName, float], None] | None = None
     on_order: Callable[[NodeId], object] = lambda _: None
     """Hears that a node will be taken out of service because the scenario says so."""
-    say: Callable[[Happening], None] = lambda _: None
+    on_happening: Callable[[Happening], None] = lambda _: None
     begin: float = 0.0
     verdicts: list[Verdict] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Acts:
         for number, event in enumerate(events):
             await self._until(event)
             try:
-                await self.act(event)
+                await self.apply(event)
             except NavarchError as error:
                 what = f"event {number}: {event.action} {event.target}".rstrip()
                 self.verdicts.append(Verdict(what=what, holds=False, reason=str(error)))
@@ -76,13 +76,13 @@ class Acts:
         for event in events:
             await self._until(event)
             deadline = self._clock.monotonic() + PATIENCE_S
-            while NodeId(event.target) not in self.stage.agents:
+            while NodeId(event.target) not in self.fleet.agents:
                 if self._clock.monotonic() >= deadline:
                     self.note("log", event.target, f"left out {event.action}: it is not there")
                     return
                 await self._clock.sleep(POLL_S)
             try:
-                await self.act(event)
+                await self.apply(event)
             except NavarchError as error:
                 self.note("log", event.target, f"left out {event.action}: {error}")
 
@@ -90,7 +90,7 @@ class Acts:
         wait_s = self.begin + event.at.total_seconds() - self._clock.monotonic()
         await self._clock.sleep(max(wait_s, 0.0))
 
-    async def act(self, event: ScenarioEvent) -> None:
+    async def apply(self, event: ScenarioEvent) -> None:
         """Carry one event out, or raise NavarchError."""
         action, target = Action(event.action), event.target
         if action is not Action.LOG:
@@ -115,81 +115,81 @@ class Acts:
             case Action.ASSERT:
                 await self._assert(event)
             case _:
-                await self._act_further(action, event)
+                await self._apply_extension(action, event)
 
-    async def _act_further(self, action: Action, event: ScenarioEvent) -> None:
+    async def _apply_extension(self, action: Action, event: ScenarioEvent) -> None:
         """Carry out what the reference has not."""
         target, params = event.target, event.params
         match action:
             case Action.CRASH:
                 if self.crash is None:
-                    raise ActError(
+                    raise EventError(
                         "a control plane that runs elsewhere cannot be crashed from here"
                     )
                 self.crash(params.down_for.total_seconds() if params.down_for else 5.0)
             case Action.PARTITION:
-                cut_off(self.stage, params.scope or TargetScope.NODE, target)
+                partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.HEAL:
-                rejoin(self.stage, params.scope or TargetScope.NODE, target)
+                rejoin_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.RECLAIM:
                 self._agent_of(target)
                 if self.reclaim is None:
-                    raise ActError("machines of a real cloud cannot be taken away from here")
+                    raise EventError("machines of a real cloud cannot be taken away from here")
                 self.reclaim(NodeId(target))
             case Action.SCALE:
                 nodes = params.nodes or 0
-                await self.stage.ground.ask(
+                await self.fleet.environment.ask(
                     lambda api: api.scale(PoolName(target), nodes, reason="the scenario says so")
                 )
             case Action.SET_LOAD:
                 if self.set_load is None:
-                    raise ActError("the load of a real fleet cannot be set from here")
+                    raise EventError("the load of a real fleet cannot be set from here")
                 self.set_load(PoolName(target), params.utilization or 0.0)
             case _:
-                await self._act_on_machines(action, event)
+                await self._apply_to_machines(action, event)
 
-    async def _act_on_machines(self, action: Action, event: ScenarioEvent) -> None:
+    async def _apply_to_machines(self, action: Action, event: ScenarioEvent) -> None:
         """Carry out what is done to machines without breaking them."""
         target, params = event.target, event.params
         match action:
             case Action.OVERRIDE:
                 node = NodeId(target)
-                await self.stage.ground.ask(
+                await self.fleet.environment.ask(
                     lambda api: api.declare_healthy(node, reason="the scenario says so")
                 )
-                self.stage.say_no_more(node)
+                self.fleet.say_no_more(node)
             case Action.INSTALL_DRIVER:
                 self._install_driver(event)
             case Action.SET_CLOCK:
                 skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
-                for node in nodes_of(self.stage, params.scope or TargetScope.NODE, target):
-                    self.stage.set_clock(node, skew.total_seconds())
+                for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
+                    self.fleet.set_clock(node, skew.total_seconds())
 
     def _install_driver(self, event: ScenarioEvent) -> None:
         """Put a driver on machines, and on all that come up later if it is for all."""
         params = event.params
         scope, driver = params.scope or TargetScope.NODE, params.driver or ""
         if scope is TargetScope.ALL:
-            self.stage.driver = driver
-        for node in nodes_of(self.stage, scope, event.target):
-            self.stage.install_driver(node, driver)
+            self.fleet.driver = driver
+        for node in nodes_in(self.fleet, scope, event.target):
+            self.fleet.install_driver(node, driver)
             if params.xid_code is not None:
                 failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
-                self.stage.injure(node, failure, cause=BY_DRIVER)
+                self.fleet.inject(node, failure, cause=BY_DRIVER)
 
     def _start_fleet(self) -> None:
-        for node in self.fleet:
-            if NodeId(node.id) not in self.stage.agents:
-                self.stage.start(node, after_s=node.after.total_seconds())
+        for node in self.machines:
+            if NodeId(node.id) not in self.fleet.agents:
+                self.fleet.start(node, after_s=node.after.total_seconds())
 
     def _stop_fleet(self) -> None:
-        for name in list(self.stage.agents):
-            self.stage.stop(name)
+        for name in list(self.fleet.agents):
+            self.fleet.stop(name)
 
     def _recover(self, event: ScenarioEvent) -> None:
         self._agent_of(event.target)
         kind = event.params.failure_type
-        self.stage.mend(
+        self.fleet.clear(
             NodeId(event.target), FailureType(kind) if kind else None, event.params.check
         )
 
@@ -203,31 +203,31 @@ class Acts:
             message=params.message or "",
             said=_said(event),
         )
-        if not self.stage.injure(NodeId(event.target), failure, cause="event"):
+        if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")
 
     async def _command(self, event: ScenarioEvent) -> None:
         kind, args = event.params.command_type, dict(event.params.command_args)
         node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
-        ground = self.stage.ground
+        environment = self.fleet.environment
         if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
-            self.stage.ask_out(node)
+            self.fleet.ask_out(node)
             self.on_order(node)
         match kind:
             case CommandKind.CORDON:
-                await ground.ask(lambda api: api.cordon(node, reason=reason))
+                await environment.ask(lambda api: api.cordon(node, reason=reason))
             case CommandKind.UNCORDON:
-                await ground.ask(lambda api: api.uncordon(node))
-                self.stage.ask_back(node)
+                await environment.ask(lambda api: api.uncordon(node))
+                self.fleet.ask_back(node)
             case CommandKind.DRAIN:
-                await ground.ask(lambda api: api.drain(node, reason=reason))
+                await environment.ask(lambda api: api.drain(node, reason=reason))
             case CommandKind.TERMINATE if self._is_bought(node):
-                await ground.ask(lambda api: api.retire(node, reason=reason))
+                await environment.ask(lambda api: api.retire(node, reason=reason))
             case CommandKind.TERMINATE | CommandKind.RUN_DIAGNOSTIC:
-                await ground.ask(lambda api: api.issue(node, kind, args))
+                await environment.ask(lambda api: api.issue(node, kind, args))
 
     def _is_bought(self, node: NodeId) -> bool:
-        agent = self.stage.agents.get(node)
+        agent = self.fleet.agents.get(node)
         return agent is not None and agent.place is None
 
     async def _wait_for(self, event: ScenarioEvent) -> None:
@@ -235,12 +235,12 @@ class Acts:
         within_s = event.params.timeout.total_seconds() if event.params.timeout else TIMEOUT_S
         deadline = self._clock.monotonic() + within_s
         while True:
-            view = await look_at(self.stage.ground, event.target)
+            view = await look_at(self.fleet.environment, event.target)
             if view is not None and view.status == wanted:
                 return
             if self._clock.monotonic() >= deadline:
                 found = "it is not known" if view is None else f"it is {view.status or view.phase}"
-                raise ActError(
+                raise EventError(
                     f"timeout waiting for node {event.target} to reach status {wanted}; {found}"
                 )
             await self._clock.sleep(POLL_S)
@@ -251,23 +251,23 @@ class Acts:
             target=event.target,
             expected=event.params.expected_status or "",
         )
-        verdict = await judge(self.stage.ground, assertion, figures={})
+        verdict = await judge(self.fleet.environment, assertion, figures={})
         self.verdicts.append(verdict)
 
     def _agent_of(self, target: str) -> None:
-        if NodeId(target) not in self.stage.agents:
-            raise ActError(f"node not found: {target}")
+        if NodeId(target) not in self.fleet.agents:
+            raise EventError(f"node not found: {target}")
 
     def note(self, kind: str, target: str, text: str) -> None:
         """Write down that something happened."""
         at_s = round(self._clock.monotonic() - self.begin, 3)
         happening = Happening(at_s=at_s, kind=kind, target=target, text=text)
         self.happenings.append(happening)
-        self.say(happening)
+        self.on_happening(happening)
 
     @property
     def _clock(self) -> Clock:
-        return self.stage.ground.clock
+        return self.fleet.environment.clock
 
 
 def _said(event: ScenarioEvent) -> CheckResult | None:

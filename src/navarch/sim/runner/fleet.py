@@ -14,14 +14,14 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
 from navarch.sim.figures.truth import Injury, Lease, Order
-from navarch.sim.runner.environment import Ground
+from navarch.sim.runner.environment import Environment
 from navarch.sim.runner.roster import Roster
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.failure import SLOWER_BY, Failure
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.product_agent import live_through
-from navarch.sim.world.scenario_agent import StageAgent
+from navarch.sim.world.scenario_agent import ScenarioAgent
 
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
@@ -34,50 +34,52 @@ _WIDE = (
     TargetScope.ALL,
 )
 
-OnInjury = Callable[[NodeId, Failure, str, int], None]
+OnFault = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
 
 
 @dataclass(slots=True)
-class _Wound:
+class ActiveFault:
+    """A failure that is present on a machine."""
+
     failure: Failure
     place: int
     """Where its injury stands in the record."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Stage:
+class SimulatedFleet:
     """Machines by their nodes' names: those a scenario names, and those the control plane buys."""
 
-    ground: Ground
+    environment: Environment
     timing: Timing
     loss: float = 0.0
     wire_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
-    pulse_of: Callable[[StageAgent], Pulse] | None = None
+    schedule_for: Callable[[ScenarioAgent], HeartbeatSchedule] | None = None
     """When an agent that has just come up will beat; by chance if None."""
-    prepare: Callable[[StageAgent], None] = lambda _: None
+    prepare: Callable[[ScenarioAgent], None] = lambda _: None
     """What else is done to an agent before it comes up."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """What a machine that nobody here bought costs, by the node's label `template`."""
-    agents: dict[NodeId, StageAgent] = field(default_factory=dict)
+    agents: dict[NodeId, ScenarioAgent] = field(default_factory=dict)
     roster: Roster = field(default_factory=Roster)
     """The names of the same, for those who want one at a certain place."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[Injury] = field(default_factory=list)
     asked_out: dict[NodeId, list[Order]] = field(default_factory=dict)
-    exchanged: dict[NodeId, NodeId] = field(default_factory=dict)
-    on_injury: list[OnInjury] = field(default_factory=list)
-    on_mend: list[Callable[[NodeId], None]] = field(default_factory=list)
+    replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
+    on_fault: list[OnFault] = field(default_factory=list)
+    on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
     _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
     """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
     scenarios never do."""
-    _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
+    _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
     _leases: dict[NodeId, Lease] = field(default_factory=dict)
     driver: str = ""
     """What machines that come up from now on run."""
-    mended: int = 0
+    cleared: int = 0
     """How much has been repaired or has passed."""
     _boots: int = 0
 
@@ -86,7 +88,7 @@ class Stage:
     def start(self, node: FleetNode, *, after_s: float = 0.0) -> None:
         """Put a machine there that nobody here bought; it is paid from the moment it is up."""
         name = NodeId(node.id)
-        clock = self.ground.clock
+        clock = self.environment.clock
         now = clock.now()
         machine = Machine(
             id=InstanceId(node.id),
@@ -102,11 +104,11 @@ class Stage:
             listed_at=now,
             price_per_hour=self._price(node),
         )
-        agent = StageAgent(
+        agent = ScenarioAgent(
             clock=clock,
-            entropy=self.ground.entropy(f"agent/{node.id}"),
+            entropy=self.environment.entropy(f"agent/{node.id}"),
             machine=machine,
-            api=self.ground.api_for(name),
+            api=self.environment.api_for(name),
             gpus=node.gpus,
             gpu_type=node.gpu_type or "NVIDIA H100 80GB HBM3",
             labels=node.labels,
@@ -124,9 +126,9 @@ class Stage:
             agent.lead = partial(live_through, node.recording.recording)
         self.equip(agent)
         self.facts[name] = node
-        self.ground.run_agent(agent, after_s=after_s)
+        self.environment.run_agent(agent, after_s=after_s)
 
-    def equip(self, agent: StageAgent) -> None:
+    def equip(self, agent: ScenarioAgent) -> None:
         """Give an agent the manners of this scenario."""
         agent.interval_s = self.timing.heartbeat_interval.total_seconds()
         agent.report_interval_s = self.timing.health_check_interval.total_seconds()
@@ -138,11 +140,11 @@ class Stage:
             agent.load = partial(self.load, agent.node)
         self.prepare(agent)
 
-    def up(self, agent: StageAgent) -> None:
+    def up(self, agent: ScenarioAgent) -> None:
         """Note that a machine is up."""
         node = agent.node
-        if self.pulse_of is not None:
-            agent.pulse = self.pulse_of(agent)
+        if self.schedule_for is not None:
+            agent.schedule = self.schedule_for(agent)
         self.agents[node] = agent
         self.roster.add(node)
         if self._around is not None:
@@ -152,7 +154,7 @@ class Stage:
             self._leases[node] = Lease(
                 node=node,
                 gpus=agent.gpus,
-                began=self.ground.clock.now(),
+                began=self.environment.clock.now(),
                 ended=None,
                 price_per_hour=agent.machine.price_per_hour,
             )
@@ -164,9 +166,9 @@ class Stage:
         if self._around is not None:
             for place in self._places(node):
                 self._around.get(place, {}).pop(node, None)
-        now = self.ground.clock.now()
-        for wound in self._wounds.pop(node, []):
-            self._close(wound, now)
+        now = self.environment.clock.now()
+        for fault in self._faults.pop(node, []):
+            self._close(fault, now)
         if node in self._leases and self._leases[node].ended is None:
             self._leases[node] = evolve(self._leases[node], ended=now)
         for listener in self.on_end:
@@ -182,19 +184,19 @@ class Stage:
         if by_command:
             agent.hung = True  # It is the agent itself that asks; it says nothing more.
         else:
-            self.ground.stop_agent(agent.machine)
+            self.environment.stop_agent(agent.machine)
 
     def ask_out(self, node: NodeId) -> None:
         """Note that somebody wants a node out of service from now on."""
         orders = self.asked_out.setdefault(node, [])
         if not orders or orders[-1].over is not None:
-            orders.append(Order(at=self.ground.clock.now()))
+            orders.append(Order(at=self.environment.clock.now()))
 
     def ask_back(self, node: NodeId) -> None:
         """Note that they no longer do."""
         orders = self.asked_out.get(node)
         if orders and orders[-1].over is None:
-            orders[-1] = evolve(orders[-1], over=self.ground.clock.now())
+            orders[-1] = evolve(orders[-1], over=self.environment.clock.now())
 
     def leases(self) -> Iterator[Lease]:
         """Yield the machines that nobody here bought."""
@@ -237,49 +239,49 @@ class Stage:
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and nothing is wrong with it that was done here."""
         agent = self.agents.get(node)
-        return agent is not None and agent.lead is None and not self._wounds.get(node)
+        return agent is not None and agent.lead is None and not self._faults.get(node)
 
     def all_sound(self) -> list[NodeId]:
         """Return every machine that is up and has nothing wrong with it that was done here."""
-        wounds = self._wounds
+        faults = self._faults
         return [
             node
             for node, agent in self.agents.items()
-            if agent.lead is None and not wounds.get(node)
+            if agent.lead is None and not faults.get(node)
         ]
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""
         if node not in self.agents:
             return True
-        return any(wound.failure.stops_work for wound in self._wounds.get(node, ()))
+        return any(fault.failure.stops_work for fault in self._faults.get(node, ()))
 
     def speed(self, node: NodeId, gpu: int) -> float:
         """Return how fast a GPU is, as a share of what it should be."""
-        slow = any(wound.failure.slows(gpu) for wound in self._wounds.get(node, ()))
+        slow = any(fault.failure.slows(gpu) for fault in self._faults.get(node, ()))
         return 1.0 - SLOWER_BY if slow else 1.0
 
     def slowest(self, node: NodeId) -> float:
         """Return how fast the slowest GPU of a machine is, as a share of what it should be."""
-        wounds = self._wounds.get(node)
-        if not wounds:
+        faults = self._faults.get(node)
+        if not faults:
             return 1.0
         return min(self.speed(node, gpu) for gpu in range(self.agents[node].gpus))
 
     # Breaking and mending
 
-    def injure(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
+    def inject(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
         """Break something on a machine; return whether that changed anything.
 
         What is broken already is not broken again.
         """
         agent = self.agents.get(node)
-        wounds = self._wounds.setdefault(node, [])
-        if agent is None or any(_same(wound.failure, failure) for wound in wounds):
+        faults = self._faults.setdefault(node, [])
+        if agent is None or any(_same(fault.failure, failure) for fault in faults):
             return False
         if agent.lead is not None:
             return False  # It lives through its recording; nothing else befalls it.
-        now = self.ground.clock.now()
+        now = self.environment.clock.now()
         harm = failure.harm
         passing = harm is HEALTHY
         injury = Injury(
@@ -295,38 +297,38 @@ class Stage:
         )
         self.injuries.append(injury)
         if not passing:
-            wounds.append(_Wound(failure, len(self.injuries) - 1))
+            faults.append(ActiveFault(failure, len(self.injuries) - 1))
         self._show(agent, failure)
-        for listener in self.on_injury:
+        for listener in self.on_fault:
             listener(node, failure, cause, depth)
         return True
 
-    def mend(self, node: NodeId, kind: FailureType | None = None, check: str | None = None) -> int:
+    def clear(self, node: NodeId, kind: FailureType | None = None, check: str | None = None) -> int:
         """Repair a machine, or one type of failure, or check, on it; return how much was wrong."""
         agent = self.agents.get(node)
-        wounds = self._wounds.get(node, [])
-        mended = [
-            wound
-            for wound in wounds
-            if (kind is None or wound.failure.kind is kind)
-            and (check is None or wound.failure.check == check)
+        faults = self._faults.get(node, [])
+        cleared = [
+            fault
+            for fault in faults
+            if (kind is None or fault.failure.kind is kind)
+            and (check is None or fault.failure.check == check)
         ]
-        if agent is None or not mended:
+        if agent is None or not cleared:
             return 0
-        now = self.ground.clock.now()
-        left = [wound for wound in wounds if wound not in mended]
-        self._wounds[node] = left
-        self.mended += len(mended)
-        for wound in mended:
-            self._close(wound, now)
-            self._hide(agent, wound.failure)
-        if any(wound.failure.mended_by_reboot for wound in mended):
+        now = self.environment.clock.now()
+        left = [fault for fault in faults if fault not in cleared]
+        self._faults[node] = left
+        self.cleared += len(cleared)
+        for fault in cleared:
+            self._close(fault, now)
+            self._hide(agent, fault.failure)
+        if any(fault.failure.cleared_by_reboot for fault in cleared):
             agent.reboot(self._next_boot())
-            for wound in left:
-                self._show(agent, wound.failure)
-        for listener in self.on_mend:
+            for fault in left:
+                self._show(agent, fault.failure)
+        for listener in self.on_clear:
             listener(node)
-        return len(mended)
+        return len(cleared)
 
     def install_driver(self, node: NodeId, driver: str) -> None:
         """Put another driver on a machine, which restarts for it and introduces itself again."""
@@ -335,16 +337,16 @@ class Stage:
             return
         agent.driver = driver
         agent.reboot(self._next_boot())
-        now, left = self.ground.clock.now(), []
-        for wound in self._wounds.get(node, []):
-            if self.injuries[wound.place].cause == BY_DRIVER:
-                self._close(wound, now)
-                self.mended += 1
+        now, left = self.environment.clock.now(), []
+        for fault in self._faults.get(node, []):
+            if self.injuries[fault.place].cause == BY_DRIVER:
+                self._close(fault, now)
+                self.cleared += 1
                 continue
-            left.append(wound)
-            self._show(agent, wound.failure)
-        self._wounds[node] = left
-        agent.rouse()
+            left.append(fault)
+            self._show(agent, fault.failure)
+        self._faults[node] = left
+        agent.wake()
 
     def set_clock(self, node: NodeId, skew_s: float) -> None:
         """Set a machine's clock so far ahead."""
@@ -359,9 +361,9 @@ class Stage:
             agent.results = {
                 check: result for check, result in agent.results.items() if not result.lasting
             }
-            agent.rouse()
+            agent.wake()
 
-    def _show(self, agent: StageAgent, failure: Failure) -> None:
+    def _show(self, agent: ScenarioAgent, failure: Failure) -> None:
         if failure.reboots:
             agent.reboot(self._next_boot())
         if failure.kind is FailureType.NETWORK:
@@ -370,18 +372,18 @@ class Stage:
         if result is not None:
             # One of its own: what happens again while it is told of must be told of again.
             agent.results[result.check] = evolve(result)
-        agent.rouse()
+        agent.wake()
 
-    def _hide(self, agent: StageAgent, failure: Failure) -> None:
+    def _hide(self, agent: ScenarioAgent, failure: Failure) -> None:
         if failure.kind is FailureType.NETWORK:
             agent.unreachable = False
         result = failure.result
         if result is not None and not result.lasting:
             agent.results[result.check] = CheckResult(check=result.check, health=HEALTHY)
-        agent.rouse()
+        agent.wake()
 
-    def _close(self, wound: _Wound, now: datetime) -> None:
-        self.injuries[wound.place] = evolve(self.injuries[wound.place], over=now)
+    def _close(self, fault: ActiveFault, now: datetime) -> None:
+        self.injuries[fault.place] = evolve(self.injuries[fault.place], over=now)
 
     def _next_boot(self) -> str:
         self._boots += 1

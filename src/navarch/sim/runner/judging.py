@@ -7,13 +7,13 @@ from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
-from navarch.sim.runner.environment import Ground
+from navarch.sim.runner.environment import Environment
 from navarch.sim.runner.outcome import Verdict
 from navarch.sim.scenario.assertion import Assertion, AssertionType, parse_comparison
 
 
 async def judge(
-    ground: Ground,
+    environment: Environment,
     assertion: Assertion,
     *,
     figures: Mapping[str, float | None],
@@ -27,10 +27,10 @@ async def judge(
     if kind is AssertionType.FIGURE:
         return judge_figure(assertion, figures)
     if kind is AssertionType.NODE_COUNT:
-        return await _judge_count(ground, assertion)
+        return await _judge_count(environment, assertion)
     if kind is AssertionType.EVENT:
-        return await _judge_events(ground, assertion, dropped)
-    return await _judge_node(ground, assertion, kind)
+        return await _judge_events(environment, assertion, dropped)
+    return await _judge_node(environment, assertion, kind)
 
 
 def judge_figure(assertion: Assertion, figures: Mapping[str, float | None]) -> Verdict:
@@ -45,18 +45,20 @@ def judge_figure(assertion: Assertion, figures: Mapping[str, float | None]) -> V
     )
 
 
-async def look_at(ground: Ground, node: str) -> NodeView | None:
+async def look_at(environment: Environment, node: str) -> NodeView | None:
     """Return a node as the control plane has it."""
     try:
-        detail = await ground.ask(lambda api: api.get_node(NodeId(node)))
+        detail = await environment.ask(lambda api: api.get_node(NodeId(node)))
     except NotFoundError:
         return None
     return detail.node
 
 
-async def _judge_node(ground: Ground, assertion: Assertion, kind: AssertionType) -> Verdict:
+async def _judge_node(
+    environment: Environment, assertion: Assertion, kind: AssertionType
+) -> Verdict:
     what = f"{kind} of {assertion.target} is {assertion.expected}"
-    view = await look_at(ground, assertion.target)
+    view = await look_at(environment, assertion.target)
     if view is None:
         return Verdict(what=what, holds=False, reason=f"node not found: {assertion.target}")
     by_status = kind is AssertionType.NODE_STATUS
@@ -69,9 +71,9 @@ async def _judge_node(ground: Ground, assertion: Assertion, kind: AssertionType)
     )
 
 
-async def _judge_count(ground: Ground, assertion: Assertion) -> Verdict:
+async def _judge_count(environment: Environment, assertion: Assertion) -> Verdict:
     least = int(assertion.expected)
-    active = await ground.ask(lambda api: count_active(api, assertion.target))
+    active = await environment.ask(lambda api: count_active(api, assertion.target))
     where = "" if assertion.target == "all" else f" of {assertion.target}"
     return Verdict(
         what=f"at least {least} nodes{where} are active",
@@ -81,7 +83,7 @@ async def _judge_count(ground: Ground, assertion: Assertion) -> Verdict:
 
 
 async def _judge_events(
-    ground: Ground, assertion: Assertion, dropped: Sequence[Recorded]
+    environment: Environment, assertion: Assertion, dropped: Sequence[Recorded]
 ) -> Verdict:
     comparison = parse_comparison(assertion.expected)
     assert comparison is not None, assertion
@@ -90,7 +92,7 @@ async def _judge_events(
     while True:
         count += sum(x.event.kind == kind and text in x.event.reason for x in page)
         start = after = page[-1].number if page else after
-        page = await ground.ask(lambda api: api.events(after=start, limit=PAGE_SIZE_MAX))  # noqa: B023
+        page = await environment.ask(lambda api: api.events(after=start, limit=PAGE_SIZE_MAX))  # noqa: B023
         if not page:
             break
     about = f' that say "{text}"' if text else ""

@@ -11,7 +11,7 @@ from navarch.ports.store import Committed
 
 
 @dataclass(slots=True)
-class Census:
+class NodeCounter:
     """Counts registered nodes that are not gone, by the words operators see."""
 
     by_status: Counter[NodeStatus] = field(default_factory=Counter)

@@ -16,13 +16,13 @@ from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
 from navarch.ports.clock import Clock
 from navarch.sim.figures.figures import flatten, measure
 from navarch.sim.figures.truth import Truth
-from navarch.sim.runner.driver import Counts, Play, Progress
-from navarch.sim.runner.event_player import Acts
-from navarch.sim.runner.fleet import Stage
+from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.event_player import EventPlayer
+from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.judging import judge
 from navarch.sim.runner.outcome import Happening, Outcome
-from navarch.sim.runner.wire_environment import ScaledClock, WireGround
+from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
 from navarch.sim.scenario.scenario import Scenario
 
 LOOK_S = 2.0
@@ -55,7 +55,7 @@ async def perform(
     api: FleetApi,
     seed: int | None = None,
     progress: Progress = lambda _at, _until: None,
-    say: Callable[[Happening], None] = lambda _: None,
+    on_happening: Callable[[Happening], None] = lambda _: None,
 ) -> Outcome:
     """Play a scenario against the server at `server` and return its outcome."""
     check_playable(scenario)
@@ -63,7 +63,7 @@ async def perform(
     stress = scenario.stress
     scale = stress.time_scale if stress is not None else 1.0
     async with asyncio.TaskGroup() as tasks:
-        ground = WireGround(
+        environment = WireEnvironment(
             clock=ScaledClock(clock, scale),
             server=server,
             token=token,
@@ -71,37 +71,37 @@ async def perform(
             tasks=tasks,
             seed=chosen,
         )
-        stage = Stage(
-            ground=ground,
+        fleet = SimulatedFleet(
+            environment=environment,
             timing=scenario.timing.timing,
             loss=scenario.network.loss,
             wire_s=None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
         )
-        ground.on_up = stage.up
+        environment.on_up = fleet.up
         lookout = _Lookout(clock, api)
-        play = Play(
+        driver = ScenarioDriver(
             scenario=scenario,
-            stage=stage,
-            acts=Acts(stage=stage, fleet=scenario.fleet, say=say),
+            fleet=fleet,
+            player=EventPlayer(fleet=fleet, machines=scenario.fleet, on_happening=on_happening),
             count=lambda: lookout.counts,
             tasks=tasks,
             progress=progress,
         )
-        watching = tasks.create_task(lookout.run(play.exchange))
+        watching = tasks.create_task(lookout.run(driver.on_unhealthy))
         newest = await _newest(api)
         began = clock.now()
         try:
-            await play.perform()
+            await driver.run()
             ended = clock.now()
             journal = await _journal(api, newest)
             outcome = await _outcome(
-                scenario, play, ground, chosen, journal, began=began, ended=ended
+                scenario, driver, environment, chosen, journal, began=began, ended=ended
             )
         finally:
-            play.close()
+            driver.close()
             watching.cancel()
-            await ground.close()
+            await environment.close()
         return outcome
     raise AssertionError("unreachable")
 
@@ -159,30 +159,30 @@ async def _journal(api: FleetApi, after: int) -> list[Recorded]:
 
 async def _outcome(
     scenario: Scenario,
-    play: Play,
-    ground: WireGround,
+    driver: ScenarioDriver,
+    environment: WireEnvironment,
     seed: int,
     journal: Sequence[Recorded],
     *,
     began: datetime,
     ended: datetime,
 ) -> Outcome:
-    stage = play.stage
+    fleet = driver.fleet
     truth = Truth(
         began=began,
         ended=ended,
-        injuries=tuple(stage.injuries),
-        leases=tuple(stage.leases()),
-        asked_out=dict(stage.asked_out),
-        exchanged=dict(stage.exchanged),
+        injuries=tuple(fleet.injuries),
+        leases=tuple(fleet.leases()),
+        asked_out=dict(fleet.asked_out),
+        exchanged=dict(fleet.replaced_by),
     )
-    ours = {f"node/{name}" for name in stage.facts}
+    ours = {f"node/{name}" for name in fleet.facts}
     figures = measure([entry for entry in journal if entry.event.about in ours], truth)
     verdicts = [
-        *play.acts.verdicts,
-        *[await judge(ground, each, figures=flatten(figures)) for each in scenario.assertions],
+        *driver.player.verdicts,
+        *[await judge(environment, each, figures=flatten(figures)) for each in scenario.assertions],
     ]
-    await ground.hear_out()
+    await environment.await_replies()
     return Outcome(
         scenario=scenario.name,
         description=scenario.description,
@@ -193,14 +193,14 @@ async def _outcome(
         configuration=plain_block(scenario),
         figures=figures,
         verdicts=tuple(verdicts),
-        failures=dict(sorted(Counter(x.kind for x in stage.injuries).items())),
-        causes=dict(sorted(Counter(x.cause for x in stage.injuries).items())),
-        skipped=play.storm.skipped if play.storm is not None else 0,
-        timeline=tuple(play.timeline),
-        happenings=tuple(play.acts.happenings),
-        heartbeats_sent=sum(agent.beats for agent in ground.agents),
-        heartbeats_lost=sum(agent.beats_lost for agent in ground.agents),
-        heartbeat_answers=ground.answers.spread(),
-        silence_max_s=round(ground.answers.silence_max_s, 3),
+        failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
+        causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
+        skipped=driver.chaos.skipped if driver.chaos is not None else 0,
+        timeline=tuple(driver.timeline),
+        happenings=tuple(driver.player.happenings),
+        heartbeats_sent=sum(agent.beats for agent in environment.agents),
+        heartbeats_lost=sum(agent.beats_lost for agent in environment.agents),
+        heartbeat_answers=environment.reply_times.spread(),
+        silence_max_s=round(environment.reply_times.silence_max_s, 3),
         real_time=True,
     )

@@ -34,32 +34,32 @@ from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
 from navarch.sim.runner.archive import Archive
 from navarch.sim.runner.buying import follow_capacity, pool_specs, types_sold
-from navarch.sim.runner.driver import Counts, Play, Progress
-from navarch.sim.runner.event_player import Acts
-from navarch.sim.runner.fleet import Stage
+from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.event_player import EventPlayer
+from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.histories import NodeHistories
 from navarch.sim.runner.judging import judge
-from navarch.sim.runner.node_counts import Census
+from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world.failure import Failure
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.job_system import JobSystem
-from navarch.sim.world.leader import Crash, Tripwire
-from navarch.sim.world.scenario_agent import StageAgent
-from navarch.sim.world.world import Speaker, World, check_bill
+from navarch.sim.world.leader import Crash, CrashPoint
+from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.world import MachineAgent, World, check_bill
 from navarch.stores.memory import MemoryStore
 
-Say = Callable[[Happening], None]
+OnHappening = Callable[[Happening], None]
 
 CLOCK_MHZ = 1980.0
 POWER_W = 650.0
 """Of a GPU at full work: an H100's."""
 
 
-class VirtualTheatre:
+class ScenarioRunner:
     """A world, a stage in it, and what a scenario needs besides."""
 
     def __init__(
@@ -72,7 +72,7 @@ class VirtualTheatre:
         autoscalers: Mapping[str, Autoscaler] | None = None,
         metrics: MetricsSource | None = None,
         progress: Progress = lambda _at, _until: None,
-        say: Say = lambda _: None,
+        on_happening: OnHappening = lambda _: None,
         computed: bool = True,
     ) -> None:
         self.scenario = scenario
@@ -82,7 +82,7 @@ class VirtualTheatre:
         """Whether it can be computed when agents beat: in a network that does as it should."""
         self._computed = computed and self._foreseeable
         self._has_stragglers = scenario.has_stragglers
-        self.census = Census()
+        self.counter = NodeCounter()
         self.archive = Archive()
         self._tasks = tasks
         clock = SimClock()
@@ -105,7 +105,7 @@ class VirtualTheatre:
             self.clouds[0],
             self.jobs,
             tasks,
-            Tripwire(keeps_log=False),
+            CrashPoint(keeps_log=False),
             other_clouds=self.clouds[1:],
             timing=scenario.timing.timing,
             computed=self._computed,
@@ -119,22 +119,22 @@ class VirtualTheatre:
         if scenario.pools:
             self.world.load = self.jobs.load
             self.world.metrics = metrics or JobsMeter(store, self.jobs)
-        self.stage = self._stage()
-        self.jobs.broken = self.stage.stops_work
-        self.jobs.speed = self.stage.slowest
-        acts = Acts(
-            stage=self.stage,
-            fleet=scenario.fleet,
+        self.fleet = self._simulated_fleet()
+        self.jobs.broken = self.fleet.stops_work
+        self.jobs.speed = self.fleet.slowest
+        player = EventPlayer(
+            fleet=self.fleet,
+            machines=scenario.fleet,
             crash=self._crash,
             reclaim=self._reclaim,
             set_load=self.jobs.force_load,
             on_order=self.world.checkers.may_be_retired.add,
-            say=say,
+            on_happening=on_happening,
         )
-        self.play = Play(
+        self.driver = ScenarioDriver(
             scenario=scenario,
-            stage=self.stage,
-            acts=acts,
+            fleet=self.fleet,
+            player=player,
             count=self._count,
             tasks=tasks,
             progress=progress,
@@ -155,43 +155,43 @@ class VirtualTheatre:
         ]
         return found or [SimulatedCloud(clock, SeededEntropy(f"{self.seed}/cloud"), Habits())]
 
-    def _stage(self) -> Stage:
+    def _simulated_fleet(self) -> SimulatedFleet:
         network, stress = self.scenario.network, self.scenario.stress
         wire_s = (network.latency_min.total_seconds(), network.latency_max.total_seconds())
-        return Stage(
-            ground=self.world,
+        return SimulatedFleet(
+            environment=self.world,
             timing=self.scenario.timing.timing,
             loss=network.loss,
             wire_s=wire_s if wire_s[1] else None,
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
-            pulse_of=self._pulse_of if self._foreseeable else None,
+            schedule_for=self._schedule_for if self._foreseeable else None,
             prepare=self._prepare,
         )
 
-    def _pulse_of(self, agent: StageAgent) -> Pulse:
-        return Pulse.of(
+    def _schedule_for(self, agent: ScenarioAgent) -> HeartbeatSchedule:
+        return HeartbeatSchedule.of(
             f"{self.seed}/{agent.machine.id}",
             started_s=self.world.clock.monotonic(),
             interval_s=agent.interval_s,
             instant=True,
         )
 
-    def _prepare(self, agent: StageAgent) -> None:
+    def _prepare(self, agent: ScenarioAgent) -> None:
         if self._has_stragglers:
             agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
             agent.foregone = partial(self._is_foregone, agent.node)
-            agent.on_rest = self.world.rest
-            agent.on_rise = self.world.rise
+            agent.on_suspend = self.world.suspend
+            agent.on_resume = self.world.resume
 
-    def _work(self, agent: StageAgent) -> Mapping[str, str]:
+    def _work(self, agent: ScenarioAgent) -> Mapping[str, str]:
         """Return what an agent reads of its GPUs while they work for a job."""
         job = self.jobs.job_on(agent.node)
         if not job:
             return {}
-        speeds = {gpu: self.stage.speed(agent.node, gpu) for gpu in range(agent.gpus)}
+        speeds = {gpu: self.fleet.speed(agent.node, gpu) for gpu in range(agent.gpus)}
         return {
             f"{WORK}GPU-{agent.machine.id}-{gpu}": (
                 f"{speed * CLOCK_MHZ:.0f} {speed * POWER_W:.1f} {job}"
@@ -204,42 +204,42 @@ class VirtualTheatre:
         return control is not None and control.agents.is_foregone(node, report)
 
     def _wire_up(self) -> None:
-        world, stage = self.world, self.stage
+        world, fleet = self.world, self.fleet
         for cloud in self.clouds:
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended
         world.store.subscribe(world.watch)
         world.store.subscribe(world.record)
-        world.store.subscribe(self.census.watch)
+        world.store.subscribe(self.counter.watch)
         world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
         world.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
         world.on_up = self._up
         world.on_stop = self._ended
-        self.census.on_unhealthy.append(self.play.exchange)
-        self.census.on_change.append(self.jobs.look)
-        stage.on_injury.append(self._struck)
+        self.counter.on_unhealthy.append(self.driver.on_unhealthy)
+        self.counter.on_change.append(self.jobs.look)
+        fleet.on_fault.append(self._struck)
         if self._has_stragglers:
-            stage.on_mend.append(self.jobs.slowed)
-        stage.on_end.append(self.jobs.struck)
+            fleet.on_clear.append(self.jobs.slowed)
+        fleet.on_end.append(self.jobs.struck)
 
     # What happens around the stage
 
-    def _make_agent(self, machine: Machine) -> StageAgent:
+    def _make_agent(self, machine: Machine) -> ScenarioAgent:
         """Return an agent for a bought machine, with what its offering says."""
         request = machine.request
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
         gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
-        agent = StageAgent(
+        agent = ScenarioAgent(
             clock=self.world.clock,
             entropy=self.world.entropy(f"agent/{machine.id}"),
             machine=machine,
             api=self.world.api_for(name),
             gpus=gpus,
         )
-        self.stage.equip(agent)
-        self.stage.facts[name] = FleetNode(
+        self.fleet.equip(agent)
+        self.fleet.facts[name] = FleetNode(
             id=request.name,
             provider=self._cloud_of(machine).name,
             region=request.region,
@@ -249,17 +249,17 @@ class VirtualTheatre:
         )
         return agent
 
-    def _up(self, agent: Speaker) -> None:
-        assert isinstance(agent, StageAgent), agent
-        self.stage.up(agent)
-        self.world.enlist(agent)
+    def _up(self, agent: MachineAgent) -> None:
+        assert isinstance(agent, ScenarioAgent), agent
+        self.fleet.up(agent)
+        self.world.add_agent(agent)
 
     def _ended(self, machine: Machine) -> None:
         node = NodeId(machine.request.name)
-        agent = self.stage.agents.get(node)
+        agent = self.fleet.agents.get(node)
         if agent is not None and agent.machine is machine:
-            self.stage.ask_out(node)
-            self.stage.down(node)
+            self.fleet.ask_out(node)
+            self.fleet.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
         """Have nodes say how busy they are, where the number of nodes may depend on it."""
@@ -270,7 +270,7 @@ class VirtualTheatre:
         for name in list(nodes):
             node = known.get(name)
             if node is not None and node.pool in elastic:
-                self.world.rouse(name)
+                self.world.wake(name)
 
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
@@ -283,8 +283,8 @@ class VirtualTheatre:
         self.world.crash()
 
     def _reclaim(self, node: NodeId) -> None:
-        if self.stage.agents[node].place is not None:
-            self.stage.stop(node)
+        if self.fleet.agents[node].place is not None:
+            self.fleet.stop(node)
         else:
             self.world.reclaim(node)
 
@@ -294,19 +294,19 @@ class VirtualTheatre:
         )
 
     def _count(self) -> Counts:
-        census = self.census
+        counter = self.counter
         return Counts(
-            total=census.total,
-            active=census.by_status[NodeStatus.ACTIVE],
-            unhealthy=census.by_status[NodeStatus.UNHEALTHY],
-            degraded=census.degraded,
-            cordoned=census.by_status[NodeStatus.CORDONED],
-            draining=census.by_status[NodeStatus.DRAINING],
+            total=counter.total,
+            active=counter.by_status[NodeStatus.ACTIVE],
+            unhealthy=counter.by_status[NodeStatus.UNHEALTHY],
+            degraded=counter.degraded,
+            cordoned=counter.by_status[NodeStatus.CORDONED],
+            draining=counter.by_status[NodeStatus.DRAINING],
         )
 
     # The performance
 
-    async def perform(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
+    async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
         """Play the scenario, stay for as long as `linger` does, and return the outcome."""
         world, scenario = self.world, self.scenario
         began = world.clock.now()
@@ -315,14 +315,14 @@ class VirtualTheatre:
             for spec in pool_specs(scenario):
                 await world.ask(lambda fleet, spec=spec: _found(fleet, spec))  # type: ignore[misc]
             tasks += [self._tasks.create_task(work) for work in self._background()]
-            await self.play.perform()
+            await self.driver.run()
             if linger is not None:
                 await linger()
             ended = world.clock.now()
-            self.play.close()
+            self.driver.close()
             figures, careers = await self._measure(began, ended)
             verdicts = [
-                *self.play.acts.verdicts,
+                *self.driver.player.verdicts,
                 *[
                     await judge(world, each, figures=flatten(figures), dropped=self.archive.journal)
                     for each in scenario.assertions
@@ -332,7 +332,7 @@ class VirtualTheatre:
                 verdicts.append(await self._check_ledger())
             return self._outcome(began, ended, figures, careers, verdicts)
         finally:
-            self.play.close()
+            self.driver.close()
             for task in tasks:
                 task.cancel()
             world.stop_agents()
@@ -392,8 +392,8 @@ class VirtualTheatre:
         return figures, told.careers
 
     def _truth(self, began: datetime, ended: datetime) -> Truth:
-        stage = self.stage
-        gpus = {node: facts.gpu_count for node, facts in stage.facts.items()}
+        fleet = self.fleet
+        gpus = {node: facts.gpu_count for node, facts in fleet.facts.items()}
         bought = [
             Lease(
                 node=NodeId(machine.request.name),
@@ -410,10 +410,10 @@ class VirtualTheatre:
         return Truth(
             began=began,
             ended=ended,
-            injuries=tuple(stage.injuries),
-            leases=(*stage.leases(), *bought),
-            asked_out=dict(stage.asked_out),
-            exchanged=dict(stage.exchanged),
+            injuries=tuple(fleet.injuries),
+            leases=(*fleet.leases(), *bought),
+            asked_out=dict(fleet.asked_out),
+            exchanged=dict(fleet.replaced_by),
         )
 
     def _outcome(
@@ -424,7 +424,7 @@ class VirtualTheatre:
         careers: Mapping[NodeId, Career],
         verdicts: Sequence[Verdict],
     ) -> Outcome:
-        stage, storm = self.stage, self.play.storm
+        fleet, chaos = self.fleet, self.driver.chaos
         nodes = {**self.archive.nodes, **self.world.fleet().nodes}
         return Outcome(
             scenario=self.scenario.name,
@@ -436,19 +436,19 @@ class VirtualTheatre:
             configuration=plain_block(self.scenario),
             figures=figures,
             verdicts=tuple(verdicts),
-            failures=dict(sorted(Counter(x.kind for x in stage.injuries).items())),
+            failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
             xids=dict(
-                sorted(Counter(str(x.xid) for x in stage.injuries if x.xid is not None).items())
+                sorted(Counter(str(x.xid) for x in fleet.injuries if x.xid is not None).items())
             ),
-            causes=dict(sorted(Counter(x.cause for x in stage.injuries).items())),
-            skipped=storm.skipped if storm is not None else 0,
-            timeline=tuple(self.play.timeline),
-            happenings=tuple(self.play.acts.happenings),
-            nodes=NodeHistories(nodes.values(), careers, stage.injuries, began=began),
+            causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
+            skipped=chaos.skipped if chaos is not None else 0,
+            timeline=tuple(self.driver.timeline),
+            happenings=tuple(self.driver.player.happenings),
+            nodes=NodeHistories(nodes.values(), careers, fleet.injuries, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)
-                for (rule, result), hits in sorted(self.census.rules.items())
+                for (rule, result), hits in sorted(self.counter.rules.items())
             ),
             trace=sha256("\n".join(self.world.trace).encode()).hexdigest()[:16],
             crashes=self.world.crashes,
@@ -467,7 +467,7 @@ def run_scenario(
     autoscalers: Mapping[str, Autoscaler] | None = None,
     metrics: MetricsSource | None = None,
     progress: Progress = lambda _at, _until: None,
-    say: Say = lambda _: None,
+    on_happening: OnHappening = lambda _: None,
     loop: Callable[[], asyncio.AbstractEventLoop] = SimLoop,
     computed: bool = True,
 ) -> Outcome:
@@ -480,7 +480,7 @@ def run_scenario(
 
     async def main() -> Outcome:
         async with asyncio.TaskGroup() as tasks:
-            theatre = VirtualTheatre(
+            runner = ScenarioRunner(
                 scenario,
                 chosen,
                 tasks,
@@ -488,11 +488,11 @@ def run_scenario(
                 autoscalers=autoscalers,
                 metrics=metrics,
                 progress=progress,
-                say=say,
+                on_happening=on_happening,
                 computed=computed,
             )
-            outcome = await theatre.perform()
-            theatre.let_go()
+            outcome = await runner.run()
+            runner.let_go()
             return outcome
         raise AssertionError("unreachable")
 

@@ -16,8 +16,8 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SeededEntropy
-from navarch.sim.runner.answers import Answers
-from navarch.sim.world.scenario_agent import StageAgent
+from navarch.sim.runner.answers import ReplyTimes
+from navarch.sim.world.scenario_agent import ScenarioAgent
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class ScaledClock:
 
 
 @dataclass(slots=True, kw_only=True)
-class WireGround:
+class WireEnvironment:
     """Where agents live that speak to a server. Each has a connection of its own."""
 
     clock: ScaledClock
@@ -54,11 +54,11 @@ class WireGround:
     api: FleetApi
     tasks: asyncio.TaskGroup
     seed: int
-    on_up: Callable[[StageAgent], None] = lambda _: None
-    cut_off: set[NodeId] = field(default_factory=set)
+    on_up: Callable[[ScenarioAgent], None] = lambda _: None
+    partitioned: set[NodeId] = field(default_factory=set)
     links: dict[NodeId, Link] = field(default_factory=dict)
-    agents: list[StageAgent] = field(default_factory=list)
-    answers: Answers = field(default_factory=Answers)
+    agents: list[ScenarioAgent] = field(default_factory=list)
+    reply_times: ReplyTimes = field(default_factory=ReplyTimes)
     _lives: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
 
     def entropy(self, purpose: str) -> Entropy:
@@ -72,13 +72,13 @@ class WireGround:
         self.links[node] = link
 
         def api() -> Link:
-            if node in self.cut_off:
+            if node in self.partitioned:
                 raise UnreachableError("no route to the control plane")
             return link
 
         return api
 
-    def run_agent(self, agent: StageAgent, *, after_s: float = 0.0) -> None:
+    def run_agent(self, agent: ScenarioAgent, *, after_s: float = 0.0) -> None:
         """Let an agent speak once its machine is up."""
         agent.clock = self.clock.clock  # What it says, it says in real time.
         agent.obedient = True
@@ -99,9 +99,9 @@ class WireGround:
             life.cancel()
 
     def _answered(self, node: NodeId, sent: float) -> None:
-        self.answers.heard(node, sent=sent, answered=self.clock.clock.monotonic())
+        self.reply_times.heard(node, sent=sent, answered=self.clock.clock.monotonic())
 
-    async def hear_out(self) -> None:
+    async def await_replies(self) -> None:
         """Let no agent speak any more, and wait for what becomes of every heartbeat under way.
 
         Each ends by itself: the link gives up on a server that does not answer.

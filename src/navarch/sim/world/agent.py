@@ -19,7 +19,7 @@ from navarch.ports.clock import Entropy
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.world.effects import SimEffects
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class SimAgent:
     entropy: Entropy
     machine: Machine
     api: Callable[[], AgentApi]
-    pulse: Pulse
+    schedule: HeartbeatSchedule
     loss: Callable[[], float] = lambda: 0.0
     """The share of messages that the network loses, repeats or brings back too late."""
     gpus: int = 8
@@ -48,8 +48,8 @@ class SimAgent:
     """A hung agent does nothing at all, for ever."""
     computed: bool = False
     """Whether beats that would change nothing are left out; see `navarch.sim.world.liveness`."""
-    on_rest: Callable[["SimAgent"], object] = lambda _: None
-    on_rise: Callable[["SimAgent"], object] = lambda _: None
+    on_suspend: Callable[["SimAgent"], object] = lambda _: None
+    on_resume: Callable[["SimAgent"], object] = lambda _: None
     results: dict[str, CheckResult] = field(default_factory=dict)
     reports: int = 0
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class SimAgent:
     labels: Mapping[str, str] = field(default_factory=dict)
     effects: SimEffects | None = None
     """What it may do to its machine; without, it only says that it has."""
-    _roused: asyncio.Event = field(default_factory=asyncio.Event)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _registered: bool = False
     _beat: int = 0
     _messages: int = 0
     _found: tuple[CheckResult, ...] = ()
-    _hurried: bool = False
+    _urgent: bool = False
     _out_of_turn: bool = False
     _asleep: asyncio.Future[None] | None = None
     _moment_s: float = 0.0
@@ -82,25 +82,25 @@ class SimAgent:
         """The name it was given with its user data."""
         return NodeId(self.machine.request.name)
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Have the next beat carried out: it may make a difference."""
-        self._roused.set()
+        self._woken.set()
 
-    def hear_of_commit(self) -> None:
+    def on_commit(self) -> None:
         """Have the next beat carried out: what was written down may make a difference to it."""
-        self.rouse()
+        self.wake()
 
-    def hurry(self) -> None:
+    def report_now(self) -> None:
         """Report at once: something was seen that does not wait for its turn."""
-        self._hurried = True
-        self._roused.set()
+        self._urgent = True
+        self._woken.set()
         if self._asleep is not None and not self._asleep.done():
             self._asleep.set_result(None)
 
-    def introduce_again(self) -> None:
+    def register_again(self) -> None:
         """Register with the next beat: something about the machine has changed."""
         self._registered = False
-        self.hurry()
+        self.report_now()
 
     async def run(self) -> None:
         """Live until cancelled."""
@@ -110,7 +110,7 @@ class SimAgent:
             if not under_way:
                 # What a beat reports is what is so when the agent sets out on it.
                 self._found = tuple(self.results.values())
-                self._out_of_turn, self._hurried = self._hurried, False
+                self._out_of_turn, self._urgent = self._urgent, False
                 if self._out_of_turn:
                     # It was not computed, so no part of it can lie in the past.
                     self._resumed_s = -inf
@@ -119,17 +119,17 @@ class SimAgent:
             # The rest of a beat proves nothing: what the agent was roused for may come after it.
             settled, under_way = settled and not under_way, False
             if self.computed and settled:
-                under_way = await self._rest()
+                under_way = await self._suspend()
             elif self._lost:
                 await self._wait_to_retry()
                 continue
             else:
-                self._beat, _ = self.pulse.next_start(self.clock.monotonic())
+                self._beat, _ = self.schedule.next_start(self.clock.monotonic())
             if not under_way:
-                await self._sleep_until(self.pulse.starts_at(self._beat))
+                await self._sleep_until(self.schedule.starts_at(self._beat))
 
     async def _sleep_until(self, moment_s: float) -> None:
-        if self._hurried:
+        if self._urgent:
             return
         loop = self.clock.loop
         self._asleep = asleep = loop.create_future()
@@ -144,7 +144,7 @@ class SimAgent:
         """Wait as the real agent does, or two lost messages would pass for a dead machine."""
         now = self.clock.monotonic()
         retry_at = now + self._backoff.next_s()
-        following, starts_s = self.pulse.next_start(now)
+        following, starts_s = self.schedule.next_start(now)
         if starts_s <= retry_at:
             self._beat = following
             retry_at = starts_s
@@ -152,7 +152,7 @@ class SimAgent:
 
     async def _carry_out(self) -> bool:
         """Make one beat; return whether another would change nothing, as things are."""
-        self._roused.clear()
+        self._woken.clear()
         self._messages = 0
         self._lost = True
         try:
@@ -169,31 +169,31 @@ class SimAgent:
             self._lost = False
             self._backoff.reset()
             told_all = self._found == tuple(self.results.values())
-            return told_all and not self._roused.is_set() and not self.hung
+            return told_all and not self._woken.is_set() and not self.hung
         finally:
             self._resumed_s = -inf
         return False
 
-    async def _rest(self) -> bool:
+    async def _suspend(self) -> bool:
         """Beat in theory only, until roused; return whether in the middle of a beat."""
-        self.on_rest(self)
+        self.on_suspend(self)
         try:
-            await self._roused.wait()
+            await self._woken.wait()
         finally:
-            self.on_rise(self)
+            self.on_resume(self)
         now = self.clock.monotonic()
         self._out_of_turn = False
         self._resumed_s = now
-        self._beat = self.pulse.first_arrival_after(now) - 1
+        self._beat = self.schedule.first_arrival_after(now) - 1
         if self._ends_at(self._beat) <= now:
             self._beat += 1
-        return self.pulse.starts_at(self._beat) <= now
+        return self.schedule.starts_at(self._beat) <= now
 
     def _ends_at(self, beat: int) -> float:
         """Return when the last answer of a beat is there that has a heartbeat and a report."""
-        moment = self.pulse.arrives_at(beat)
+        moment = self.schedule.arrives_at(beat)
         for message in range(1, 4):
-            moment += self.pulse.latency_s(beat, message)
+            moment += self.schedule.latency_s(beat, message)
         return moment
 
     async def _register(self) -> bool:
@@ -241,7 +241,7 @@ class SimAgent:
             self.carried_out.setdefault(command.id, command.kind)
             succeeded, result = True, "done"
             if self.effects is not None:
-                succeeded, result = await self.effects.obey(self, command)
+                succeeded, result = await self.effects.execute(self, command)
             await self._send(partial(self._finish, command.id, succeeded, result))
 
     async def _heartbeat(self) -> Sequence[Command]:
@@ -279,12 +279,12 @@ class SimAgent:
         Returns whether it arrives now, and not in the past that was only computed.
         """
         if self._messages == 0 and not self._out_of_turn:
-            self._moment_s = self.pulse.arrives_at(self._beat)
+            self._moment_s = self.schedule.arrives_at(self._beat)
         else:
             begun_s = max(self._moment_s, self.clock.monotonic())
             if self._moment_s <= self._resumed_s:
                 begun_s = self._moment_s
-            self._moment_s = begun_s + self.pulse.latency_s(self._beat, self._messages)
+            self._moment_s = begun_s + self.schedule.latency_s(self._beat, self._messages)
         self._messages += 1
         if self._moment_s <= self._resumed_s:
             return False

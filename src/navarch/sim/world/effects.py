@@ -34,7 +34,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class ActionLogEntry:
     """One thing done to one machine, for the record."""
 
     node: str
@@ -50,7 +50,7 @@ class Fault:
     """Something broken that only a certain step mends."""
 
     result: CheckResult
-    mended_by: RecoveryStep
+    cleared_by: RecoveryStep
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class SimEffects:
     boot: Callable[[str], None]
     """Boots the machine again, with the recovery that asked for it."""
     time_s: Callable[[], float]
-    deeds: list[Deed]
+    action_log: list[ActionLogEntry]
     """Shared by all machines."""
     faults: list[Fault] = field(default_factory=list)
     done: dict[CommandId, tuple[bool, str]] = field(default_factory=dict)
@@ -70,13 +70,13 @@ class SimEffects:
     holders: str = ""
     """Who keeps a GPU from being reset."""
 
-    async def obey(self, agent: Host, command: Command) -> tuple[bool, str]:
+    async def execute(self, agent: Host, command: Command) -> tuple[bool, str]:
         """Carry out an order, as the real agent does: fenced by the boot it was made for."""
         if command.id not in self.done:
-            self.done[command.id] = await self._obey(agent, command)
+            self.done[command.id] = await self._execute(agent, command)
         return self.done[command.id]
 
-    async def _obey(self, agent: Host, command: Command) -> tuple[bool, str]:
+    async def _execute(self, agent: Host, command: Command) -> tuple[bool, str]:
         step = _STEPS.get(command.kind)
         if step is None:
             return True, "done"
@@ -93,7 +93,7 @@ class SimEffects:
             self.rebooting[command.id] = agent.boot_id
             self.boot(recovery)
             await agent.clock.sleep(3600.0)  # It does not live to see the end of this.
-        self.mend(step)
+        self.clear(step)
         agent.results = {r.check: r for r in agent.results.values() if not r.lasting}
         for fault in self.faults:
             agent.results[fault.result.check] = fault.result
@@ -103,13 +103,15 @@ class SimEffects:
 
     def note(self, node: str, step: RecoveryStep, boot_id: str, recovery: str) -> None:
         """Write down that something was done to the machine."""
-        self.deeds.append(
-            Deed(node=node, step=step, boot_id=boot_id, recovery=recovery, at_s=self.time_s())
+        self.action_log.append(
+            ActionLogEntry(
+                node=node, step=step, boot_id=boot_id, recovery=recovery, at_s=self.time_s()
+            )
         )
 
-    def mend(self, step: RecoveryStep) -> None:
+    def clear(self, step: RecoveryStep) -> None:
         """Drop the faults that `step` mends."""
-        self.faults = [fault for fault in self.faults if rung(fault.mended_by) > rung(step)]
+        self.faults = [fault for fault in self.faults if rung(fault.cleared_by) > rung(step)]
 
 
 _STEPS = {

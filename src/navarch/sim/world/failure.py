@@ -108,7 +108,7 @@ class Failure:
         return self.kind is FailureType.BOOT_FAILURE
 
     @property
-    def mended_by_reboot(self) -> bool:
+    def cleared_by_reboot(self) -> bool:
         """Whether it takes a restart to be rid of it: what happened is not taken back otherwise."""
         return self.reboots or (self.result is not None and self.result.lasting)
 

@@ -18,7 +18,7 @@ _LATENCY_MIN_S, _LATENCY_MAX_S = 0.001, 0.05
 
 
 @dataclass(slots=True)
-class Pulse:
+class HeartbeatSchedule:
     """The beats of one agent since it was started, numbered from zero."""
 
     key: int
@@ -28,10 +28,12 @@ class Pulse:
     """Whether messages take no time at all."""
 
     @staticmethod
-    def of(name: str, *, started_s: float, interval_s: float, instant: bool = False) -> "Pulse":
+    def of(
+        name: str, *, started_s: float, interval_s: float, instant: bool = False
+    ) -> "HeartbeatSchedule":
         """Return the pulse of the agent of that name."""
         key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
-        return Pulse(key, started_s, interval_s, instant)
+        return HeartbeatSchedule(key, started_s, interval_s, instant)
 
     def starts_at(self, beat: int) -> float:
         """Return when the agent sets out on `beat`: at once for the first."""

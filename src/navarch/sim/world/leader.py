@@ -38,7 +38,7 @@ class Crash(BaseException):
 
 
 @dataclass(slots=True)
-class Tripwire:
+class CrashPoint:
     """Crashes the control plane at one of its calls to the outside, counted from zero."""
 
     at: int | None = None
@@ -74,24 +74,24 @@ class Tripwire:
             self._die(what)
         return effect(*args, **kwargs)
 
-    def cut(self) -> None:
+    def kill(self) -> None:
         """Let the process be dead: it makes no call any more, and hears of nothing."""
         self.dead = True
-        self.lose_touch()
+        self.disconnect()
         self.on_crash()
 
-    def lose_touch(self) -> None:
+    def disconnect(self) -> None:
         """Report nothing more to the process, dead or alive: another one writes from now on."""
         for leave in self._leave:
             leave()
 
-    def on_losing_touch(self, leave: Callable[[], None]) -> None:
+    def on_disconnect(self, leave: Callable[[], None]) -> None:
         """Have `leave` called when nothing more is reported to the process."""
         self._leave.append(leave)
 
-    def next_life(self) -> "Tripwire":
+    def next_process(self) -> "CrashPoint":
         """Return that of the process which comes after: it goes on counting, and does not crash."""
-        return Tripwire(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
+        return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
     def listen(
         self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
@@ -100,7 +100,7 @@ class Tripwire:
         if self.dead:
             return lambda: None
         leave = subscribe(listener)
-        self.on_losing_touch(leave)
+        self.on_disconnect(leave)
         return leave
 
     async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
@@ -112,16 +112,16 @@ class Tripwire:
                 self._die(what)
 
     def _die(self, what: str) -> NoReturn:
-        self.cut()
+        self.kill()
         raise Crash(what)
 
 
 @dataclass(slots=True)
-class WiredStore:
+class LeaderStore:
     """The store as one incarnation sees it: now and then somebody else was quicker."""
 
     store: Store
-    wire: Tripwire
+    crash_point: CrashPoint
     entropy: Entropy
     conflicts: float = 0.0
     fleet: Callable[[], Fleet] = field(init=False)
@@ -129,7 +129,7 @@ class WiredStore:
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
-        self.wire.on_losing_touch(self._stand_still)
+        self.crash_point.on_disconnect(self._stand_still)
 
     def _stand_still(self) -> None:
         """Keep the fleet as it is now: another process writes, and does not report to this one."""
@@ -150,14 +150,14 @@ class WiredStore:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("somebody else was quicker")
-        what = f"commit {_kinds(change)}" if self.wire.keeps_log else "commit"
-        return self.wire.call(what, self.store.commit, change, based_on=based_on)
+        what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
+        return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
     def subscribe(
         self, listener: Listener, *, about: Collection[Topic] | None = None
     ) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.wire.listen(partial(self.store.subscribe, about=about), listener)
+        return self.crash_point.listen(partial(self.store.subscribe, about=about), listener)
 
     async def events(
         self,
@@ -183,7 +183,7 @@ class WiredStore:
 
     def prune(self, before: datetime) -> Coroutine[Any, Any, None]:
         """Drop the oldest part of the journal."""
-        return self.wire.call("prune", self.store.prune, before)
+        return self.crash_point.call("prune", self.store.prune, before)
 
     async def launches(
         self,
@@ -201,12 +201,12 @@ class WiredStore:
 
 
 @dataclass(slots=True)
-class WiredProvider:
+class LeaderProvider:
     """A provider as one incarnation sees it, and a witness that intent came before effect."""
 
     cloud: SimulatedCloud
     store: Store
-    wire: Tripwire
+    crash_point: CrashPoint
     claims: Claims
     laws: Laws = nullcontext
 
@@ -229,7 +229,7 @@ class WiredProvider:
         """Start one machine, which must have been written down."""
         with self.laws():
             self._check_written(request)
-        return self.wire.call("provision", self.cloud.provision, request)
+        return self.crash_point.call("provision", self.cloud.provision, request)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """End one machine, which nobody may want any more."""
@@ -238,19 +238,19 @@ class WiredProvider:
                 raise AssertionError(
                     f"{instance} is the machine of {node.id}, which is {node.phase}"
                 )
-        return self.wire.call("terminate", self.cloud.terminate, instance)
+        return self.crash_point.call("terminate", self.cloud.terminate, instance)
 
     def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Restart one machine, which must have been written down."""
         with self.laws():
             self._check_ordered(instance, RecoveryStep.REBOOT)
-        return self.wire.call("reboot", self.cloud.reboot, instance)
+        return self.crash_point.call("reboot", self.cloud.reboot, instance)
 
     def power_cycle(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Switch one machine off and on, which must have been written down."""
         with self.laws():
             self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
-        return self.wire.call("power cycle", self.cloud.power_cycle, instance)
+        return self.crash_point.call("power cycle", self.cloud.power_cycle, instance)
 
     def _check_written(self, request: ProvisionRequest) -> None:
         name = request.name
@@ -271,30 +271,30 @@ class WiredProvider:
 
     def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """List every machine."""
-        return self.wire.call("list", self.cloud.list_instances)
+        return self.crash_point.call("list", self.cloud.list_instances)
 
 
 @dataclass(slots=True)
-class TellingProvider(WiredProvider):
+class AnnouncingProvider(LeaderProvider):
     """One that also says what it will do to machines, and where they stand."""
 
     def notices(self) -> Coroutine[Any, Any, Sequence[Announcement]]:
         """Return what is announced."""
-        return self.wire.call("notices", self.cloud.notices)
+        return self.crash_point.call("notices", self.cloud.notices)
 
     def topology(
         self, instances: Sequence[InstanceId]
     ) -> Coroutine[Any, Any, Mapping[InstanceId, Topology]]:
         """Return where machines stand."""
-        return self.wire.call("topology", self.cloud.topology, instances)
+        return self.crash_point.call("topology", self.cloud.topology, instances)
 
 
 @dataclass(slots=True)
-class WiredNotifier:
+class LeaderNotifier:
     """The workload system as one incarnation sees it."""
 
     notifier: WorkloadNotifier
-    wire: Tripwire
+    crash_point: CrashPoint
 
     @property
     def name(self) -> str:
@@ -303,32 +303,34 @@ class WiredNotifier:
 
     def cordon(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
         """Start nothing new on `node`."""
-        return self.wire.call("cordon", self.notifier.cordon, node, reason)
+        return self.crash_point.call("cordon", self.notifier.cordon, node, reason)
 
     def uncordon(self, node: NodeId) -> Coroutine[Any, Any, None]:
         """Start work on `node` again."""
-        return self.wire.call("uncordon", self.notifier.uncordon, node)
+        return self.crash_point.call("uncordon", self.notifier.uncordon, node)
 
     def drain(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
         """Move the work on `node` elsewhere."""
-        return self.wire.call("drain", self.notifier.drain, node, reason)
+        return self.crash_point.call("drain", self.notifier.drain, node, reason)
 
     def is_drained(self, node: NodeId) -> Coroutine[Any, Any, bool]:
         """Return whether nothing runs on `node`."""
-        return self.wire.call("is_drained", self.notifier.is_drained, node)
+        return self.crash_point.call("is_drained", self.notifier.is_drained, node)
 
 
 def _kinds(change: Change) -> str:
     return "+".join([event.kind for event in change.events]) or "records"
 
 
-def wired(
+def leader_provider(
     cloud: SimulatedCloud,
     store: Store,
-    wire: Tripwire,
+    crash_point: CrashPoint,
     claims: Claims,
     laws: Laws = nullcontext,
 ) -> Provider:
     """Return `cloud` as one incarnation of the control plane sees it."""
     tells = cloud.habits.announces or cloud.habits.blocks is not None
-    return (TellingProvider if tells else WiredProvider)(cloud, store, wire, claims, laws)
+    return (AnnouncingProvider if tells else LeaderProvider)(
+        cloud, store, crash_point, claims, laws
+    )

@@ -9,14 +9,14 @@ import numpy as np
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock
 from navarch.sim.kernel.loop import EPOCH
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.stores.telemetry import TelemetryTable
 
 AWAKE_MAX = 100
 """Of so many the first to be overdue is found one by one; a scan of all takes as long."""
 
 
-class ComputedHearing(TelemetryTable):
+class ComputedLiveness(TelemetryTable):
     """The product's columns, in which agents at rest are known to be beating.
 
     An agent rests while its beats would change nothing. It cannot fall silent then, so its
@@ -30,39 +30,39 @@ class ComputedHearing(TelemetryTable):
         *,
         timeout: timedelta,
         nodes: Iterable[NodeId],
-        resting: dict[NodeId, Pulse],
+        suspended: dict[NodeId, HeartbeatSchedule],
         load: Callable[[NodeId], float] | None = None,
     ) -> None:
         self._awake: set[int] = set()
         super().__init__(clock, timeout=timeout, nodes=nodes)
         self._started_at = clock.now()
-        self._resting = resting
+        self._suspended = suspended
         self._load = load
         self._heard_last: dict[NodeId, float] = {}
         self._new: dict[NodeId, datetime] = {}
         """Who has come in this moment, and when each would be overdue."""
-        for node in resting:
+        for node in suspended:
             row = self._row(node)
             self._heard[row] = np.inf
             self._awake.discard(row)
 
-    def rest(self, node: NodeId, pulse: Pulse) -> None:
+    def suspend(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
         """Take it that `node` beats, until it rises."""
-        self._resting[node] = pulse
+        self._suspended[node] = schedule
         self._new.pop(node, None)
         row = self._row(node)
         self._heard_last[node] = float(self._heard[row])
         self._heard[row] = np.inf
         self._awake.discard(row)
 
-    def rise(self, node: NodeId, pulse: Pulse) -> None:
+    def resume(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
         """Note when `node`, whose beats count singly from now on, was last heard of."""
-        del self._resting[node]
+        del self._suspended[node]
         heard = self._heard_last.pop(node, 0.0)
         row = self._rows.get(node)
         if row is not None:
             # A beat that was lost and made again was heard later than its turn.
-            heard = self._heard[row] = max(heard, self._last_beat(pulse).timestamp())
+            heard = self._heard[row] = max(heard, self._last_beat(schedule).timestamp())
             self._awake.add(row)
             # While it was at rest it could not fall silent, so nobody looks for that yet.
             self._tell(self._overdue_at(heard))
@@ -90,19 +90,19 @@ class ComputedHearing(TelemetryTable):
 
     def last_heard(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of by this process."""
-        pulse = self._resting.get(node)
-        return super().last_heard(node) if pulse is None else self._last_beat(pulse)
+        schedule = self._suspended.get(node)
+        return super().last_heard(node) if schedule is None else self._last_beat(schedule)
 
     def has_spoken(self, node: NodeId) -> bool:
         """Return whether `node` was heard of; one at rest would have been by now."""
-        return node in self._resting or super().has_spoken(node)
+        return node in self._suspended or super().has_spoken(node)
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return how busy each node is; one at rest would have said so by now."""
         found = super().utilization(nodes)
         if self._load is not None:
             for place, node in enumerate(nodes):
-                if node in self._resting:
+                if node in self._suspended:
                     found[place] = self._load(node)
         return found
 
@@ -117,8 +117,8 @@ class ComputedHearing(TelemetryTable):
             self._tell(min(self._new.values()))
             self._new.clear()
 
-    def _last_beat(self, pulse: Pulse) -> datetime:
+    def _last_beat(self, schedule: HeartbeatSchedule) -> datetime:
         now_s = (self._clock.now() - EPOCH).total_seconds()
-        last = pulse.first_arrival_after(now_s) - 1
-        heard = EPOCH + timedelta(seconds=pulse.arrives_at(last))
+        last = schedule.first_arrival_after(now_s) - 1
+        heard = EPOCH + timedelta(seconds=schedule.arrives_at(last))
         return max(heard, self._started_at)

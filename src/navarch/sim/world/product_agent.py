@@ -22,12 +22,12 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.link import Link
 from navarch.sim.world.leader import Crash
-from navarch.sim.world.scenario_agent import StageAgent
+from navarch.sim.world.scenario_agent import ScenarioAgent
 
 T = TypeVar("T")
 
 
-async def live_through(recording: Recording, agent: StageAgent) -> None:
+async def live_through(recording: Recording, agent: ScenarioAgent) -> None:
     """Let the real agent read what was recorded, from now on, until cancelled.
 
     When the recording is over, the machine stays as it was last.
@@ -43,7 +43,7 @@ async def live_through(recording: Recording, agent: StageAgent) -> None:
     real = Agent(
         clock,
         agent.entropy,
-        StageLink(agent),
+        SimulatedLink(agent),
         event_sources,
         SimulatedHost(clock, agent.entropy, agent.node, boot=recording.boot_id),
         MemoryDisk(),
@@ -59,10 +59,10 @@ async def live_through(recording: Recording, agent: StageAgent) -> None:
     await real.run()
 
 
-class StageLink:
+class SimulatedLink:
     """The way of a real agent to the control plane, over the scenario's network."""
 
-    def __init__(self, agent: StageAgent) -> None:
+    def __init__(self, agent: ScenarioAgent) -> None:
         self._agent = agent
 
     async def register(self, registration: Registration) -> Welcome:

@@ -19,14 +19,14 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class StageAgent:
+class ScenarioAgent:
     """Runs on one machine from its boot to its end.
 
     `api` returns the control plane as it can be reached now, or raises
@@ -82,23 +82,23 @@ class StageAgent:
     on_answer: Callable[[float], None] | None = None
     """Hears of every answer to a heartbeat when that was sent, by the clock."""
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
-    pulse: Pulse | None = None
+    schedule: HeartbeatSchedule | None = None
     """When it beats, if that can be computed; else each beat is some time after the last."""
     computed: bool = False
     """Whether beats that change nothing are left out, since others can compute them."""
-    lead: Callable[["StageAgent"], Awaitable[None]] | None = None
+    lead: Callable[["ScenarioAgent"], Awaitable[None]] | None = None
     """Who speaks instead of it, where its machine lives through a recording."""
     foregone: Callable[[HealthReport], bool] = lambda _: False
     """Whether the control plane has weighed a report before and would make nothing of it again."""
-    on_rest: Callable[["StageAgent"], None] = lambda _: None
-    on_rise: Callable[["StageAgent"], None] = lambda _: None
+    on_suspend: Callable[["ScenarioAgent"], None] = lambda _: None
+    on_resume: Callable[["ScenarioAgent"], None] = lambda _: None
     _report_due: bool = False
     """Whether to say what the checks find; what could not be said is said with the next beat."""
     node: NodeId = field(init=False)
     """The name it was given with its user data."""
-    _roused: bool = False
+    _woken: bool = False
     """Whether something has happened, since the last beat began, that the next may be about."""
-    _rests: asyncio.Future[None] | None = None
+    _suspended: asyncio.Future[None] | None = None
     """What it waits for while it rests."""
     _speaks: asyncio.Task[None] | None = None
     """The task in which it speaks, while it does."""
@@ -110,43 +110,43 @@ class StageAgent:
         """Live until cancelled."""
         if self.lead is not None:
             await self.lead(self)
-        elif self.pulse is None:
+        elif self.schedule is None:
             await self._run_by_chance()
         else:
-            await self._run_by_pulse(self.pulse)
+            await self._run_by_schedule(self.schedule)
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Have the next beat carried out: it may make a difference."""
-        self._roused = True
-        if self._rests is not None and not self._rests.done():
-            self._rests.set_result(None)
+        self._woken = True
+        if self._suspended is not None and not self._suspended.done():
+            self._suspended.set_result(None)
 
-    def hear_of_commit(self) -> None:
+    def on_commit(self) -> None:
         """Have the next beat carried out, unless this very agent's message was written down.
 
         What becomes of its beats after that it has yet to ask, before it rests. And while it
         neither rests nor speaks, its next beat is carried out anyway.
         """
-        if self._rests is not None:
-            self.rouse()
+        if self._suspended is not None:
+            self.wake()
         elif self._speaks is not None and asyncio.current_task() is not self._speaks:
-            self._roused = True
+            self._woken = True
 
-    async def _run_by_pulse(self, pulse: Pulse) -> None:
+    async def _run_by_schedule(self, schedule: HeartbeatSchedule) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
         life, clock = asyncio.current_task(), self.clock
         assert isinstance(clock, SimClock), clock
-        beat, starts_s = 0, pulse.started_s
+        beat, starts_s = 0, schedule.started_s
         while not self.hung:
-            self._roused = False
+            self._woken = False
             span_s = self.report_interval_s
-            self._report_due |= span_s is None or pulse.begins_span(beat, starts_s, span_s)
+            self._report_due |= span_s is None or schedule.begins_span(beat, starts_s, span_s)
             self._speaks = life
             settled = await self._speak()
             self._speaks = None
-            if self.computed and settled and not self._roused:
-                await self._rest()
-            beat, starts_s = pulse.next_start(clock.monotonic(), after=beat)
+            if self.computed and settled and not self._woken:
+                await self._suspend()
+            beat, starts_s = schedule.next_start(clock.monotonic(), after=beat)
             await clock.sleep_until(starts_s)
 
     async def _speak(self) -> bool:
@@ -179,15 +179,15 @@ class StageAgent:
             return False
         return self.foregone(HealthReport(results=tuple(self.results.values())))
 
-    async def _rest(self) -> None:
+    async def _suspend(self) -> None:
         """Beat in theory only, until roused."""
-        self.on_rest(self)
-        self._rests = asyncio.get_running_loop().create_future()
+        self.on_suspend(self)
+        self._suspended = asyncio.get_running_loop().create_future()
         try:
-            await self._rests
+            await self._suspended
         finally:
-            self._rests = None
-            self.on_rise(self)
+            self._suspended = None
+            self.on_resume(self)
 
     async def _run_by_chance(self) -> None:
         report_at = self.clock.monotonic()

@@ -14,7 +14,7 @@ class SimWorkloads:
 
     clock: Clock
     entropy: Entropy
-    trouble: float = 0.0
+    error_rate: float = 0.0
     drain_s: tuple[float, float] = (0.0, 120.0)
     name: str = "sim-workloads"
     cordoned: dict[NodeId, str] = field(default_factory=dict)
@@ -47,6 +47,6 @@ class SimWorkloads:
 
     async def _call(self, what: str, node: NodeId) -> None:
         await self.clock.sleep(self.entropy.uniform(0.01, 0.5))
-        if self.entropy.uniform(0, 1) < self.trouble:
+        if self.entropy.uniform(0, 1) < self.error_rate:
             raise NotifierError("the workload system is busy")
         self.calls.append((what, node))

@@ -40,11 +40,11 @@ from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.claims import Claims
-from navarch.sim.world.effects import Deed, Fault, SimEffects
-from navarch.sim.world.heartbeats import Pulse
+from navarch.sim.world.effects import ActionLogEntry, Fault, SimEffects
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.laws import Checkers
-from navarch.sim.world.leader import Crash, Tripwire, WiredNotifier, WiredStore, wired
-from navarch.sim.world.liveness import ComputedHearing
+from navarch.sim.world.leader import Crash, CrashPoint, LeaderNotifier, LeaderStore, leader_provider
+from navarch.sim.world.liveness import ComputedLiveness
 from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
@@ -52,7 +52,7 @@ from navarch.stores.telemetry import TelemetryTable
 T = TypeVar("T")
 
 
-class Speaker(Protocol):
+class MachineAgent(Protocol):
     """Somebody on a machine who speaks to the control plane."""
 
     @property
@@ -65,7 +65,7 @@ class Speaker(Protocol):
         ...
 
 
-class Resting(Protocol):
+class Suspendable(Protocol):
     """An agent whose beats can be computed while they would change nothing."""
 
     @property
@@ -79,15 +79,15 @@ class Resting(Protocol):
         ...
 
     @property
-    def pulse(self) -> Pulse | None:
+    def schedule(self) -> HeartbeatSchedule | None:
         """When it beats."""
         ...
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Have the next beat carried out: it may make a difference."""
         ...
 
-    def hear_of_commit(self) -> None:
+    def on_commit(self) -> None:
         """Hear that something about its node was written down, other than a command to it."""
         ...
 
@@ -108,21 +108,21 @@ class World:
     cloud: SimulatedCloud
     workloads: SimWorkloads
     tasks: asyncio.TaskGroup
-    wire: Tripwire
-    trouble: float = 0.0
+    crash_point: CrashPoint
+    error_rate: float = 0.0
     """The share of calls that fail between the control plane and everything but the cloud."""
     checkers: Checkers = field(default_factory=Checkers)
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     effects: dict[InstanceId, SimEffects] = field(default_factory=dict)
     """The hardware of each machine, and its agent's power over it."""
-    deeds: list[Deed] = field(default_factory=list)
+    action_log: list[ActionLogEntry] = field(default_factory=list)
     """Every reset, reboot and power cycle, in order."""
     driver: str = "550.90.07"
     """What machines that boot from now on run."""
     labels_for: Callable[[NodeId], dict[str, str]] = lambda _: {}
     """What each agent is told to say about itself: its rack, say."""
     reboot_s: tuple[float, float] = (60.0, 240.0)
-    cut_off: set[NodeId] = field(default_factory=set)
+    partitioned: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
     computed: bool = False
     """Whether heartbeats that change nothing are computed instead of sent."""
@@ -136,7 +136,7 @@ class World:
     """What a restart leaves of the past load: on a disk, where the control plane has one."""
     control: Plane | None = None
     crashes: int = 0
-    usurpations: int = 0
+    takeovers: int = 0
     _recorded: list[tuple[float, Sequence[Event]]] = field(default_factory=list)
     """What each commit told, and when."""
     opinions: Opinions = field(default_factory=Opinions)
@@ -153,18 +153,18 @@ class World:
     """How many control planes there are, of which one leads and the others stand by."""
     takeover_s: float = 1.0
     """How long one that stands by takes to lead."""
-    make_agent: Callable[[Machine], Speaker] | None = None
+    make_agent: Callable[[Machine], MachineAgent] | None = None
     """Makes the agents of bought machines, for those who want others than these."""
-    on_up: Callable[[Speaker], None] = lambda _: None
+    on_up: Callable[[MachineAgent], None] = lambda _: None
     """Hears when such an agent begins to speak."""
     on_stop: Callable[[Machine], None] = lambda _: None
     bringup: BringUp | None = None
     """How machines are set up. Given one, an agent starts only when `set_up` is called."""
-    _usurped: asyncio.Event = field(default_factory=asyncio.Event)
+    _taken_over: asyncio.Event = field(default_factory=asyncio.Event)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _on_duty: dict[NodeId, Resting] = field(default_factory=dict)
-    _resting: dict[NodeId, Pulse] = field(default_factory=dict)
-    _hearing: ComputedHearing | None = None
+    _registered_agents: dict[NodeId, Suspendable] = field(default_factory=dict)
+    _suspended: dict[NodeId, HeartbeatSchedule] = field(default_factory=dict)
+    _liveness: ComputedLiveness | None = None
     _running: dict[PoolName, dict[InstanceId, Machine]] = field(default_factory=dict)
     """The machines that are being paid for, by the pool they were bought for."""
     _bought_for: dict[str, dict[InstanceId, Machine]] = field(default_factory=dict)
@@ -224,21 +224,21 @@ class World:
         self.agent(node).results["xid"] = CheckResult(
             check="xid", health=Health.UNHEALTHY, reason=reason, fatal=fatal, lasting=lasting
         )
-        self.rouse(node)
+        self.wake(node)
 
-    def break_down(self, node: NodeId, result: CheckResult, *, mended_by: RecoveryStep) -> None:
+    def break_down(self, node: NodeId, result: CheckResult, *, cleared_by: RecoveryStep) -> None:
         """Break the hardware under a node until something is done that mends it."""
         agent = self.agent(node)
         assert agent.effects is not None
-        agent.effects.faults.append(Fault(result, mended_by))
+        agent.effects.faults.append(Fault(result, cleared_by))
         agent.results[result.check] = result
-        agent.hurry()
+        agent.report_now()
 
     def install_driver(self, node: NodeId, driver: str) -> None:
         """Put another driver on a node, whose agent introduces itself again."""
         agent = self.agent(node)
         agent.driver = driver
-        agent.introduce_again()
+        agent.register_again()
 
     def boot_again(self, machine: Machine, how: str, recovery: str = "") -> None:
         """Take a machine down and up again, as another boot."""
@@ -249,7 +249,7 @@ class World:
         if not recovery:
             node = self.fleet().nodes[NodeId(machine.request.name)]
             effects.note(node.id, step, boot_id, node.recovery or "")
-        effects.mend(step)
+        effects.clear(step)
         self._lives[machine.id].cancel()
         number = int(boot_id.rpartition("-")[2]) + 1
         self._start_agent(
@@ -262,19 +262,19 @@ class World:
     def silence(self, node: NodeId) -> None:
         """Hang a node's agent."""
         self.agent(node).hung = True
-        self.rouse(node)
+        self.wake(node)
         self.checkers.may_be_retired.add(node)
 
-    def cut(self, node: NodeId) -> None:
+    def partition(self, node: NodeId) -> None:
         """Keep a node from the control plane, until it is taken out of `cut_off`."""
-        self.cut_off.add(node)
-        self.rouse(node)
+        self.partitioned.add(node)
+        self.wake(node)
 
-    def rouse(self, node: NodeId) -> None:
+    def wake(self, node: NodeId) -> None:
         """Have the node's next beat carried out, since something about it has changed."""
-        agent = self._on_duty.get(node)
+        agent = self._registered_agents.get(node)
         if agent is not None:
-            agent.rouse()
+            agent.wake()
 
     def reclaim(self, node: NodeId) -> None:
         """Let the cloud take a machine away without notice."""
@@ -296,12 +296,12 @@ class World:
 
     def crash(self) -> None:
         """Kill the control plane, wherever it stands. It comes back by itself."""
-        self.wire.cut()
+        self.crash_point.kill()
 
     async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
         """Make an operator's request, again and again until the control plane answers."""
         while True:
-            if self.control is not None and not self.wire.dead:
+            if self.control is not None and not self.crash_point.dead:
                 try:
                     return await request(self.control.fleet)
                 except Crash:
@@ -337,17 +337,17 @@ class World:
         """
         for cloud in self.clouds:
             cloud.habits = cloud.habits.calm()
-        self.workloads.trouble = self.trouble = 0.0
-        self.cut_off.clear()
+        self.workloads.error_rate = self.error_rate = 0.0
+        self.partitioned.clear()
         operator = self.tasks.create_task(self._release_held())
-        await self.until(self.at_rest, within_s=within_s)
+        await self.until(self.is_settled, within_s=within_s)
         await self.settle()
-        await self.until(self.at_rest, within_s=within_s)
+        await self.until(self.is_settled, within_s=within_s)
         operator.cancel()
 
     async def _release_held(self) -> None:
         while True:
-            if self.control is not None and not self.wire.dead:
+            if self.control is not None and not self.crash_point.dead:
                 held = HeldService(self.clock, self.control.store)
                 waiting = [each.node for each in await held.list_held() if not each.held.released]
                 if waiting:
@@ -360,7 +360,7 @@ class World:
         lag_s = max(cloud.habits.listing_lag_s for cloud in self.clouds)
         await self.clock.sleep(lag_s + 150.0)
 
-    def at_rest(self) -> bool:
+    def is_settled(self) -> bool:
         """Return whether every pool is whole and every machine is accounted for."""
         if self.control is None:
             return False
@@ -396,29 +396,29 @@ class World:
         back_at_s: list[float] = []
         """When those that have died stand by again."""
         while True:
-            wire = self.wire
-            self._usurped = asyncio.Event()
-            leading = self.tasks.create_task(self._lead(wire), name="control plane")
-            usurped = self.tasks.create_task(self._usurped.wait())
+            crash_point = self.crash_point
+            self._taken_over = asyncio.Event()
+            leading = self.tasks.create_task(self._lead(crash_point), name="control plane")
+            taken_over = self.tasks.create_task(self._taken_over.wait())
             try:
-                await asyncio.wait([leading, usurped], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([leading, taken_over], return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
                 leading.cancel()
                 raise
             finally:
-                usurped.cancel()
-            if self._usurped.is_set():
+                taken_over.cancel()
+            if self._taken_over.is_set():
                 # Whoever led until now goes on, and will find out when it next writes.
-                self.usurpations += 1
-                wire.lose_touch()
-                self.wire = wire.next_life()
+                self.takeovers += 1
+                crash_point.disconnect()
+                self.crash_point = crash_point.next_process()
                 continue
             self.control = None
             # Whose beats are due before it is back will find that out, and try again sooner.
-            for node in list(self._resting):
-                self.rouse(node)
+            for node in list(self._suspended):
+                self.wake(node)
             self.crashes += 1
-            self.wire = wire.next_life()
+            self.crash_point = crash_point.next_process()
             now_s = self.clock.monotonic()
             back_at_s = sorted([*(at for at in back_at_s if at > now_s), now_s + self.down_s])
             if len(back_at_s) < self.replicas:
@@ -426,28 +426,28 @@ class World:
             else:
                 await self.clock.sleep(back_at_s.pop(0) - now_s)
 
-    def usurp(self) -> None:
+    def split_brain_takeover(self) -> None:
         """Let another control plane lead at once, while the one that leads knows of nothing."""
-        self._usurped.set()
+        self._taken_over.set()
 
-    async def _lead(self, wire: Tripwire) -> None:
+    async def _lead(self, crash_point: CrashPoint) -> None:
         """Be a control plane, until it dies or another has taken over."""
         try:
-            await self._incarnate(wire)
+            await self._run_control_plane(crash_point)
         except BaseExceptionGroup as group:
             _, rest = group.split((Crash, SupersededError))
             if rest is not None:
                 raise rest from None
 
-    async def _incarnate(self, wire: Tripwire) -> None:
-        life = self.crashes + self.usurpations
+    async def _run_control_plane(self, crash_point: CrashPoint) -> None:
+        life = self.crashes + self.takeovers
         chance = SeededEntropy(f"{self.seed}/conflicts/{life}")
-        conflicts = self.trouble / 4 if self.conflicts is None else self.conflicts
+        conflicts = self.error_rate / 4 if self.conflicts is None else self.conflicts
         led = self.store
         if isinstance(led, MemoryStore):
             # Whoever led before writes no more, whatever it still believes.
             led = self.store = led.take_over()
-        store = WiredStore(led, wire, chance, conflicts)
+        store = LeaderStore(led, crash_point, chance, conflicts)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
         columns = self._columns(known)
         claims = Claims(led)
@@ -455,8 +455,10 @@ class World:
             self.clock,
             SeededEntropy(f"{self.seed}/control/{life}"),
             store,
-            providers=[wired(cloud, led, wire, claims, self.laws) for cloud in self.clouds],
-            notifier=WiredNotifier(self.workloads, wire),
+            providers=[
+                leader_provider(cloud, led, crash_point, claims, self.laws) for cloud in self.clouds
+            ],
+            notifier=LeaderNotifier(self.workloads, crash_point),
             hearing=columns,
             timing=lambda: self.timing,
             opinions=replace(self.opinions, autoscalers=self.autoscalers),
@@ -470,38 +472,38 @@ class World:
         try:
             async with asyncio.TaskGroup() as tasks:
                 task = self._lives["control"] = tasks.create_task(control.run())
-                wire.on_crash = task.cancel
+                crash_point.on_crash = task.cancel
         finally:
             claims.leave()
 
     def _columns(self, known: Sequence[NodeId]) -> TelemetryTable:
         if not self.computed:
             return TelemetryTable(self.clock, timeout=self.timing.silence, nodes=known)
-        self._hearing = ComputedHearing(
+        self._liveness = ComputedLiveness(
             self.clock,
             timeout=self.timing.silence,
             nodes=known,
-            resting=self._resting,
+            suspended=self._suspended,
             # Agents of somebody's own are roused when their load changes, and say so.
             load=self.load if self.make_agent is None else None,
         )
-        return self._hearing
+        return self._liveness
 
-    def enlist(self, agent: Resting) -> None:
+    def add_agent(self, agent: Suspendable) -> None:
         """Rouse this agent when something happens that concerns its node."""
-        self._on_duty[agent.node] = agent
+        self._registered_agents[agent.node] = agent
 
-    def rest(self, agent: Resting) -> None:
+    def suspend(self, agent: Suspendable) -> None:
         """Take it that an agent beats, until it rises."""
-        assert self._hearing is not None
-        assert agent.pulse is not None
-        self._hearing.rest(agent.node, agent.pulse)
+        assert self._liveness is not None
+        assert agent.schedule is not None
+        self._liveness.suspend(agent.node, agent.schedule)
 
-    def rise(self, agent: Resting) -> None:
+    def resume(self, agent: Suspendable) -> None:
         """Note that an agent's beats count singly from now on."""
-        assert self._hearing is not None
-        assert agent.pulse is not None
-        self._hearing.rise(agent.node, agent.pulse)
+        assert self._liveness is not None
+        assert agent.schedule is not None
+        self._liveness.resume(agent.node, agent.schedule)
 
     def _metrics_source(self, store: Store, columns: TelemetryTable) -> MetricsSource | None:
         if self.load is None:
@@ -513,7 +515,7 @@ class World:
         """Return how `node` reaches the control plane."""
 
         def api() -> AgentApi:
-            if self.control is None or self.wire.dead or node in self.cut_off:
+            if self.control is None or self.crash_point.dead or node in self.partitioned:
                 raise UnreachableError("no route to the control plane")
             return self.control.agents
 
@@ -580,12 +582,12 @@ class World:
             await self.clock.sleep(after_s)
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
             self.agents[machine.id] = agent
-            self.enlist(agent)
+            self.add_agent(agent)
             await agent.run()
 
         self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
 
-    def run_agent(self, agent: Speaker, *, after_s: float = 0.0) -> None:
+    def run_agent(self, agent: MachineAgent, *, after_s: float = 0.0) -> None:
         """Let an agent of somebody's own speak once its machine is up."""
 
         async def live() -> None:
@@ -598,7 +600,7 @@ class World:
 
     def _agent(self, machine: Machine, *, reports: int, boot_id: str) -> SimAgent:
         node = NodeId(machine.request.name)
-        pulse = Pulse.of(
+        schedule = HeartbeatSchedule.of(
             f"{self.seed}/{machine.id}/{boot_id}/{reports}",
             started_s=self.clock.monotonic(),
             interval_s=self.timing.heartbeat_interval.total_seconds(),
@@ -608,7 +610,7 @@ class World:
             SimEffects(
                 boot=lambda recovery: self.boot_again(machine, "reboot", recovery),
                 time_s=self.clock.monotonic,
-                deeds=self.deeds,
+                action_log=self.action_log,
             ),
         )
         return SimAgent(
@@ -616,14 +618,14 @@ class World:
             entropy=SeededEntropy(f"{self.seed}/agent/{machine.id}"),
             machine=machine,
             api=self.api_for(node),
-            pulse=pulse,
-            loss=lambda: self.trouble,
+            schedule=schedule,
+            loss=lambda: self.error_rate,
             reports=reports,
             boot_id=boot_id,
             load=None if self.load is None else partial(self.load, node),
             computed=self.computed,
-            on_rest=self.rest,
-            on_rise=self.rise,
+            on_suspend=self.suspend,
+            on_resume=self.resume,
             results={fault.result.check: fault.result for fault in effects.faults},
             driver=self.driver,
             labels=self.labels_for(node),
@@ -633,9 +635,9 @@ class World:
     def stop_agent(self, machine: Machine) -> None:
         """End the agent on a machine."""
         node = NodeId(machine.request.name)
-        agent = self._on_duty.get(node)
+        agent = self._registered_agents.get(node)
         if agent is not None and agent.machine is machine:
-            del self._on_duty[node]
+            del self._registered_agents[node]
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.cancel()
@@ -668,16 +670,16 @@ class World:
 
     def record(self, committed: Committed) -> None:
         """Keep what a commit tells for the trace, and rouse those it is about."""
-        change, on_duty = committed.change, self._on_duty
+        change, on_duty = committed.change, self._registered_agents
         for node in change.nodes:
             if node.id in on_duty:
-                on_duty[node.id].hear_of_commit()
+                on_duty[node.id].on_commit()
         for command in change.commands:
-            self.rouse(command.node)
+            self.wake(command.node)
         for incident in change.incidents:
             for name in incident.nodes:
                 if name in on_duty:
-                    on_duty[name].hear_of_commit()
+                    on_duty[name].on_commit()
         self._recorded.append((self.clock.monotonic(), change.events))
 
     @property
@@ -711,8 +713,8 @@ def simulate(
     seed: int,
     pools: Sequence[Pool],
     habits: Habits | None = None,
-    trouble: float = 0.0,
-    tripwire: Tripwire | None = None,
+    error_rate: float = 0.0,
+    crash_point: CrashPoint | None = None,
     store: Callable[[Cluster], Store] = MemoryStore,
     prepare: Callable[[World], None] = lambda _: None,
     start_s: float = 0.0,
@@ -728,14 +730,14 @@ def simulate(
     nothing, only those are sent that may change something. At the end the cloud's own bill
     must equal the store's ledger.
     """
-    assert not (computed and trouble), "beats that may be lost cannot be computed"
+    assert not (computed and error_rate), "beats that may be lost cannot be computed"
 
     async def main() -> World:
         clock = SimClock()
         entropy = SeededEntropy(f"{seed}/cluster")
         cluster = Cluster(id=entropy.new_id("cluster"), secret=entropy.secret())
         cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits or Habits())
-        workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), trouble)
+        workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), error_rate)
         async with asyncio.TaskGroup() as tasks:
             world = World(
                 seed,
@@ -744,8 +746,8 @@ def simulate(
                 cloud,
                 workloads,
                 tasks,
-                tripwire or Tripwire(),
-                trouble,
+                crash_point or CrashPoint(),
+                error_rate,
                 opinions=opinions or Opinions(),
                 computed=computed,
                 timing=timing,
