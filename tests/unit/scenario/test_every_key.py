@@ -1,4 +1,4 @@
-"""No key of a scenario is ignored: with another value, something else comes out."""
+"""Every key of a scenario has an effect: another value changes the outcome."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from navarch.sim.scenario.scenario import Scenario
 
 Change = tuple[tuple[str | int, ...], object]
 Case = tuple[Plain, list[Change], list[Change]]
-"""A scenario, what is changed about it beforehand, and the key that is tried."""
+"""A scenario, changes to make first, and the path and value of the key under test."""
 
 S, G, T = "stress", "fleet_gen", "startup"
 C = (S, "chaos")
@@ -352,23 +352,23 @@ def leaves(cls: type) -> Iterator[str]:
             yield f"{cls.__name__}.{name}"
 
 
-def test_every_key_of_the_schema_is_tried() -> None:
+def test_every_key_of_the_schema_is_tested() -> None:
     assert set(leaves(Scenario)) == CASES.keys() | ELSEWHERE.keys()
 
 
-def what_came_of_it(plain: Plain) -> Outcome:
+def outcome_of(plain: Plain) -> Outcome:
     return _played(yaml.safe_dump(plain, sort_keys=False))
 
 
 @cache
 def _played(text: str) -> Outcome:
-    """Play each text once: many keys are tried on the same one."""
+    """Run each text once: many keys are tested on the same one."""
     return replace(played(yaml.safe_load(text)), configuration={})
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_key_makes_a_difference(name: str) -> None:
+def test_changing_a_key_changes_the_outcome(name: str) -> None:
     base, before, key = CASES[name]
     without = changed(base, *before)
 
-    assert what_came_of_it(changed(without, *key)) != what_came_of_it(without)
+    assert outcome_of(changed(without, *key)) != outcome_of(without)

@@ -5,8 +5,8 @@ import shlex
 import msgspec
 import yaml
 
+from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import flatten
-from navarch.sim.figures.spread import Spread
 from navarch.sim.report.chart import Layer, bars, stacked
 from navarch.sim.report.markup import Markup, element, span_of, table, together, words
 from navarch.sim.report.style import (
@@ -80,9 +80,9 @@ def charts(outcome: Outcome) -> Markup:
     if outcome.timeline:
         drawn.append(_fleet_over_time(outcome.timeline))
     reactions = {
-        "detected": _spread_bars(figures.detection),
-        "out of service": _spread_bars(figures.cordon),
-        "replaced": _spread_bars(figures.replacement),
+        "detected": _duration_bars(figures.detection),
+        "out of service": _duration_bars(figures.cordon),
+        "replaced": _duration_bars(figures.replacement),
     }
     if figures.detection.count or figures.cordon.count:
         drawn.append(bars(reactions, title="Time since a machine broke", say=span_of))
@@ -118,11 +118,11 @@ def charts(outcome: Outcome) -> Markup:
     return together(*drawn)
 
 
-def _spread_bars(spread: Spread) -> list[tuple[str, str, float | None]]:
+def _duration_bars(stats: DurationStats) -> list[tuple[str, str, float | None]]:
     return [
-        ("half within", GOOD, spread.p50_s),
-        ("95 % within", WARN, spread.p95_s),
-        ("all within", BAD, spread.max_s),
+        ("half within", GOOD, stats.p50_s),
+        ("95 % within", WARN, stats.p95_s),
+        ("all within", BAD, stats.max_s),
     ]
 
 

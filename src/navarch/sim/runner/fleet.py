@@ -13,7 +13,7 @@ from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
-from navarch.sim.figures.truth import Injury, Lease, Order
+from navarch.sim.figures.truth import InjectedFault, Lease, RequestedOutage
 from navarch.sim.runner.environment import Environment
 from navarch.sim.runner.roster import Roster
 from navarch.sim.scenario.fleet import FleetNode
@@ -66,8 +66,8 @@ class SimulatedFleet:
     roster: Roster = field(default_factory=Roster)
     """The names of the same, for those who want one at a certain place."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
-    injuries: list[Injury] = field(default_factory=list)
-    asked_out: dict[NodeId, list[Order]] = field(default_factory=dict)
+    injuries: list[InjectedFault] = field(default_factory=list)
+    asked_out: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
     replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
     on_fault: list[OnFault] = field(default_factory=list)
     on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
@@ -190,7 +190,7 @@ class SimulatedFleet:
         """Note that somebody wants a node out of service from now on."""
         orders = self.asked_out.setdefault(node, [])
         if not orders or orders[-1].over is not None:
-            orders.append(Order(at=self.environment.clock.now()))
+            orders.append(RequestedOutage(at=self.environment.clock.now()))
 
     def ask_back(self, node: NodeId) -> None:
         """Note that they no longer do."""
@@ -284,16 +284,16 @@ class SimulatedFleet:
         now = self.environment.clock.now()
         harm = failure.harm
         passing = harm is HEALTHY
-        injury = Injury(
+        injury = InjectedFault(
             node=node,
             at=now,
             kind=str(failure.kind),
-            harm=harm,
+            true_health=harm,
             xid=failure.xid,
             gpu=failure.gpu,
             cause=cause,
             detail=str(failure),
-            over=now if passing else None,
+            cleared_at=now if passing else None,
         )
         self.injuries.append(injury)
         if not passing:
@@ -383,7 +383,7 @@ class SimulatedFleet:
         agent.wake()
 
     def _close(self, fault: ActiveFault, now: datetime) -> None:
-        self.injuries[fault.place] = evolve(self.injuries[fault.place], over=now)
+        self.injuries[fault.place] = evolve(self.injuries[fault.place], cleared_at=now)
 
     def _next_boot(self) -> str:
         self._boots += 1
