@@ -12,7 +12,7 @@ from navarch.sim.figures.figures import Figures
 from navarch.sim.report import render_comparison_html, render_html
 from navarch.sim.report.chart import thin
 from navarch.sim.report.comparison import better
-from navarch.sim.report.markup import element, span_of
+from navarch.sim.report.html import element, render_span
 from navarch.sim.runner.outcome import (
     Happening,
     Moment,
@@ -182,7 +182,7 @@ def test_a_comparison_marks_the_figures_that_became_worse(pool_outcome: Outcome)
     )
     text = Reader(render_comparison_html(pool_outcome, slow)).text
     assert "worse" in text
-    assert "Both were configured alike" in text
+    assert "Both runs have the same configuration" in text
     assert "worse" not in Reader(render_comparison_html(pool_outcome, pool_outcome)).text
 
 
@@ -226,7 +226,7 @@ def test_an_empty_outcome_makes_a_page() -> None:
     ("seconds", "text"), [(2.34, "2.3s"), (61, "1m 1s"), (3600, "1h"), (93_600.4, "1d 2h")]
 )
 def test_durations_are_rendered_in_two_units(seconds: float, text: str) -> None:
-    assert span_of(seconds) == text
+    assert render_span(seconds) == text
 
 
 def test_markup_is_escaped_in_text_and_attributes() -> None:
@@ -273,11 +273,11 @@ def test_figures_that_did_not_occur_are_omitted() -> None:
     page = render_html(quiet)
     both = render_comparison_html(quiet, replace(quiet, seed=2))
 
-    assert "Time since a machine broke" not in page
+    assert "Time since the fault" not in page
     assert "goodput.ettr" not in page
     assert "replacement.p95_s" not in page
     assert "replacement.p95_s" not in both
-    assert "Nothing was broken in either." in both
+    assert "No fault was injected in either run." in both
 
 
 def test_the_command_that_repeats_a_run_names_its_file() -> None:
