@@ -1,4 +1,4 @@
-"""Heartbeats over a wire, each counted once by what became of it."""
+"""Heartbeats in real time: each is counted once, as answered or lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from navarch.sim.world.scenario_agent import ScenarioAgent
 
 
 class SlowServer:
-    """Answers a heartbeat three seconds late, or never."""
+    """A server that answers heartbeats three seconds late, or not at all."""
 
     def __init__(self, clock: SimClock, *, answers: bool = True) -> None:
         self._clock = clock
@@ -53,7 +53,7 @@ class SlowServer:
 def played(
     middle: Callable[[WireEnvironment, ScenarioAgent], Awaitable[None]], *, answers: bool = True
 ) -> tuple[WireEnvironment, ScenarioAgent]:
-    """Let one agent speak to a slow server; return the ground after `middle`."""
+    """Run one agent against a slow server; return the environment after `middle`."""
 
     async def play() -> tuple[WireEnvironment, ScenarioAgent]:
         clock = SimClock()
@@ -100,7 +100,7 @@ async def _end_within_a_heartbeat(ground: WireEnvironment, agent: ScenarioAgent)
     assert agent.awaits_answer
 
 
-def test_a_heartbeat_under_way_at_the_end_is_waited_for() -> None:
+def test_a_heartbeat_in_flight_at_the_end_is_awaited() -> None:
     async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         await ground.await_replies()
@@ -109,10 +109,10 @@ def test_a_heartbeat_under_way_at_the_end_is_waited_for() -> None:
 
     assert agent.beats == 2
     assert agent.beats_lost == 0
-    assert ground.reply_times.spread().count == 2
+    assert ground.reply_times.stats().count == 2
 
 
-def test_a_heartbeat_that_is_lost_at_the_very_end_is_counted_as_lost() -> None:
+def test_a_heartbeat_lost_at_the_end_is_counted_as_lost() -> None:
     async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         await ground.await_replies()
@@ -120,10 +120,10 @@ def test_a_heartbeat_that_is_lost_at_the_very_end_is_counted_as_lost() -> None:
     ground, agent = played(middle, answers=False)
 
     assert (agent.beats, agent.beats_lost) == (2, 2)
-    assert ground.reply_times.spread().count == 0
+    assert ground.reply_times.stats().count == 0
 
 
-def test_nobody_begins_to_speak_once_the_end_has_come() -> None:
+def test_no_heartbeat_is_sent_after_the_end() -> None:
     async def middle(ground: WireEnvironment, _: ScenarioAgent) -> None:
         await ground.clock.sleep(7)
         await ground.await_replies()
@@ -133,7 +133,7 @@ def test_nobody_begins_to_speak_once_the_end_has_come() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_heartbeat_whose_machine_ends_before_the_answer_is_no_loss(answers: bool) -> None:
+def test_a_heartbeat_whose_machine_stops_before_the_answer_is_not_lost(answers: bool) -> None:
     async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         ground.stop_agent(agent.machine)
@@ -142,4 +142,4 @@ def test_a_heartbeat_whose_machine_ends_before_the_answer_is_no_loss(answers: bo
     ground, agent = played(middle, answers=answers)
 
     assert agent.beats == 1
-    assert agent.beats - agent.beats_lost == ground.reply_times.spread().count
+    assert agent.beats - agent.beats_lost == ground.reply_times.stats().count

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from navarch.config.context import Scope as Reading
+from navarch.config.context import Scope
 from navarch.config.document import Tree
 from navarch.config.kinds import Choice, Integer, MapOf, Real
 from navarch.config.suggestion import join_names
@@ -15,7 +15,7 @@ XID = Integer(least=0, most=99_999, example="79")
 
 
 class FailureType(StrEnum):
-    """What can go wrong with a machine."""
+    """The ways in which a machine can fail."""
 
     XID_ERROR = "xid_error"
     TEMPERATURE = "temperature"
@@ -27,33 +27,33 @@ class FailureType(StrEnum):
     NVLINK_ERROR = "nvlink_error"
     NETWORK = "network"
     STRAGGLER = "straggler"
-    """A GPU that is slower than it should be. Its machine finds nothing wrong with it."""
+    """A GPU that is slower than its peers. The checks on its machine find nothing."""
     CHECK = "check"
-    """Whatever the check of a name may report: only an event can say which."""
+    """A failing check of any name. Only events can inject it, because they name the check."""
 
 
-class ByChance(Choice[FailureType]):
-    """A failure that can befall any machine, which is to say one that needs no name."""
+class RandomFailureType(Choice[FailureType]):
+    """A failure type that chaos can draw: all of them except `check`, which needs a name."""
 
     @property
     def noun(self) -> str:
-        """The words."""
+        """The types that can be drawn."""
         return join_names(each.value for each in FailureType if each is not FailureType.CHECK)
 
-    def read(self, node: Tree, scope: Reading) -> FailureType:
-        """Return the failure."""
+    def read(self, node: Tree, scope: Scope) -> FailureType:
+        """Return the failure type."""
         found = Choice.read(self, node, scope)
         if found is FailureType.CHECK:
             raise scope.refuse(
                 node,
-                "check: chance does not know which check",
+                "check cannot be drawn at random: it needs the name of a check",
                 f"choose {self.noun}, or inject it with an event",
             )
         return found
 
 
-class Scope(StrEnum):
-    """Which machines a thing strikes together."""
+class TargetScope(StrEnum):
+    """The group of machines that a target names."""
 
     NODE = "node"
     RACK = "rack"
@@ -62,3 +62,12 @@ class Scope(StrEnum):
     PROVIDER = "provider"
     PERCENTAGE = "percentage"
     ALL = "all"
+
+
+def parse_percentage(text: str) -> float | None:
+    """Return `10` or `10%` as the fraction 0.1, or None if the text is not a percentage."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        return None
+    return value / 100 if 0 <= value <= 100 else None

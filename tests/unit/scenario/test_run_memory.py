@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""Memory of finished runs."""
 
 import gc
 
@@ -9,7 +9,7 @@ from navarch.core.event import Recorded
 
 
 @pytest.mark.parametrize("scenario", [FLEET, POOL], ids=["fleet", "pool"])
-def test_the_journal_of_a_run_is_gone_before_anybody_looks_for_garbage(scenario: Plain) -> None:
+def test_the_journal_of_a_run_is_freed_without_the_garbage_collector(scenario: Plain) -> None:
     gc.collect()
     gc.disable()
     try:
