@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from navarch.scheduler.conformance.run import CaseResult, run_cases, run_document
 from navarch.scheduler.snapshot.document import Field, read_document
+from navarch.testing.scheduler_conformance.run import CaseResult, run_cases, run_document
 
 CASES = Path(__file__).parents[2].parent / "shared" / "conformance" / "kai_cases.json"
 
@@ -75,7 +75,7 @@ def test_decisions_do_not_depend_on_how_strings_are_hashed() -> None:
     script = (
         "import sys, json\n"
         "from navarch.scheduler.snapshot.document import read_document\n"
-        "from navarch.scheduler.conformance.case import parse_case\n"
+        "from navarch.testing.scheduler_conformance.case import parse_case\n"
         "from navarch.scheduler.cycle import run_cycle\n"
         "from navarch.scheduler.plan import render_result\n"
         "document = read_document(sys.stdin.buffer.read())\n"

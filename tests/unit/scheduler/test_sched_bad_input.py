@@ -9,7 +9,6 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.conformance.load import load_any
 from navarch.scheduler.snapshot.document import Field, read_document
 from navarch.scheduler.snapshot.snapshot import (
     Snapshot,
@@ -18,6 +17,7 @@ from navarch.scheduler.snapshot.snapshot import (
     render_snapshot,
 )
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
+from navarch.testing.scheduler_conformance.load import load_any
 
 NAN = float("nan")
 

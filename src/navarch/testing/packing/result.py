@@ -1,4 +1,4 @@
-"""What came of a run, and of several."""
+"""The result of a run, and statistics over several."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import NamedTuple
 import numpy as np
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.packing.arrivals import Ids
-from navarch.scheduler.packing.stage import Stage
+from navarch.scheduler.packing.shape import Ids
+from navarch.testing.packing.problem import PackingProblem
 
 
-class Accepted(NamedTuple):
-    """How many pods of a kind came, and how many of them found a place."""
+class Acceptance(NamedTuple):
+    """How many pods of a kind arrived, and how many of them were placed."""
 
     arrived: int
     accepted: int
 
     @property
     def pct(self) -> float | None:
-        """Return the part that found a place, nothing if none came."""
+        """The percentage of placed pods, None if none arrived."""
         return 100 * self.accepted / self.arrived if self.arrived else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class PackingResult:
     """One run, pod by pod."""
 
     policy: str
@@ -35,63 +35,63 @@ class Outcome:
     seed: int
     capacity: int
     nodes: tuple[str | None, ...]
-    """Where each pod went, in the order in which they came."""
+    """The node of each pod in order of arrival, None if dropped."""
     arrived: Ids
-    """Thousandths of GPUs that had been asked for after each pod, dropped ones included."""
+    """Requested thousandths of GPUs up to and including each pod, dropped pods included."""
     allocated: Ids
-    by_gpus: dict[int, Accepted]
-    shares: Accepted
-    """Pods that ask for a part of one GPU; `by_gpus` counts them under 1."""
+    by_gpus: dict[int, Acceptance]
+    shares: Acceptance
+    """Pods that request a part of one GPU; `by_gpus` counts them under 1."""
 
     @classmethod
     def of(
         cls,
-        stage: Stage,
+        problem: PackingProblem,
         arrivals: Sequence[int],
         nodes: Sequence[int | None],
         *,
         policy: str,
         load: float,
         seed: int,
-    ) -> Outcome:
-        """Return the outcome of pods that went to these nodes."""
+    ) -> PackingResult:
+        """Return the result for pods placed on these nodes."""
         shapes = np.array(arrivals, dtype=np.int64)
         kept = np.array([node is not None for node in nodes], dtype=np.int64)
-        demand = stage.demand.astype(np.int64)[shapes]
-        gpus = stage.gpus[shapes]
+        demand = problem.demand.astype(np.int64)[shapes]
+        gpus = problem.gpus[shapes]
         part = (gpus == 1) & (demand < 1000)
         return cls(
             policy=policy,
             load=load,
             seed=seed,
-            capacity=stage.capacity,
-            nodes=tuple(None if node is None else stage.machines[node].name for node in nodes),
+            capacity=problem.capacity,
+            nodes=tuple(None if node is None else problem.machines[node].name for node in nodes),
             arrived=np.cumsum(demand),
             allocated=np.cumsum(demand * kept),
             by_gpus={
-                int(count): Accepted(int((gpus == count).sum()), int(kept[gpus == count].sum()))
+                int(count): Acceptance(int((gpus == count).sum()), int(kept[gpus == count].sum()))
                 for count in np.unique(gpus)
             },
-            shares=Accepted(int(part.sum()), int(kept[part].sum())),
+            shares=Acceptance(int(part.sum()), int(kept[part].sum())),
         )
 
     @property
     def allocation_pct(self) -> float:
-        """Return the part of all GPUs that is allocated at the end."""
+        """The percentage of all GPUs that is allocated at the end."""
         return 100 * int(self.allocated[-1]) / self.capacity if len(self.allocated) else 0.0
 
     def allocation_at(self, arrived_pct: float) -> float:
-        """Return what was allocated when this part of all GPUs had just been asked for."""
+        """Return the allocated percentage when this percentage had just been requested."""
         reached = int(np.searchsorted(self.arrived, arrived_pct / 100 * self.capacity))
         if reached == len(self.arrived):
-            raise InvalidError(f"only {self.load:.0%} arrived, there is nothing at {arrived_pct} %")
+            raise InvalidError(f"only {self.load:.0%} arrived; no value at {arrived_pct} %")
         return 100 * int(self.allocated[reached]) / self.capacity
 
     def curve(self) -> list[tuple[float, float]]:
-        """Return what was allocated at every whole percent that arrived, and at the end.
+        """Return (arrived, allocated) at every whole percent of arrivals, and at the end.
 
-        The last pod of the protocol is the last that fits below what is to arrive, so the end is
-        a little short of it.
+        The last pod is the last that keeps the total below the load, so a run ends a little short
+        of the load.
         """
         if not len(self.arrived):
             return []
@@ -103,7 +103,7 @@ class Outcome:
 
 
 class Spread(NamedTuple):
-    """A figure of several runs."""
+    """The spread of one figure over several runs."""
 
     mean: float
     deviation: float

@@ -7,12 +7,12 @@ usage: python -m bench.packing [--data FOLDER] [--seeds 5] [--first-seed 7000]
 For each policy: the gain over FGD in percentage points of all GPUs (mean over workloads, worst
 workload), the worst dip below it at 80 to 110 % arrived load, and the largest loss of acceptance of
 8-GPU pods. All are means over seeds, with the same pods and nodes for both. `no-slots` and
-`no-contention` are foresight without a part; `waste-only` is without both. `goals` says of the
-default policy whether each figure is met. `--workloads mixed-1..30,elsewhere-1..30` are workloads
-made by chance (see packing_workloads.py).
+`no-contention` are foresight without one part; `waste-only` is without both. `goals` lists whether
+the default policy reaches each target. `--workloads mixed-1..30,elsewhere-1..30` are workloads
+drawn at random (see workloads.py).
 
-With `--published`, published policies are compared with their published means instead; seeds 42 to
-51 are those of the publication; `--orders` also gives means in so many fixed orders of nodes.
+With `--published`, the published policies are compared with their published means instead; seeds 42
+to 51 are those of the publication; `--orders N` also gives means in N fixed orders of nodes.
 """
 
 import argparse
@@ -27,35 +27,35 @@ from typing import Any
 
 import numpy as np
 
-from bench.packing_published import compare
-from bench.packing_workloads import LISTED, MADE, Workloads, default_folder
-from navarch.scheduler.packing.outcome import Outcome
-from navarch.scheduler.packing.pack import pack_with
-from navarch.scheduler.packing.policies import DEFAULT_POLICY, POLICIES, MakePolicy
-from navarch.scheduler.packing.policies.foresight import Foresight
-from navarch.scheduler.packing.stage import Numbers
-from navarch.scheduler.packing.trace import Trace
+from bench.packing.published import compare
+from bench.packing.workloads import LISTED, MADE, Workloads, default_folder
+from navarch.scheduler.packing.shape import Numbers
+from navarch.testing.packing.pack import pack_with
+from navarch.testing.packing.policies import DEFAULT_POLICY, POLICIES, MakePolicy
+from navarch.testing.packing.policies.foresight import ForesightPolicy
+from navarch.testing.packing.result import PackingResult
+from navarch.testing.packing.trace import Trace
 
 LOAD = 1.3
 BAND = range(80, 111)
-"""Arrived load, in percent, at which no ground may be lost."""
+"""Arrived load, in percent, at which the policy must not be worse than FGD."""
 
 
-class NoSlots(Foresight):
-    """Foresight that does not mind breaking slots."""
+class NoSlots(ForesightPolicy):
+    """Foresight without a value for slots."""
 
-    def weigh(self, shape: int, scores: Numbers) -> Numbers:
-        """Take off prices only."""
-        weighed: Numbers = scores - self.stage.demand[shape] * self._price
-        return weighed
+    def adjust(self, shape: int, scores: Numbers) -> Numbers:
+        """Subtract prices only."""
+        adjusted: Numbers = scores - self.problem.demand[shape] * self._price
+        return adjusted
 
 
-class NoContention(Foresight):
-    """Foresight to which all machines cost the same."""
+class NoContention(ForesightPolicy):
+    """Foresight with the same price for all machines."""
 
-    def _look(self) -> None:
-        super()._look()
-        self._price = np.zeros(len(self.stage.machines))
+    def _set_prices(self) -> None:
+        super()._set_prices()
+        self._price = np.zeros(len(self.problem.machines))
 
 
 class WasteOnly(NoSlots, NoContention):
@@ -72,7 +72,7 @@ CHOICES: dict[str, MakePolicy] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One run: what is compared between policies."""
+    """The figures of one run that are compared between policies."""
 
     final: float
     band: tuple[float, ...]
@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def _goals(report: dict[str, Any]) -> list[dict[str, object]]:
-    """Return what the default policy is to reach, what it reaches, and whether that is enough."""
+    """Return the targets of the default policy, what it reaches, and whether that is enough."""
     found = report["policies"].get(DEFAULT_POLICY)
     if found is None:
         return []
@@ -126,7 +126,7 @@ def _goals(report: dict[str, Any]) -> list[dict[str, object]]:
     for name, target in report["targets"].items():
         value = found[name]["points"] if isinstance(found[name], dict) else found[name]
         atmost = name == "cpu_s_per_run"
-        # Above FGD on every workload means more than nought.
+        # Above FGD on every workload means more than 0.
         met = value < target if atmost else value > target if target == 0 else value >= target
         sign = "<" if atmost else ">" if target == 0 else ">="
         goals.append({"figure": name, "is": value, "goal": f"{sign} {target:g}", "met": met})
@@ -170,18 +170,18 @@ def _spread(part: str) -> list[str]:
 
 def _run(trace: Trace, policy: str, seed: int) -> Figures:
     start = time.process_time()
-    outcome = pack_with(CHOICES[policy], trace, name=policy, load=LOAD, seed=seed)
+    result = pack_with(CHOICES[policy], trace, name=policy, load=LOAD, seed=seed)
     spent = time.process_time() - start
     return Figures(
-        final=outcome.allocation_pct,
-        band=tuple(outcome.allocation_at(pct) for pct in BAND),
-        eight=_eight(outcome),
+        final=result.allocation_pct,
+        band=tuple(result.allocation_at(pct) for pct in BAND),
+        eight=_eight(result),
         cpu_s=spent,
     )
 
 
-def _eight(outcome: Outcome) -> float | None:
-    accepted = outcome.by_gpus.get(8)
+def _eight(result: PackingResult) -> float | None:
+    accepted = result.by_gpus.get(8)
     return accepted.pct if accepted else None
 
 

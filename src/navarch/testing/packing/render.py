@@ -1,17 +1,17 @@
-"""Outcomes for programs, as plain data, and for people, as text."""
+"""Results as plain data and as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from navarch.scheduler.packing.outcome import Accepted, Outcome, spread
+from navarch.testing.packing.result import Acceptance, PackingResult, spread
 
 SHOWN = (10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 95, 100, 105, 110, 115, 120, 125)
-"""Percent arrived that the text shows; data have every percent."""
+"""The arrival percentages that the text shows; the data contain every percent."""
 
 
-def render_run(run: Outcome) -> dict[str, Any]:
+def render_run(run: PackingResult) -> dict[str, Any]:
     """Return one run as data."""
     return {
         "policy": run.policy,
@@ -31,7 +31,7 @@ def render_run(run: Outcome) -> dict[str, Any]:
     }
 
 
-def render_runs(runs: Sequence[Outcome]) -> dict[str, Any]:
+def render_runs(runs: Sequence[PackingResult]) -> dict[str, Any]:
     """Return several runs of one policy as data: the mean of each figure, and every run."""
     figure = spread([run.allocation_pct for run in runs])
     each = [render_run(run) for run in runs]
@@ -57,15 +57,15 @@ def render_runs(runs: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def render_text(runs: Sequence[Outcome]) -> str:
-    """Return the same for people."""
+def render_text(runs: Sequence[PackingResult]) -> str:
+    """Return several runs of one policy as text."""
     first = runs[0]
     figure = spread([run.allocation_pct for run in runs])
     title = f"{first.policy}: {figure.mean:.2f} % of {first.capacity // 1000} GPUs allocated"
     if len(runs) > 1:
         title += f" (deviation {figure.deviation:.2f}, {figure.least:.2f} to {figure.most:.2f})"
     seeds = f"seed {first.seed}" if len(runs) == 1 else f"seeds {first.seed} to {runs[-1].seed}"
-    lines = [title, f"{first.load:.0%} of the GPUs were asked for, {seeds}", ""]
+    lines = [title, f"{first.load:.0%} of the GPUs were requested, {seeds}", ""]
     lines += ["arrived  allocated", *_points(runs), "", "GPUs    arrived  accepted"]
     counts = sorted({count for run in runs for count in run.by_gpus})
     for count in counts:
@@ -76,19 +76,19 @@ def render_text(runs: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _points(runs: Sequence[Outcome]) -> list[str]:
+def _points(runs: Sequence[PackingResult]) -> list[str]:
     *curve, (end, final) = _curve(runs)
     shown = [(pct, value) for pct, value in curve if pct in SHOWN]
     return [f"{pct:5.0f} %  {value:7.2f} %" for pct, value in [*shown, (end, final)]]
 
 
-def _row(name: str, accepted: Accepted) -> str:
+def _row(name: str, accepted: Acceptance) -> str:
     pct = "" if accepted.pct is None else f"{accepted.pct:7.2f} %"
     return f"{name:<7} {accepted.arrived:7}  {pct}".rstrip()
 
 
-def _curve(runs: Sequence[Outcome]) -> list[tuple[float, float]]:
-    """Return the mean over runs, as far as all of them came, and at their ends."""
+def _curve(runs: Sequence[PackingResult]) -> list[tuple[float, float]]:
+    """Return the mean over runs, up to the end of the shortest, and at their ends."""
     curves = [run.curve() for run in runs]
     ends = [curve.pop() for curve in curves]
     rows = [*zip(*curves, strict=False), ends]
@@ -98,11 +98,11 @@ def _curve(runs: Sequence[Outcome]) -> list[tuple[float, float]]:
     ]
 
 
-def _together(parts: Sequence[Accepted | None]) -> Accepted:
+def _together(parts: Sequence[Acceptance | None]) -> Acceptance:
     found = [part for part in parts if part is not None]
-    return Accepted(sum(part.arrived for part in found), sum(part.accepted for part in found))
+    return Acceptance(sum(part.arrived for part in found), sum(part.accepted for part in found))
 
 
-def _accepted(accepted: Accepted) -> dict[str, Any]:
+def _accepted(accepted: Acceptance) -> dict[str, Any]:
     pct = None if accepted.pct is None else round(accepted.pct, 4)
     return {"arrived": accepted.arrived, "accepted": accepted.accepted, "accepted_pct": pct}

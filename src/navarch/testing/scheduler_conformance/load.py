@@ -1,10 +1,10 @@
 """A snapshot from whatever kind of file somebody has: a snapshot, a case, a file of cases."""
 
 from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.conformance.case import parse_case
 from navarch.scheduler.snapshot.document import Field
 from navarch.scheduler.snapshot.parse_cluster import parse_cluster
 from navarch.scheduler.snapshot.snapshot import NO_TIME, Snapshot, parse_snapshot
+from navarch.testing.scheduler_conformance.case import parse_case
 
 
 def load_any(document: Field, case: str | None = None) -> Snapshot:

@@ -1,29 +1,29 @@
-"""Which pods come, and in what order: the first step of the protocol."""
+"""The pods that arrive in a run, and the order of pods and machines."""
 
 import numpy as np
-import numpy.typing as npt
 
-Ids = npt.NDArray[np.int64]
+from navarch.scheduler.packing.shape import Ids
 
 
 def draw_arrivals(pods: Ids, demand: Ids, *, wanted: float, seed: int) -> Ids:
-    """Return pods (by their shape) whose demand comes to at most `wanted`, in random order.
+    """Return pods (as shape ids) with a total demand of at most `wanted`, in random order.
 
-    All of the list, and as many more drawn from it with replacement as fit below `wanted`; or, if
-    the list asks for more than that, what is left of it after removing pods at random.
+    If the list requests less than `wanted`, the arrivals are the whole list plus pods drawn from
+    it with replacement. If it requests more, pods are removed from it at random.
     """
     chance = np.random.default_rng(seed)
-    asked = int(demand[pods].sum())
-    chosen = _add(pods, demand, wanted - asked, chance)
-    if asked > wanted:
-        chosen = _remove(pods, demand, asked - wanted, chance)
+    requested = int(demand[pods].sum())
+    chosen = _add(pods, demand, wanted - requested, chance)
+    if requested > wanted:
+        chosen = _remove(pods, demand, requested - wanted, chance)
     return chance.permutation(chosen)
 
 
 def shuffle_machines(count: int, *, seed: int) -> Ids:
-    """Return the order in which machines are listed, which is what breaks ties.
+    """Return the order in which machines are listed; the first of equally good machines wins.
 
-    Drawn apart from the arrivals: one seed gives all policies the same pods and the same nodes.
+    The order is drawn separately from the arrivals, so one seed gives every policy the same pods
+    and the same machines.
     """
     return np.random.default_rng([seed, count]).permutation(count)
 

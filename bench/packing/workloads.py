@@ -1,10 +1,10 @@
-"""Workloads to pack: the lists in a folder, and others made from them.
+"""Workloads to pack: the lists in a folder, and others derived from them.
 
-A policy that was chosen on five lists may have been chosen for them. Those made here shift one
-thing each: more pods without GPUs, more shared GPUs, more pods with several, fewer with a GPU
-model, and a few mixtures that no list has. `mixed-N` and `elsewhere-N` shift everything at once, by
-chance that only the number decides: there are as many of them as one likes, so that those that a
-policy was tried on need never be those that it is judged by.
+A policy that was tuned on five lists may fit only those. Each workload derived here shifts one
+property: more pods without GPUs, more shared GPUs, more pods with several, fewer with a GPU model,
+and a few mixtures that no list has. `mixed-N` and `elsewhere-N` shift everything at once, at random
+with N as the seed: their number is unlimited, so a policy can be judged on workloads that it was
+never tuned on.
 """
 
 import os
@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from navarch.scheduler.packing.trace import Machine, Shape, Trace, parse_machines, parse_pods
+from navarch.scheduler.packing.shape import Shape
+from navarch.testing.packing.trace import Machine, Trace, parse_machines, parse_pods
 
 NODES = "openb_node_list_gpu_node.csv"
 LISTED = ("default", "cpu050", "gpushare40", "gpuspec33", "multigpu20")
 GPU_PODS = 7064
-"""How many pods of a list ask for GPUs; kept when their mixture is changed."""
+"""The number of GPU pods of a list; kept when their mixture is changed."""
 
 
 class Workloads:
-    """Traces by name, read or made once."""
+    """Traces by name, each read or derived once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,7 +47,7 @@ class Workloads:
         chance = np.random.default_rng([number, elsewhere])
         pods = _mixed(self._listed(str(chance.choice(LISTED))), chance)
         machines = _other_machines(self._machines, chance) if elsewhere else self._machines
-        # A pod that no machine can hold says nothing about where pods are put.
+        # A pod that no machine can hold does not distinguish policies.
         kinds = {machine.kind for machine in machines}
         fitting = [pod for pod in pods if any(pod.could_use(kind) for kind in kinds)]
         return Trace(machines=tuple(machines), pods=tuple(fitting))

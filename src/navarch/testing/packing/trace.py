@@ -1,4 +1,4 @@
-"""Machines and pods, and the two CSV files they come in."""
+"""Machines and pods, read from two CSV files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from navarch.core.errors import InvalidError
-
-WHOLE: Final = 1000
-"""One GPU, in thousandths: the unit of the files."""
+from navarch.scheduler.packing.shape import WHOLE, MachineKind, Shape
 
 LARGEST: Final = 10**12
-"""No machine has, and no pod asks for, as much as this of anything."""
+"""An upper bound on every amount in the files."""
 
 MOST_GPUS: Final = 64
-"""More devices on one machine are a mistake in the file."""
+"""More devices on one machine are treated as a mistake in the file."""
 
 NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS: Final = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -25,7 +23,7 @@ GPU_SPEC: Final = "gpu_spec"
 
 
 class Machine(NamedTuple):
-    """One node of the cluster, as it is when empty."""
+    """One node of the cluster, when empty."""
 
     name: str
     cpu_milli: int
@@ -34,61 +32,33 @@ class Machine(NamedTuple):
     model: str
 
     @property
-    def kind(self) -> tuple[int, int, int, str]:
-        """Return what machines have in common that can hold the same pods."""
+    def kind(self) -> MachineKind:
+        """The properties that decide which pods the machine can hold."""
         return (self.cpu_milli, self.memory_mib, self.gpus, self.model)
-
-
-class Shape(NamedTuple):
-    """What a pod asks for; pods of one shape are interchangeable."""
-
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    gpu_milli: int
-    """Thousandths of each GPU: below a thousand the pod shares one GPU with others."""
-    models: tuple[str, ...] = ()
-    """The GPU models it can use, in order; none means any."""
-
-    @property
-    def demand(self) -> int:
-        """Return the thousandths of GPUs it takes in all."""
-        return self.gpus * self.gpu_milli
-
-    @property
-    def shares(self) -> bool:
-        """Whether it takes a part of one GPU."""
-        return 0 < self.demand < WHOLE
-
-    def could_use(self, kind: tuple[int, int, int, str]) -> bool:
-        """Say whether an empty machine of this kind can hold it."""
-        cpu, memory, gpus, model = kind
-        enough = self.cpu_milli <= cpu and self.memory_mib <= memory and self.gpus <= gpus
-        return enough and (not self.gpus or not self.models or model in self.models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A cluster, and the pods that were seen on it."""
+    """A cluster, and the pods that were observed on it."""
 
     machines: tuple[Machine, ...]
     pods: tuple[Shape, ...]
 
     @property
     def capacity(self) -> int:
-        """Return the thousandths of GPUs of all machines."""
+        """The thousandths of GPUs of all machines."""
         return sum(machine.gpus for machine in self.machines) * WHOLE
 
 
 def read_trace(nodes: Iterable[str], pods: Iterable[str], *, names: tuple[str, str]) -> Trace:
-    """Return what two CSV files say; `names` are what errors call them."""
+    """Return the trace in two CSV files; errors refer to the files by `names`."""
     trace = Trace(
         machines=tuple(parse_machines(nodes, names[0])), pods=tuple(parse_pods(pods, names[1]))
     )
     if not trace.capacity:
         raise InvalidError(f"{names[0]}: no node has a GPU; give the list of GPU nodes")
     if not any(pod.demand for pod in trace.pods):
-        raise InvalidError(f"{names[1]}: no pod asks for a GPU, so no load can be reached")
+        raise InvalidError(f"{names[1]}: no pod requests a GPU, so no load can be reached")
     return trace
 
 
@@ -112,19 +82,19 @@ def parse_machines(lines: Iterable[str], name: str) -> Iterator[Machine]:
 
 
 def parse_pods(lines: Iterable[str], name: str) -> Iterator[Shape]:
-    """Yield the pods of a CSV file; columns that do not matter to placement are ignored."""
-    # A list of thousands of pods has a few hundred shapes: each is read once.
+    """Yield the pods of a CSV file; columns that do not affect placement are ignored."""
+    # A list of thousands of pods has a few hundred shapes: each is parsed once.
     known: dict[tuple[str, ...], Shape] = {}
     for row in _rows(lines, name, POD_COLUMNS):
         cells = row.cells
-        key = (*_asked_for(cells), cells.get(GPU_SPEC, ""))
+        key = (*_request_cells(cells), cells.get(GPU_SPEC, ""))
         shape = known.get(key)
         if shape is None:
             shape = known[key] = _shape(row)
         yield shape
 
 
-_asked_for = itemgetter(*POD_COLUMNS)
+_request_cells = itemgetter(*POD_COLUMNS)
 
 
 def _shape(row: _Row) -> Shape:
@@ -134,7 +104,7 @@ def _shape(row: _Row) -> Shape:
         return Shape(cpu, memory, 0, 0)
     milli = row.number("gpu_milli", most=WHOLE)
     if milli == 0:
-        raise row.wrong("gpu_milli", "is 0 though num_gpu is not; say how much of each GPU")
+        raise row.wrong("gpu_milli", "is 0 though num_gpu is not; specify how much of each GPU")
     if gpus > 1 and milli < WHOLE:
         raise row.wrong("gpu_milli", f"is {milli} for {gpus} GPUs; only one GPU can be shared")
     return Shape(cpu, memory, gpus, milli, _models(row.text(GPU_SPEC)))
@@ -145,7 +115,7 @@ def _models(text: str) -> tuple[str, ...]:
 
 
 class _Row(NamedTuple):
-    """One line of a file, with what is needed to complain about it."""
+    """One line of a file, with its position for error messages."""
 
     file: str
     line: int

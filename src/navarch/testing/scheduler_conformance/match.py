@@ -16,11 +16,11 @@ from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from navarch.scheduler.conformance.case import Case, Expectation
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.node import Node
     from navarch.scheduler.state.task import Task
+    from navarch.testing.scheduler_conformance.case import Case, Expectation
 
 CLOSE = 1e-6
 

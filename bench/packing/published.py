@@ -1,4 +1,4 @@
-"""What published policies come to here, next to what was published of them."""
+"""The published policies: our figures next to the published ones."""
 
 import csv
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from bench.packing_workloads import Workloads
-from navarch.scheduler.packing.arrivals import draw_arrivals, shuffle_machines
-from navarch.scheduler.packing.outcome import Outcome
-from navarch.scheduler.packing.pack import pack, place_all
-from navarch.scheduler.packing.policies import policy_named
-from navarch.scheduler.packing.stage import set_stage
-from navarch.scheduler.packing.trace import Trace
+from bench.packing.workloads import Workloads
+from navarch.testing.packing.arrivals import draw_arrivals, shuffle_machines
+from navarch.testing.packing.pack import pack, place_all
+from navarch.testing.packing.policies import policy_named
+from navarch.testing.packing.problem import PackingProblem
+from navarch.testing.packing.result import PackingResult
+from navarch.testing.packing.trace import Trace
 
 LOAD = 1.3
 TOLERANCE = 0.5
@@ -34,9 +34,9 @@ def compare(
 ) -> dict[str, object]:
     """Return the mean of each policy on each workload, ours and theirs, and how many agree.
 
-    Ours has another order of nodes with every seed, theirs had one order for all. With `orders`
-    means are also taken as they did, for so many orders: how far those lie apart is how far the
-    published mean may be from what any other order gives.
+    Our runs shuffle the nodes with every seed; the published runs used one order for all seeds.
+    With `orders`, means are also taken over this many fixed orders: their spread shows how much the
+    published mean depends on the order.
     """
     with (folder / FILE).open(encoding="utf-8") as lines:
         published = {
@@ -80,11 +80,11 @@ def _mean_in_one_order(trace: Trace, policy: str, seeds: range, order: int) -> f
     pods = np.array([numbers[pod] for pod in trace.pods], dtype=np.int64)
     demand = np.array([shape.demand for shape in shapes], dtype=np.int64)
     listed = shuffle_machines(len(trace.machines), seed=order)
-    stage = set_stage((trace.machines[index] for index in listed), shapes)
+    problem = PackingProblem.of((trace.machines[index] for index in listed), shapes)
     found = []
     for seed in seeds:
         arrivals = draw_arrivals(pods, demand, wanted=LOAD * trace.capacity, seed=seed).tolist()
-        nodes = place_all(policy_named(policy), stage, arrivals, pods.tolist(), seed=seed)
-        outcome = Outcome.of(stage, arrivals, nodes, policy=policy, load=LOAD, seed=seed)
-        found.append(outcome.allocation_pct)
+        nodes = place_all(policy_named(policy), problem, arrivals, pods.tolist(), seed=seed)
+        result = PackingResult.of(problem, arrivals, nodes, policy=policy, load=LOAD, seed=seed)
+        found.append(result.allocation_pct)
     return fmean(found)

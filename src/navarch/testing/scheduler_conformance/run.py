@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.conformance.case import Case, parse_case
-from navarch.scheduler.conformance.match import mismatches, unexplained
-from navarch.scheduler.conformance.settle import settle
 from navarch.scheduler.cycle import open_session, run_session
 from navarch.scheduler.decision import Bind, Decision, DecisionLog, Evict, Nominate
 from navarch.scheduler.plugins import built_in_plugins
+from navarch.testing.scheduler_conformance.case import Case, parse_case
+from navarch.testing.scheduler_conformance.match import mismatches, unexplained
+from navarch.testing.scheduler_conformance.settle import settle
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
