@@ -9,8 +9,8 @@ from navarch.scheduler.conformance.case import Case, Expectation, Limits
 from navarch.scheduler.conformance.match import mismatches, unexplained
 from navarch.scheduler.conformance.run import run_case
 from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import Bind, DecisionLog
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import Bind, DecisionLog
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, ask
 
 

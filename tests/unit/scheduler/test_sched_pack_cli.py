@@ -109,4 +109,4 @@ def test_packing_loads_no_more_of_the_scheduler_than_it_needs() -> None:
     said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
 
     assert "navarch.scheduler.packing.pack" in said.stdout
-    assert "navarch.scheduler.session" not in said.stdout
+    assert "navarch.scheduler.framework.session" not in said.stdout

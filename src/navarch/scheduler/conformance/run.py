@@ -10,14 +10,14 @@ from navarch.scheduler.conformance.case import Case, parse_case
 from navarch.scheduler.conformance.match import mismatches, unexplained
 from navarch.scheduler.conformance.settle import settle
 from navarch.scheduler.cycle import open_session, run_session
-from navarch.scheduler.decision import Bind, Decision, DecisionLog, Evict, Nominate
+from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog, Evict, Nominate
 from navarch.scheduler.plugins import built_in_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from navarch.scheduler.cluster import Cluster
-    from navarch.scheduler.session import Session
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.snapshot.document import Field
 
 
