@@ -14,9 +14,9 @@ from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job, why_pending
+from navarch.scheduler.framework.points import POINTS
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.points import POINTS
 from navarch.scheduler.snapshot.document import Field, read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 from navarch.testing.scheduler_conformance.load import load_all, load_any

@@ -6,16 +6,16 @@ from itertools import zip_longest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.budget import GaveUp
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.decision import Decision, DecisionLog, DecisionSink
 from navarch.scheduler.demand import Demand, unmet_demand
-from navarch.scheduler.fit import JobMisfit, Misfit
+from navarch.scheduler.framework.budget import GaveUp
+from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.task_misfits import TaskMisfits
+from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.fit import JobMisfit, Misfit
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.session import Session
-from navarch.scheduler.task_misfits import TaskMisfits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.gang import charge, tasks_to_place
-from navarch.scheduler.quantity import gpus
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.members import Members, Mixed
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.gang import charge, tasks_to_place
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.lazy_tasks import Members, Mixed
+from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.task import Task
 
 
 class Demand(NamedTuple):

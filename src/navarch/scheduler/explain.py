@@ -20,27 +20,33 @@ from navarch.core.shortfall import Shortfall
 from navarch.scheduler import remedies
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import Bind, DecisionLog, Evict, Nominate
-from navarch.scheduler.fit import Fit, Misfit
-from navarch.scheduler.gang import charge, tasks_to_place
-from navarch.scheduler.lacking import describe_task, how_much, is_large_enough, room, shortfall
-from navarch.scheduler.placing import JobPlacing
+from navarch.scheduler.framework.decision import Bind, DecisionLog, Evict, Nominate
+from navarch.scheduler.framework.gang import charge, tasks_to_place
+from navarch.scheduler.framework.placing import JobPlacing
+from navarch.scheduler.model.fit import Fit, Misfit
+from navarch.scheduler.model.quantity import Amounts, gpus
+from navarch.scheduler.model.shortfall import (
+    describe_task,
+    how_much,
+    is_large_enough,
+    room,
+    shortfall,
+)
+from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
 from navarch.scheduler.plan import describe
-from navarch.scheduler.quantity import Amounts, gpus
 from navarch.scheduler.remedies import Missing
-from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from navarch.scheduler.capacity import CapacityVerdict
-    from navarch.scheduler.cluster import Cluster
-    from navarch.scheduler.fit import JobMisfit
-    from navarch.scheduler.registry import PluginRegistry
-    from navarch.scheduler.session import Session
-    from navarch.scheduler.state.job import Job
-    from navarch.scheduler.state.node import Node
-    from navarch.scheduler.state.task import Task
+    from navarch.scheduler.framework.registry import PluginRegistry
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.capacity import CapacityVerdict
+    from navarch.scheduler.model.cluster import Cluster
+    from navarch.scheduler.model.fit import JobMisfit
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.task import Task
 
 EXAMPLES: Final = 5
 """How many nodes are named for one rule, and how many jobs."""

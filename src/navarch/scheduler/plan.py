@@ -7,9 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from navarch.scheduler.cluster import Device
 from navarch.scheduler.cycle import CycleResult
-from navarch.scheduler.decision import (
+from navarch.scheduler.framework.decision import (
     Bind,
     Decision,
     Evict,
@@ -18,6 +17,7 @@ from navarch.scheduler.decision import (
     Nominate,
     Withdraw,
 )
+from navarch.scheduler.model.cluster import Device
 
 REASONS_SHOWN = 3
 """How many different reasons a text names for one pending job."""

@@ -4,11 +4,11 @@
 
 from typing import Any
 
-from navarch.scheduler.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import MarkStarted
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import MarkStarted
+from navarch.scheduler.model.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import (
     NOW,
     a_cluster,

@@ -4,16 +4,16 @@
 
 from typing import Any
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.model.cluster import (
     ClaimUse,
     Device,
     JobSpec,
     ResourceClaim,
     ResourceSlice,
 )
-from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import Bind
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,

@@ -10,21 +10,21 @@ import pytest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
-from navarch.scheduler.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
+from navarch.scheduler.actions.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.events import EventHandler
-from navarch.scheduler.fast.check import best_node
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.node_table import amounts_of
-from navarch.scheduler.placing import place_job
-from navarch.scheduler.request import Request
-from navarch.scheduler.roster import Roster
-from navarch.scheduler.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.kind import end_of_equals
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.statement import Statement
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.engine.check import best_node
+from navarch.scheduler.engine.job_index import Roster
+from navarch.scheduler.framework.events import EventHandler
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.node_table import amounts_of
+from navarch.scheduler.framework.placing import place_job
+from navarch.scheduler.framework.statement import Statement
+from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.task_kinds import end_of_equals
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import (
     AffinityTerm,
     JobSpec,
     NodeHealth,
@@ -14,10 +16,8 @@ from navarch.scheduler.cluster import (
     Taint,
     Toleration,
 )
-from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.request import Request
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,

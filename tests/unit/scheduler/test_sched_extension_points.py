@@ -13,19 +13,19 @@ import pytest
 from navarch.core.errors import InvalidError
 from navarch.scheduler.actions import find_action
 from navarch.scheduler.arguments import PluginArguments, argument
-from navarch.scheduler.capacity import SCHEDULABLE
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.decision import Bind
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.framework.node_table import NodeTable
+from navarch.scheduler.framework.points import POINTS, Combine
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
-from navarch.scheduler.node_table import NodeTable
+from navarch.scheduler.model.capacity import SCHEDULABLE
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.points import POINTS, Combine
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
 from navarch.scheduler.worlds import a_cluster, a_job, placed
 
 

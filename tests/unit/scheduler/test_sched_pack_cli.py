@@ -111,4 +111,4 @@ def test_packing_imports_no_session() -> None:
     )
 
     assert "navarch.testing.packing.pack" in result.stdout
-    assert "navarch.scheduler.session" not in result.stdout
+    assert "navarch.scheduler.framework.session" not in result.stdout

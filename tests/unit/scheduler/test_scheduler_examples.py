@@ -102,7 +102,7 @@ def test_the_gpu_predicate_explains_itself() -> None:
 
 
 def test_both_forms_of_the_utilisation_score_agree() -> None:
-    from navarch.scheduler.node_table import NodeTable
+    from navarch.scheduler.framework.node_table import NodeTable
 
     rules = example("gpu_rules")
     jobs = [a_job("x", gpus=1, on="a"), a_job("y", gpus=3, on="b"), a_job("job")]

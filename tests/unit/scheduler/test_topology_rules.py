@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import (
     JobSpec,
     NodeSpec,
     PodSetSpec,
@@ -15,8 +17,6 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
-from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, ask, placed
 
 TREE = Topology(name="tree", levels=("zone", "rack"))

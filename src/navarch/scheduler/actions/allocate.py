@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
-from navarch.scheduler.decision import MarkStarted
-from navarch.scheduler.fast.express import Express
-from navarch.scheduler.fit import JobMisfit
-from navarch.scheduler.placing import JobPlacing, admitted
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.engine.fast_path import Express
+from navarch.scheduler.framework.decision import MarkStarted
+from navarch.scheduler.framework.placing import JobPlacing, admitted
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.fit import JobMisfit
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
 
 
 def allocate(session: Session) -> None:

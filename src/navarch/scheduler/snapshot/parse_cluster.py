@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     DEFAULT_GPU_MEMORY_MIB,
     Cluster,
     Device,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     PREEMPTIBLE_BELOW,
     AffinityTerm,
     ClaimUse,
@@ -17,9 +17,9 @@ from navarch.scheduler.cluster import (
     Toleration,
     TopologyConstraint,
 )
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import ALLOCATED_MASK, STATUS_BY_TITLE, TaskStatus
 from navarch.scheduler.snapshot.document import Field
-from navarch.scheduler.status import ALLOCATED_MASK, STATUS_BY_TITLE, TaskStatus
 
 JOB_FIELDS: Final = frozenset(
     {"name", "namespace", "queue", "priority", "preemptible", "created_minutes_ago", "tasks"}

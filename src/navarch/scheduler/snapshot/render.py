@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     AffinityTerm,
     Cluster,
     JobSpec,
@@ -15,7 +15,7 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     TopologyConstraint,
 )
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
 
 Document = dict[str, Any]
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import (
     DEFAULT_ACTIONS,
     DEFAULT_PLUGINS,
@@ -13,6 +12,7 @@ from navarch.scheduler.config import (
     PluginConfig,
     SchedulerConfig,
 )
+from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.snapshot.document import Field, read_document
 from navarch.scheduler.snapshot.parse_cluster import parse_cluster
 from navarch.scheduler.snapshot.render import render_cluster

@@ -13,8 +13,8 @@ from navarch.core.queue import Queue
 from navarch.fleet.jobs.cluster import POOL, gang_spec, node_spec, queue_specs
 from navarch.fleet.jobs.scheduling import own_config
 from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, decide
-from navarch.scheduler.cluster import JobSpec, NodeSpec
-from navarch.scheduler.decision import net_decisions
+from navarch.scheduler.framework.decision import net_decisions
+from navarch.scheduler.model.cluster import JobSpec, NodeSpec
 from navarch.sim.jobs.job import Job, JobState
 from navarch.sim.scenario.work import JobConfig
 from navarch.sim.workloads import SimWorkloads

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.status import STATUS_BY_TITLE, TaskStatus
 from navarch.scheduler.snapshot.document import Field
 from navarch.scheduler.snapshot.parse_cluster import parse_cluster
 from navarch.scheduler.snapshot.snapshot import NO_TIME, Snapshot, parse_plugins
-from navarch.scheduler.status import STATUS_BY_TITLE, TaskStatus
 
 CASE_FIELDS: Final = frozenset(
     {"id", "name", "file", "line", "test_function", "index", "area", "harness", "cluster"}

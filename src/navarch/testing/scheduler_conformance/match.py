@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.decision import Bind, Decision, Evict, Nominate, Withdraw
-from navarch.scheduler.quantity import GPU, gpus
-from navarch.scheduler.request import GpuKind
-from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.framework.decision import Bind, Decision, Evict, Nominate, Withdraw
+from navarch.scheduler.model.quantity import GPU, gpus
+from navarch.scheduler.model.request import GpuKind
+from navarch.scheduler.model.status import ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from navarch.scheduler.session import Session
-    from navarch.scheduler.state.job import Job
-    from navarch.scheduler.state.node import Node
-    from navarch.scheduler.state.task import Task
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.task import Task
     from navarch.testing.scheduler_conformance.case import Case, Expectation
 
 CLOSE = 1e-6

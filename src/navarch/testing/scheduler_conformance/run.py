@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.cycle import open_session, run_session
-from navarch.scheduler.decision import Bind, Decision, DecisionLog, Evict, Nominate
+from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog, Evict, Nominate
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.testing.scheduler_conformance.case import Case, parse_case
 from navarch.testing.scheduler_conformance.match import mismatches, unexplained
@@ -16,8 +16,8 @@ from navarch.testing.scheduler_conformance.settle import settle
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from navarch.scheduler.cluster import Cluster
-    from navarch.scheduler.session import Session
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.snapshot.document import Field
 
 

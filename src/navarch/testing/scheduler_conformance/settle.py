@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from navarch.scheduler.cluster import Cluster, JobSpec, ResourceClaim, TaskSpec
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import Cluster, JobSpec, ResourceClaim, TaskSpec
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.status import ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
 
 RAN_FOR: Final = timedelta(seconds=60)
 """How long a running job is said to have run, at the start of every round."""

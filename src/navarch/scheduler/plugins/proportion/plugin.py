@@ -7,9 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.gang import charge, request_to_place, tasks_to_place
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.pod_set import PodSet
+from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.queues import Queue
+from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion.charges import Charges
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import (
@@ -21,15 +30,6 @@ from navarch.scheduler.plugins.proportion.limits import (
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Shares
-from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.pod_set import PodSet
-from navarch.scheduler.state.queues import Queue
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
 
 @dataclass

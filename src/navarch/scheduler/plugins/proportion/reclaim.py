@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.gang import charge
-from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.framework.gang import charge
+from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.queues import QueueTree
+    from navarch.scheduler.model.scenario import Scenario, Victim
+    from navarch.scheduler.model.task import Task
     from navarch.scheduler.plugins.proportion.charges import Charges
     from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
-    from navarch.scheduler.scenario import Scenario, Victim
-    from navarch.scheduler.state.job import Job
-    from navarch.scheduler.state.queues import QueueTree
-    from navarch.scheduler.state.task import Task
 
 
 class ReclaimCheck:

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.cluster import Topology, TopologyConstraint
-from navarch.scheduler.extension_points import Subsets
-from navarch.scheduler.fit import JobMisfit
+from navarch.scheduler.framework.extension_points import Subsets
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import Topology, TopologyConstraint
+from navarch.scheduler.model.fit import JobMisfit
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.pod_set import PodSet, SubGroup
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.topology.domains import Domain, build_tree, lowest_common
 from navarch.scheduler.plugins.topology.room import fits, measure
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.pod_set import PodSet, SubGroup
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 STEPS = 10
 """Into how many levels preferred domains are graded."""
