@@ -17,7 +17,7 @@ from navarch.scheduler.explain import why_job, why_pending
 from navarch.scheduler.framework.points import POINTS
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.snapshot.document import Field, read_document
+from navarch.scheduler.snapshot.document import read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 from navarch.testing.scheduler_conformance.load import load_all, load_any
 from navarch.testing.scheduler_conformance.run import CaseResult, run_cases
@@ -181,7 +181,7 @@ def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
     return replace(loaded, config=replace(loaded.config, parameters=parameters))
 
 
-def _read(file: Path) -> Field:
+def _read(file: Path) -> object:
     return read_document(file.read_bytes())
 
 

@@ -1,1 +1,1 @@
-"""Running cases that say what a scheduler has to decide."""
+"""Conformance cases: clusters with the decisions that a scheduler must make."""

@@ -1,7 +1,7 @@
-"""Comparing what a session came to with what a case expects.
+"""Comparison of the final session with the expectations of a case.
 
-Stricter than the suite the cases come from: which tasks share a GPU is compared, and every change
-of a task must be explained by exactly the decisions that bring it about.
+Stricter than the suite the cases come from: the tasks on each shared GPU are compared, and the
+decisions must account for exactly the changes of every task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Step = Bind | Evict | Nominate | Withdraw
 
 
 def mismatches(case: Case, session: Session, errors: dict[str, str]) -> Iterator[str]:
-    """Yield everything in which `session` differs from what the case expects."""
+    """Yield every difference between `session` and the expectations of the case."""
     for name, expected in case.jobs.items():
         job = session.jobs.get(name)
         if job is None:
@@ -37,7 +37,7 @@ def mismatches(case: Case, session: Session, errors: dict[str, str]) -> Iterator
             yield from _job(session, job, expected, errors.get(name, ""))
     for uid, expected in case.tasks.items():
         task = _find(session, uid)
-        # Some cases expect things of tasks that they do not contain.
+        # Some cases have expectations for tasks that they do not contain.
         if task is not None:
             yield from _tasks(session, [task], expected, f"task {uid}")
             yield from _started(session, task.job, expected, f"task {uid}")
@@ -46,10 +46,9 @@ def mismatches(case: Case, session: Session, errors: dict[str, str]) -> Iterator
 
 
 def unexplained(session: Session, decisions: Sequence[Decision]) -> Iterator[str]:
-    """Yield every task that the decisions about it do not lead to where it is.
+    """Yield every task whose state does not follow from the decisions about it.
 
-    This bounds decisions from below as well as from above: one that is missing, or made twice, is
-    as wrong as one too many.
+    A missing decision or a repeated one is an error, like a wrong one.
     """
     about: dict[str, list[Step]] = {}
     for decision in decisions:
@@ -67,7 +66,7 @@ def unexplained(session: Session, decisions: Sequence[Decision]) -> Iterator[str
 
 
 def _follow(task: Task, decisions: Sequence[Step]) -> tuple[TaskStatus | None, str | None]:
-    """Return where the decisions take the task; no status if one of them makes no sense."""
+    """Return status and node after the decisions; no status if one of them is impossible."""
     status: TaskStatus = task.spec.status
     node = before = task.spec.node
     for decision in decisions:
@@ -126,7 +125,7 @@ def _tasks(
 
 
 def _required_gpus(task: Task) -> float:
-    """Return the GPUs a task names in its request; other forms of asking do not count here."""
+    """Return the GPUs of a request by count or fraction; other forms do not count here."""
     gpu = task.request.gpu
     return gpus(gpu.whole or gpu.portion * gpu.devices)
 
@@ -161,7 +160,7 @@ def _nodes(case: Case, session: Session) -> Iterator[str]:
 def _sharing(case: Case, session: Session) -> Iterator[str]:
     """Yield pairs of tasks that share a GPU but should not, or the other way round.
 
-    Only of tasks that have their GPU: what a promise says of it is settled when the task starts.
+    Only tasks that hold a GPU are compared: a nominated task gets its GPU when it starts.
     """
     expected = _expected_groups(case, session)
     placed = [
@@ -197,10 +196,11 @@ def _expected_groups(case: Case, session: Session) -> dict[str, set[str]]:
 
 
 def _is_void(case: Case, node: Node, placed: Sequence[Task], expected: dict[str, set[str]]) -> bool:
-    """Say whether what a case expects of sharing on this node cannot be meant.
+    """Return whether the expected sharing on this node is impossible.
 
-    Nobody ever compared these, so some are impossible: tasks that together need more memory than
-    a GPU has, or tasks that share while work is to be spread and a GPU of the node is idle.
+    The original suite does not compare sharing, so some expectations are impossible: tasks that
+    together need more memory than a GPU has, or tasks that share although the case spreads work
+    and a GPU of the node is idle.
     """
     memory: dict[str, int] = {}
     members: dict[str, int] = {}

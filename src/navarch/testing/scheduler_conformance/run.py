@@ -1,15 +1,16 @@
-"""Running cases and saying which pass."""
+"""Runs cases and reports which pass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.cycle import open_session, run_session
 from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog, Evict, Nominate
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.testing.scheduler_conformance.case import Case, parse_case
+from navarch.testing.scheduler_conformance.load import cases_in
 from navarch.testing.scheduler_conformance.match import mismatches, unexplained
 from navarch.testing.scheduler_conformance.settle import settle
 
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.cluster import Cluster
-    from navarch.scheduler.snapshot.document import Field
 
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """Whether one case passed, and if not, why."""
+    """Whether one case passed, and if not, why not."""
 
     id: str
     passed: bool
@@ -31,7 +31,7 @@ class CaseResult:
 
 
 class _FailingBinder(DecisionLog):
-    """Refuses to bind anything, as a broken node agent would."""
+    """A sink that refuses every bind, like a broken node agent."""
 
     def accept(self, decision: Decision) -> str | None:
         if isinstance(decision, Bind):
@@ -39,18 +39,17 @@ class _FailingBinder(DecisionLog):
         return super().accept(decision)
 
 
-def run_cases(document: Field) -> Iterator[CaseResult]:
-    """Yield the result of every case in a document of cases."""
-    for field in document.get("cases").items():
-        yield run_document(field)
+def run_cases(document: object) -> Iterator[CaseResult]:
+    """Yield the result of every case in a file of cases."""
+    for entry, path in cases_in(document):
+        yield run_document(entry, path)
 
 
-def run_document(field: Field) -> CaseResult:
-    """Return the result of the case in `field`; one that cannot be read has not passed."""
-    found = field.find("id")
-    name = str(found.value) if found is not None else field.path
+def run_document(entry: dict[str, Any], path: str = "") -> CaseResult:
+    """Return the result of the case in `entry`; an invalid case has not passed."""
+    name = str(entry.get("id", path))
     try:
-        return run_case(parse_case(field, keep_lost_jobs=True))
+        return run_case(parse_case(entry, path, keep_lost_jobs=True))
     except InvalidError as error:
         return CaseResult(name, passed=False, why=f"refused: {error}")
     except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
@@ -58,7 +57,7 @@ def run_document(field: Field) -> CaseResult:
 
 
 def run_case(case: Case) -> CaseResult:
-    """Return whether the scheduler does what the case expects."""
+    """Return whether the scheduler meets the expectations of the case."""
     why = next(CaseRun(case).problems(), None)
     return CaseResult(case.id, passed=why is None, why=why or "")
 
@@ -72,7 +71,7 @@ class CaseRun:
         self._errors: dict[str, str] = {}
 
     def problems(self) -> Iterator[str]:
-        """Yield everything that is not as expected, round by round."""
+        """Yield every difference from the expectations, round by round."""
         if not self._case.integration:
             session = yield from self._round(self._case.cluster, "")
             yield from mismatches(self._case, session, self._errors)

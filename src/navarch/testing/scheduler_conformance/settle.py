@@ -1,4 +1,4 @@
-"""What the world does between two rounds: victims are gone, bound tasks run."""
+"""The changes between two rounds: evicted tasks stop, bound tasks run."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from navarch.scheduler.model.status import ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.model.task import Task
 
 RAN_FOR: Final = timedelta(seconds=60)
-"""How long a running job is said to have run, at the start of every round."""
+"""The age of every running job at the start of a round."""
 
 
 def settle(session: Session, deleted_jobs: frozenset[str]) -> Cluster:
@@ -51,7 +51,7 @@ def _settle_task(task: Task, *, deleted: bool) -> TaskSpec:
 
 
 def _settle_claim(session: Session, claim: ResourceClaim, users: set[str]) -> ResourceClaim:
-    """Return the claim as those who still run use it; what nobody uses is free."""
+    """Return the claim with its remaining users; without users its devices are free."""
     devices, holders = session.claims.allocation_of(claim)
     known = {uid for job in session.jobs.values() for uid in job.tasks}
     outside = [uid for uid in claim.reserved_for if uid not in known]
