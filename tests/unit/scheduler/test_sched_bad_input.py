@@ -52,7 +52,6 @@ def test_a_good_snapshot_is_accepted() -> None:
 
 
 FIRST = "cluster.jobs[0].tasks[0].request.gpu"
-POD_SET = "cluster.jobs[2].root_sub_group_set.pod_sets[0]"
 NODE, QUEUE, JOB = "cluster.nodes[0]", "cluster.queues[0]", "cluster.jobs[2]"
 TASK = f"{JOB}.tasks[0]"
 
@@ -68,6 +67,7 @@ TASK = f"{JOB}.tasks[0]"
         (f"{NODE}.gpu_memory_mib", 0, "must be a whole number >= 1, not 0"),
         (f"{NODE}.name", "", "must be text of length >= 1, not ''"),
         (f"{NODE}.labels", {"x": 1}, "labels.x: must be text, not 1"),
+        (f"{NODE}.labels", {"x": None}, "labels.x: must be text, not None"),
         (f"{NODE}.health", {"happy": True}, "health.happy: unknown field; known fields: cordoned"),
         (f"{NODE}.health.ready", "yes", "must be true or false"),
         (f"{NODE}.colour", "red", "unknown field; known fields: allocatable, dra_gpus"),
@@ -86,6 +86,7 @@ TASK = f"{JOB}.tasks[0]"
             -1,
             "must be a whole number >= 0, not -1",
         ),
+        (f"{JOB}.created_minutes_ago", 1e300, "must be a number <= 1000000000.0"),
         (f"{JOB}.tasks", {}, "must be a list"),
         (f"{TASK}.node", "b", "no node is called 'b'"),
         (f"{TASK}.status", "Runing", "is not one of"),
@@ -94,6 +95,7 @@ TASK = f"{JOB}.tasks[0]"
         (f"{TASK}.request.memory_bytes", NAN, "must be a number, not 'NaN'"),
         (f"{TASK}.request.gpu.type", "some", "'some' is not one of none, whole"),
         (f"{TASK}.request.gpu.count", -1, "must be a whole number >= 0, not -1"),
+        (FIRST, {"type": "fraction"}, "gpu: fraction is missing"),
         (f"{FIRST}.fraction", 1.5, "must be a number <= 1.0, not 1.5"),
         (f"{FIRST}.fraction", 0, "must be a number >= 0.01, not 0"),
         (f"{FIRST}.devices", 0, "must be a whole number >= 1, not 0"),

@@ -4,9 +4,10 @@ import json
 import math
 import re
 import reprlib
+from dataclasses import fields
 from enum import StrEnum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NoReturn, Self, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 import msgspec
@@ -26,8 +27,29 @@ Period = Annotated[float, Meta(ge=0, le=5e10)]
 """Times beyond these bounds, more than 1,500 years, cannot be added to a date."""
 
 
+MAPS: Final = frozenset({"labels", "pod_labels", "node_selector", "mig", "instances", "usage"})
+OPEN: Final = frozenset({"parameters", "arguments"})
+"""In other objects, null means the same as a missing field."""
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the objects in a file. Null means the same as a missing field."""
+    """Base of the objects in a file."""
+
+    @classmethod
+    def like(cls, source: object, **others: Any) -> Self:  # noqa: ANN401
+        """Return an entry with the attributes of `source` that it has fields for, and `others`.
+
+        Nothing is validated: an invalid cluster can be rendered.
+        """
+        names = [name for name in cls.__struct_fields__ if hasattr(source, name)]
+        return cls(**{name: getattr(source, name) for name in names} | others)
+
+
+def copy_as(source: object, kind: type[T], **others: object) -> T:
+    """Return a `kind` with the attributes of `source` that it has fields for, and `others`."""
+    names = [field.name for field in fields(kind) if hasattr(source, field.name)]  # type: ignore[arg-type]
+    values = {name: getattr(source, name) for name in names} | others
+    return msgspec.convert(values, kind, from_attributes=True)
 
 
 def read_document(text: str | bytes) -> object:
@@ -54,13 +76,14 @@ def convert(value: object, kind: type[T], path: str = "") -> T:
     Raises:
         InvalidError: A field is missing, unknown, or of the wrong type or size.
     """
+    value = _without_nulls(value)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InvalidError(_explain(str(error), value, kind, path)) from error
 
 
-def given(value: T | None | UnsetType) -> T | None:
+def given(value: T | UnsetType) -> T | None:
     """Return a field's value, None if the field is missing."""
     return None if value is UNSET else value
 
@@ -73,6 +96,18 @@ def reject(path: str, why: str) -> NoReturn:
 def join(path: str, field: str) -> str:
     """Return the path of a field of the object at `path`."""
     return f"{path}.{field}" if path else field
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: item if key in MAPS or key in OPEN else _without_nulls(item)
+        for key, item in value.items()
+        if item is not None
+    }
 
 
 def _parse_float(text: str) -> float | str:
@@ -105,11 +140,9 @@ def _explain(message: str, value: Any, kind: Any, path: str) -> str:  # noqa: AN
     for field, index in _STEP.findall(place or ""):
         kind = _without_null(kind)
         if field:
-            kind, value, path = (
-                hints_of(kind, include_extras=True)[field],
-                value[field],
-                join(path, field),
-            )
+            attribute = kind.__struct_fields__[kind.__struct_encode_fields__.index(field)]
+            kind = hints_of(kind, include_extras=True)[attribute]
+            value, path = value[field], join(path, field)
         elif index == "...":
             kind = get_args(kind)[1]
             key = next(key for key in value if not _converts(value[key], kind))
@@ -124,7 +157,7 @@ def _describe(problem: str, value: object, kind: Any, path: str) -> str:  # noqa
         fault, field = named.groups()
         if fault == "missing required":
             return f"{path or 'document'}: {field} is missing"
-        known = ", ".join(sorted(kind.__struct_fields__))
+        known = ", ".join(sorted(kind.__struct_encode_fields__))
         return f"{join(path, field)}: unknown field; known fields: {known}"
     if expected := _EXPECTED.fullmatch(problem):
         name, bound = expected.groups()

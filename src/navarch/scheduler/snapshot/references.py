@@ -17,19 +17,17 @@ def check_references(cluster: ClusterEntry, path: str, *, keep_lost_jobs: bool) 
     Raises:
         InvalidError: A name occurs twice, or a reference has no target; begins with the path.
     """
-    _check_unique(join(path, "nodes"), (node.name for node in cluster.nodes or ()))
-    _check_unique(join(path, "topologies"), (one.name for one in cluster.topologies or ()))
-    claims = (f"{claim.namespace or ''}/{claim.name}" for claim in cluster.resource_claims or ())
+    _check_unique(join(path, "nodes"), (node.name for node in cluster.nodes))
+    _check_unique(join(path, "topologies"), (one.name for one in cluster.topologies))
+    claims = (f"{claim.namespace}/{claim.name}" for claim in cluster.resource_claims)
     _check_unique(join(path, "resource_claims"), claims)
-    _check_queues(join(path, "queues"), cluster.queues or ())
-    queues = {queue.name for queue in cluster.queues or ()}
-    nodes = {node.name for node in cluster.nodes or ()}
-    for index, piece in enumerate(cluster.resource_slices or ()):
+    _check_queues(join(path, "queues"), cluster.queues)
+    queues = {queue.name for queue in cluster.queues}
+    nodes = {node.name for node in cluster.nodes}
+    for index, piece in enumerate(cluster.resource_slices):
         if piece.node is not None and not piece.all_nodes and piece.node not in nodes:
-            reject(
-                f"{join(path, 'resource_slices')}[{index}].node",
-                f"no node is called {piece.node!r}",
-            )
+            at = f"{join(path, 'resource_slices')}[{index}].node"
+            reject(at, f"no node is called {piece.node!r}")
     for name in given(cluster.usage) or ():
         if name not in queues:
             reject(f"{join(path, 'usage')}.{name}", f"no queue is called {name!r}")
@@ -76,11 +74,11 @@ class _JobCheck:
     """The checks of jobs and tasks."""
 
     def __init__(self, cluster: ClusterEntry, path: str, *, keep_lost_jobs: bool) -> None:
-        self._jobs = cluster.jobs or ()
+        self._jobs = cluster.jobs
         self._path = join(path, "jobs")
-        self._nodes = {node.name for node in cluster.nodes or ()}
-        self._queues = {queue.name for queue in cluster.queues or ()}
-        self._inner = {queue.parent for queue in cluster.queues or ()}
+        self._nodes = {node.name for node in cluster.nodes}
+        self._queues = {queue.name for queue in cluster.queues}
+        self._inner = {queue.parent for queue in cluster.queues}
         self._keep_lost = keep_lost_jobs
         self._uids: set[str] = set()
 
@@ -90,7 +88,7 @@ class _JobCheck:
             path = f"{self._path}[{index}]"
             self._check_queue(f"{path}.queue", job.queue)
             pod_sets = _pod_set_names(job, path)
-            for number, task in enumerate(job.tasks or ()):
+            for number, task in enumerate(job.tasks):
                 self._check_task(task, pod_sets, f"{path}.tasks[{number}]")
 
     def _check_queue(self, path: str, name: str) -> None:
@@ -108,9 +106,8 @@ class _JobCheck:
         status = STATUS_BY_TITLE.get(task.status)
         if status is None:
             reject(f"{path}.status", f"{task.status!r} is not one of {', '.join(STATUS_BY_TITLE)}")
-        if task.pod_set not in pod_sets:
-            at = path if task.sub_group is None else f"{path}.sub_group"
-            reject(at, f"the job has no pod set {task.pod_set!r}")
+        if task.sub_group not in pod_sets:
+            reject(f"{path}.sub_group", f"the job has no pod set {task.sub_group!r}")
         if task.node is None:
             if status & ON_NODE:
                 reject(path, f"a task that is {status.title} must be on a node")
@@ -120,7 +117,7 @@ class _JobCheck:
 
 
 def _pod_set_names(job: JobEntry, path: str) -> set[str]:
-    names = [pod_set.name for pod_set in job.root.all_pod_sets()]
+    names = [pod_set.name for pod_set in job.to_root().all_pod_sets()]
     if len(names) != len(set(names)):
         reject(f"{path}.root_sub_group_set", "two pod sets have the same name")
     return set(names)

@@ -199,5 +199,5 @@ def dump_snapshot(snapshot: Snapshot) -> str:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(entry)
+    plain: dict[str, Any] = msgspec.to_builtins(entry, order="deterministic")
     return plain

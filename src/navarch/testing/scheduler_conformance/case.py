@@ -175,7 +175,7 @@ def parse_case(document: object, path: str = "", *, keep_lost_jobs: bool = False
             pipelines=limits.max_pipelines,
         ),
         deleted_jobs=frozenset(
-            job.name for job in entry.cluster.jobs or () if given(job.delete_job_in_test)
+            job.name for job in entry.cluster.jobs if given(job.delete_job_in_test)
         ),
         jobs={n: _expectation(e, f"{place}.jobs.{n}") for n, e in expected.jobs.items()},
         tasks={uid: _expectation(e, f"{place}.tasks.{uid}") for uid, e in expected.tasks.items()},
