@@ -178,7 +178,7 @@ def test_a_gang_of_two_kinds_that_finds_no_room_is_turned_down_without_making_it
 
     waiting = [job for name, job in session.jobs.items() if name.startswith("mixed")]
     assert sorted(session.unplaced) == ["mixed-0", "mixed-1", "mixed-2"]
-    assert not waiting[-1].is_made
+    assert not waiting[-1].is_materialised
 
 
 def test_pods_like_one_that_found_no_room_are_turned_down_without_another_look() -> None:

@@ -13,7 +13,7 @@ from navarch.scheduler import Session, open_session
 from navarch.scheduler.actions.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.engine.check import best_node
-from navarch.scheduler.engine.job_index import Roster
+from navarch.scheduler.engine.job_index import JobIndex
 from navarch.scheduler.framework.events import EventHandler
 from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.node_table import amounts_of
@@ -94,8 +94,8 @@ def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) ->
                 assert found == expected_leaves(session, jobs)
 
 
-def fresh(session: Session, roster: Roster) -> Roster:
-    return Roster(session, roster._holds)
+def fresh(session: Session, roster: JobIndex) -> JobIndex:
+    return JobIndex(session, roster._holds)
 
 
 def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
@@ -281,7 +281,7 @@ def told_returns(cluster: Cluster, seed: int) -> list[bool]:
             for part in session.waiting.jobs[:6]:
                 for task in [t for t in running(session) if t.job.size == 1 and t.job is not part]:
                     state = session.state()
-                    returns = session.return_trips.goes_straight_back(part, [task])
+                    returns = session.no_op_moves.goes_straight_back(part, [task])
                     assert session.state() == state
                     simulated = simulated_return(session, part, task)
                     assert simulated or not returns
@@ -307,7 +307,7 @@ def test_nobody_is_told_to_return_whom_a_limit_may_keep_out() -> None:
     queues = [a_queue("full", limit=1), a_queue("other")]
     session = open_session(a_cluster(nodes={"node": 4}, jobs=jobs, queues=queues))
     task = next(iter(session.jobs["runs"].tasks.values()))
-    assert not session.return_trips.goes_straight_back(session.jobs["waits"], [task])
+    assert not session.no_op_moves.goes_straight_back(session.jobs["waits"], [task])
 
 
 @pytest.mark.parametrize("failing", ["question", "handler"])

@@ -42,8 +42,8 @@ def test_nodes_in_trouble_take_no_new_work(trouble: str) -> None:
     result = allocate([node], a_job("job"))
 
     assert placed(result) == {}
-    (misfit,) = result.task_misfits["job"]["job-0"]
-    assert trouble in misfit.reason
+    (refusal,) = result.unschedulable_tasks["job"]["job-0"]
+    assert trouble in refusal.reason
 
 
 def test_a_node_that_is_not_ready_takes_no_work() -> None:
@@ -121,9 +121,9 @@ def test_gpu_memory_cannot_be_asked_of_a_node_that_does_not_know_its_own() -> No
 def test_a_task_larger_than_any_node_is_refused_before_nodes_are_looked_at() -> None:
     result = allocate([a_node("a", 4), a_node("b", 4)], a_job("job", gpus=5))
 
-    (misfit,) = result.task_misfits["job"]["job-0"]
-    assert misfit.node is None
-    assert "no node has that much gpu" in misfit.reason
+    (refusal,) = result.unschedulable_tasks["job"]["job-0"]
+    assert refusal.node is None
+    assert "no node has that much gpu" in refusal.reason
 
 
 def test_a_node_must_carry_the_labels_a_task_asks_for() -> None:

@@ -161,10 +161,10 @@ def test_the_first_objection_decides_and_names_its_plugin() -> None:
     session.add_plugin(Registers(lambda s: s.add_predicate_fn(lambda *_: "no way"), "no"))
     task = the_task(session)
 
-    misfit = session.predicate(task, task.job, session.nodes["a"])
+    refusal = session.predicate(task, task.job, session.nodes["a"])
 
-    assert misfit is not None
-    assert (misfit.plugin, misfit.reason, misfit.node) == ("no", "no way", "a")
+    assert refusal is not None
+    assert (refusal.plugin, refusal.reason, refusal.node) == ("no", "no way", "a")
 
 
 def test_subsets_are_chained() -> None:

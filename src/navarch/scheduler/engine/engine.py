@@ -9,7 +9,7 @@ from navarch.scheduler.engine.batch import order_of
 from navarch.scheduler.engine.columns import SomeColumns
 from navarch.scheduler.engine.ranking import Ranking, Rules
 from navarch.scheduler.engine.steps import can_rehearse, rehearse
-from navarch.scheduler.model.fit import Misfit
+from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
 from navarch.scheduler.model.request import GpuKind
 
@@ -94,7 +94,7 @@ class Engine:
         known = self._rankings.get(kind, UNKNOWN)
         return known if known is not UNKNOWN else self._rankings.get(_key(kind, job), UNKNOWN)
 
-    def refusal(self, task: Task, job: Job) -> Misfit | None:
+    def refusal(self, task: Task, job: Job) -> UnschedulableReason | None:
         """Return why the task can go nowhere, as `Session.pre_predicate` would."""
         kind = self.kind(task)
         if kind in self._welcome:
@@ -109,7 +109,7 @@ class Engine:
             else:
                 reason = hook.fn(task, job)
             if reason:
-                return Misfit(task=task.uid, reason=reason, plugin=hook.owner)
+                return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
         if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
             self._welcome.add(kind)
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from navarch.scheduler.engine.check import check_place
 from navarch.scheduler.engine.engine import UNKNOWN
 from navarch.scheduler.framework.decision import Bind, a_bind, a_start
-from navarch.scheduler.model.lazy_tasks import Members, Mixed, made
+from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks, materialise
 from navarch.scheduler.model.quantity import gpus
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ class Express:
         if not self._usable:
             return False
         # Whose turn it is is only left open where nobody has touched the tasks.
-        if isinstance(tasks, Members):
+        if isinstance(tasks, LazyTasks):
             subsets = self._subsets
             if tasks.number != tasks.pod_set.size:
                 return False
             return not subsets or not any(hook.concerns(tasks.first) for hook in subsets)
-        return isinstance(tasks, Mixed) and not self._subsets and not self._checks
+        return isinstance(tasks, LazyMixedTasks) and not self._subsets and not self._checks
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
-        if type(tasks) is Mixed:  # asked of every job: an abstract base is slow to say no
+        if type(tasks) is LazyMixedTasks:  # asked of every job: an abstract base is slow to say no
             return self._place_mixed(job, tasks)
         engine = self._session.engine
-        assert isinstance(tasks, Members), "that is what it takes"
+        assert isinstance(tasks, LazyTasks), "that is what it takes"
         count = tasks.number
         kind = job.root.pod_sets[0].kind
         assert kind is not None, "equal tasks are of a kind"
@@ -79,29 +79,29 @@ class Express:
         if not nodes:
             self._session.unplaced[job.name] = (tasks, job)
             return False
-        return self._decide(job, [(made(tasks), nodes)])
+        return self._decide(job, [(materialise(tasks), nodes)])
 
-    def _place_mixed(self, job: Job, tasks: Mixed) -> bool | None:
+    def _place_mixed(self, job: Job, tasks: LazyMixedTasks) -> bool | None:
         """Place tasks of a few kinds; if one of the kinds finds no room, none is even made."""
         engine = self._session.engine
         rankings: dict[int, Ranking] = {}
-        for look in tasks.looks:
-            ranking = engine.known_ranking(look.kind, job)
-            if ranking is UNKNOWN or not engine.is_welcome(look.kind):
-                first = tasks.part(look)[0]
+        for shape in tasks.shapes:
+            ranking = engine.known_ranking(shape.kind, job)
+            if ranking is UNKNOWN or not engine.is_welcome(shape.kind):
+                first = tasks.part(shape)[0]
                 ranking = engine.ranking(first, job)
                 if engine.refusal(first, job) is not None:
                     return None
             if ranking is None:
                 return None
-            rankings[look.kind] = ranking
+            rankings[shape.kind] = ranking
         # What is known without another look first.
         for has_room in (engine.may_have_room, engine.has_room):
-            for look in tasks.looks:
-                if not has_room(rankings[look.kind], len(look.specs)):
-                    self._session.unplaced[job.name] = (tasks.part(look), job)
+            for shape in tasks.shapes:
+                if not has_room(rankings[shape.kind], len(shape.specs)):
+                    self._session.unplaced[job.name] = (tasks.part(shape), job)
                     return False
-        return self._place_runs(engine, rankings, job, tasks.made())
+        return self._place_runs(engine, rankings, job, tasks.materialise())
 
     def _place_runs(
         self,
@@ -134,7 +134,7 @@ class Express:
 
     def _give_back(self, parts: Sequence[tuple[Sequence[Task], Sequence[Node]]]) -> None:
         for tasks, nodes in reversed(parts):
-            self._session.give_all(tasks, nodes)
+            self._session.release(tasks, nodes)
 
     def _place_one(
         self, engine: Engine, ranking: Ranking, job: Job, tasks: Sequence[Task]
@@ -148,8 +148,8 @@ class Express:
         if not ranking.can_start(nodes):
             engine.put_back(1)
             return None
-        tasks = made(tasks)
-        session.take_all(tasks, nodes)
+        tasks = materialise(tasks)
+        session.allocate(tasks, nodes)
         engine.placed()
         task, node = tasks[0], nodes[0]
         accept = session.sink.accept
@@ -161,7 +161,7 @@ class Express:
             accepted = accept(bind) is None
         finally:
             if not accepted:
-                session.give_all(tasks, nodes)
+                session.release(tasks, nodes)
         if not accepted:
             return False
         task.placement = node.bound
@@ -183,16 +183,16 @@ class Express:
                 if not nodes or not ranking.can_start(nodes):
                     engine.put_back(len(nodes))
                     break
-                tasks = made(tasks)
+                tasks = materialise(tasks)
                 part = tasks[len(taken) : len(taken) + len(nodes)]
                 if self._checks:
                     self._check(job, part, nodes)
-                self._session.take_all(part, nodes)
+                self._session.allocate(part, nodes)
                 engine.placed()
                 taken += nodes
         finally:
             if taken and len(taken) < len(tasks):
-                self._session.give_all(tasks[: len(taken)], taken)
+                self._session.release(tasks[: len(taken)], taken)
         if len(taken) == len(tasks):
             return taken
         # That nobody has room the long way makes sure of where fast paths are checked.
@@ -228,7 +228,7 @@ class Express:
         if not everybody:
             return False
         for tasks, nodes in parts:
-            session.settle_all(tasks, nodes)
+            session.commit(tasks, nodes)
         if accept(a_start(job.name, session.now)) is None:
             job.last_start = session.now
         return True

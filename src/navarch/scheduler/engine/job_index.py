@@ -25,7 +25,7 @@ MOST: Final = 4
 _name = attrgetter("name")
 
 
-class Roster:
+class JobIndex:
     """The jobs of a session of which something holds, brought up to date when looked at.
 
     A search for victims changes a few jobs at a time, and takes all of it back if it was in vain.

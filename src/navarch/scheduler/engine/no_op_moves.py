@@ -29,7 +29,7 @@ class _Worth(NamedTuple):
     score: float | None
 
 
-class ReturnTrips:
+class NoOpMoveCheck:
     """Tells of single tasks whether they would go straight back if they had to leave.
 
     With room elsewhere, a pending job often makes a task leave that is served before it and takes

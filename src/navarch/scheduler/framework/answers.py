@@ -10,7 +10,7 @@ from navarch.scheduler.framework.extension_points import ExtensionPoints, NodeSe
 from navarch.scheduler.framework.points import Hook
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.cluster import TaskSpec
-from navarch.scheduler.model.fit import JobMisfit, Misfit
+from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.pod_set import PodSet, SubGroup
@@ -35,7 +35,7 @@ class JobOrder(NamedTuple):
     """Whether keys hold until a task of their job has gained or lost a place."""
 
 
-class Answers(ExtensionPoints):
+class HookRunner(ExtensionPoints):
     """The questions that actions and plugins put to all plugins at once."""
 
     def __init__(self) -> None:
@@ -251,31 +251,33 @@ class Answers(ExtensionPoints):
             expanded: list[NodeSet] = []
             for node_set in sets:
                 answer: Subsets = hook.fn(job, group, pod_sets, tasks, node_set)
-                if isinstance(answer, JobMisfit):
+                if isinstance(answer, UnschedulableJob):
                     return answer
                 expanded.extend(answer)
             sets = expanded
         return sets
 
-    def pre_predicate(self, task: Task, job: Job) -> Misfit | None:
+    def pre_predicate(self, task: Task, job: Job) -> UnschedulableReason | None:
         """Return why the task can go nowhere, if so."""
         for hook in self._hooks["pre_predicate"]:
             reason = hook.fn(task, job)
             if reason:
-                return Misfit(task=task.uid, reason=reason, plugin=hook.owner)
+                return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
         return None
 
-    def predicate(self, task: Task, job: Job, node: Node) -> Misfit | None:
+    def predicate(self, task: Task, job: Job, node: Node) -> UnschedulableReason | None:
         """Return why the task cannot go to the node, if so; a passing reason only if no other."""
-        passing: Misfit | None = None
+        passing: UnschedulableReason | None = None
         for hook in self._hooks["predicate"]:
             reason = hook.fn(task, job, node)
             if not reason:
                 continue
-            misfit = Misfit(task=task.uid, node=node.name, reason=reason, plugin=hook.owner)
-            if not misfit.passes:
-                return misfit
-            passing = passing or misfit
+            refusal = UnschedulableReason(
+                task=task.uid, node=node.name, reason=reason, plugin=hook.owner
+            )
+            if not refusal.passes:
+                return refusal
+            passing = passing or refusal
         return passing
 
     def score_nodes(self, task: Task, nodes: NodeSet) -> list[tuple[float, Node]]:

@@ -8,7 +8,7 @@ from navarch.scheduler.framework.events import EventHandler
 from navarch.scheduler.framework.points import POINTS, Combine, Hook, Measure, Scope
 from navarch.scheduler.http import HttpHandler
 from navarch.scheduler.model.capacity import CapacityVerdict
-from navarch.scheduler.model.fit import JobMisfit
+from navarch.scheduler.model.fit import UnschedulableJob
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.pod_set import PodSet, SubGroup
@@ -24,7 +24,7 @@ QueueOrder = Callable[
 ]
 JobCapacity = Callable[[Job, Sequence[Task]], CapacityVerdict]
 TaskCapacity = Callable[[Task, Job, Node], CapacityVerdict]
-Subsets = Sequence[NodeSet] | JobMisfit
+Subsets = Sequence[NodeSet] | UnschedulableJob
 SubsetNodes = Callable[[Job, SubGroup | PodSet, Sequence[PodSet], Sequence[Task], NodeSet], Subsets]
 PrePredicate = Callable[[Task, Job], str | None]
 Predicate = Callable[[Task, Job, Node], str | None]

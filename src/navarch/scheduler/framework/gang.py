@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 
-from navarch.scheduler.framework.answers import Answers
+from navarch.scheduler.framework.answers import HookRunner
 from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.lazy_tasks import Members, Mixed
-from navarch.scheduler.model.pod_set import Look, PodSet
+from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
+from navarch.scheduler.model.pod_set import PodSet, TaskShape
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.model.task import Task
@@ -15,7 +15,7 @@ from navarch.scheduler.model.task import Task
 _pending_quota = attrgetter("pending_quota")
 
 
-def tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
+def tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Task]:
     """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
     version = job.origin.version
     known = job.turn
@@ -34,19 +34,19 @@ def tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
     return found
 
 
-def request_to_place(session: Answers, job: Job) -> Amounts:
+def request_to_place(session: HookRunner, job: Job) -> Amounts:
     """Return what the tasks whose turn it is would be charged."""
-    known = job.turn_charge
+    known = job.requested_quota
     if known is None or known[0] != job.origin.version:
-        amount = charge(tasks_to_place(session, job, real=False))
-        known = job.turn_charge = (job.origin.version, amount)
+        amount = requested_quota(tasks_to_place(session, job, real=False))
+        known = job.requested_quota = (job.origin.version, amount)
     return known[1]
 
 
-def charge(tasks: Sequence[Task]) -> Amounts:
+def requested_quota(tasks: Sequence[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
-    if isinstance(tasks, Members | Mixed):
-        return tasks.charge
+    if isinstance(tasks, LazyTasks | LazyMixedTasks):
+        return tasks.requested_quota
     if len(tasks) == 1:
         return tasks[0].pending_quota
     quotas: list[Amounts] = list(map(_pending_quota, tasks))
@@ -61,7 +61,7 @@ def charge(tasks: Sequence[Task]) -> Amounts:
     return total
 
 
-def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
+def tasks_to_evict(session: HookRunner, job: Job) -> tuple[list[Task], bool]:
     """Return the smallest set of tasks that may be taken from `job`, and whether more are left.
 
     A job with members to spare loses one; otherwise its gang goes as a whole.
@@ -78,7 +78,7 @@ def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
     return unit, job.count(ACTIVE_ALLOCATED_MASK) > len(unit)
 
 
-def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
+def _tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Task]:
     if len(job.pod_sets) == 1:
         (pod_set,) = job.pod_sets.values()
         return _tasks_of_only_set(session, pod_set, real=real)
@@ -95,12 +95,14 @@ def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]
     return chosen
 
 
-def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
+def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
     if pod_set.untouched(TaskStatus.PENDING):
         if pod_set.alike and session.orders_tasks_by_kind:
-            return Members(pod_set, max(1, pod_set.min_available))
+            return LazyTasks(pod_set, max(1, pod_set.min_available))
         if _can_stay_unmade(session, pod_set):
-            return Mixed(pod_set, pod_set.looks, lambda look: _order(session, pod_set, look))
+            return LazyMixedTasks(
+                pod_set, pod_set.shapes, lambda shape: _order(session, pod_set, shape)
+            )
         tasks = pod_set.tasks
     else:
         tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
@@ -112,18 +114,18 @@ def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequ
     return session.sort_tasks(tasks)[:missing]
 
 
-def _can_stay_unmade(session: Answers, pod_set: PodSet) -> bool:
+def _can_stay_unmade(session: HookRunner, pod_set: PodSet) -> bool:
     """Say whether it is the turn of all tasks, and their kinds and names tell in which order."""
-    if not pod_set.looks or pod_set.min_available < pod_set.size:
+    if not pod_set.shapes or pod_set.min_available < pod_set.size:
         return False
     return session.orders_tasks_by_kind
 
 
-def _order(session: Answers, pod_set: PodSet, look: Look) -> object:
+def _order(session: HookRunner, pod_set: PodSet, shape: TaskShape) -> object:
     assert pod_set.owner is not None, "waiting tasks have an owner"
-    return session.order_of_kind(look.kind, look.specs[0], pod_set.owner)
+    return session.order_of_kind(shape.kind, shape.specs[0], pod_set.owner)
 
 
-def _last_first(session: Answers, pod_set: PodSet) -> list[Task]:
+def _last_first(session: HookRunner, pod_set: PodSet) -> list[Task]:
     running = [task for task in pod_set.tasks if task.status & ACTIVE_ALLOCATED_MASK]
     return session.sort_tasks(running)[::-1]

@@ -7,8 +7,8 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from navarch.scheduler.engine.check import check_same
-from navarch.scheduler.engine.job_index import Entry, Roster
-from navarch.scheduler.framework.victim_list import Taken
+from navarch.scheduler.engine.job_index import Entry, JobIndex
+from navarch.scheduler.framework.victim_list import VictimList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -197,7 +197,7 @@ class JobQueue:
     def out_of(
         cls,
         session: Session,
-        roster: Roster,
+        roster: JobIndex,
         wanted: Callable[[Job], bool],
         *,
         victims: bool = False,
@@ -361,7 +361,7 @@ class JobQueue:
                 return rank(queue, self._taken_with(job))
             known = kept.get(queue.name)
             if known is None or known[0] != queue.changes or known[1] is not job:
-                known = kept[queue.name] = (queue.changes, job, rank(queue, Taken([], job)))
+                known = kept[queue.name] = (queue.changes, job, rank(queue, VictimList([], job)))
             return known[2]
 
         return rank_with_loss
@@ -474,5 +474,5 @@ class JobQueue:
         victims = (self._taken_with(left_best), self._taken_with(right_best))
         return -self._session.compare_queues(left, right, (None, None), victims, memory)
 
-    def _taken_with(self, best: Job) -> Taken:
-        return Taken(self._popped.setdefault(best.queue, []), best)
+    def _taken_with(self, best: Job) -> VictimList:
+        return VictimList(self._popped.setdefault(best.queue, []), best)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from navarch.scheduler.model.cluster import NodeSpec
-    from navarch.scheduler.model.node import Node, Pool
+    from navarch.scheduler.model.node import Node, Resources
     from navarch.scheduler.model.request import Request
 
 Column = npt.NDArray[np.float64]
@@ -145,7 +145,7 @@ def fits(have: Amounts, need: Sequence[int]) -> npt.NDArray[np.bool_]:
     return result
 
 
-def amounts_of(pool: Pool) -> tuple[int, int, int, int]:
+def amounts_of(pool: Resources) -> tuple[int, int, int, int]:
     """Return a node's amounts in the order of the columns."""
     return (pool.cpu, pool.memory, pool.gpu, pool.pods)
 

@@ -10,8 +10,8 @@ from navarch.scheduler.engine.check import check_place
 from navarch.scheduler.engine.engine import Engine
 from navarch.scheduler.framework.gang import tasks_to_place
 from navarch.scheduler.framework.sharing import share_gpus
-from navarch.scheduler.model.fit import Fit, JobMisfit
-from navarch.scheduler.model.lazy_tasks import made
+from navarch.scheduler.model.fit import Fit, UnschedulableJob
+from navarch.scheduler.model.lazy_tasks import materialise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ class JobPlacing:
 
     def place(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         """Place the tasks, whose turn it is, on some of `nodes`; say whether it worked."""
-        tasks = made(tasks)
+        tasks = materialise(tasks)
         if is_plain(self._session, self._job, tasks):
             checkpoint = self._statement.checkpoint()
             alike = self._job.root.pod_sets[0].alike
@@ -62,7 +62,7 @@ class JobPlacing:
     def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         pod_sets = group.all_pod_sets()
         subsets = self._session.subset_nodes(self._job, group, pod_sets, tasks, nodes)
-        if isinstance(subsets, JobMisfit):
+        if isinstance(subsets, UnschedulableJob):
             self._note(subsets)
             return False
         for subset in subsets:
@@ -85,7 +85,7 @@ class JobPlacing:
         if not tasks:
             return True
         subsets = self._session.subset_nodes(self._job, pod_set, [pod_set], tasks, nodes)
-        if isinstance(subsets, JobMisfit):
+        if isinstance(subsets, UnschedulableJob):
             self._note(subsets)
             return False
         for subset in subsets:
@@ -149,10 +149,10 @@ class JobPlacing:
         self, engine: Engine, ranking: Ranking, run: Sequence[Task], nodes: Sequence[Node]
     ) -> bool:
         """Place equal tasks, all of them; one after another they would end up just there."""
-        misfit = engine.refusal(run[0], self._job)
-        if misfit is not None:
+        refusal = engine.refusal(run[0], self._job)
+        if refusal is not None:
             if self._real:
-                self._session.note_misfit(misfit)
+                self._session.note_task_reason(refusal)
             return False
         if self._session.parameters.check_fast_paths:
             return self._place_checked(engine, ranking, run, nodes)
@@ -190,7 +190,7 @@ class JobPlacing:
         checkpoint = self._statement.checkpoint()
         fitted = all(self._place_task(task, nodes) for task in run)
         self._statement.rollback(checkpoint)
-        self._session.forget_misfits(self._job)
+        self._session.forget_reasons(self._job)
         if fitted:
             raise InvariantError(
                 f"fast path: {len(run)} tasks of job {self._job.name} were found not to fit, but "
@@ -219,10 +219,10 @@ class JobPlacing:
         return node is not None and self._put(task, node, now=False)
 
     def _place_task(self, task: Task, nodes: Sequence[Node]) -> bool:
-        misfit = self._session.pre_predicate(task, self._job)
-        if misfit is not None:
+        refusal = self._session.pre_predicate(task, self._job)
+        if refusal is not None:
             if self._real:
-                self._session.note_misfit(misfit)
+                self._session.note_task_reason(refusal)
             return False
         for _, node in self._session.score_nodes(task, nodes):
             fit = self._session.fit(task, self._job, node, record=self._real)
@@ -243,9 +243,9 @@ class JobPlacing:
             self._statement.pipeline(task, node, groups, update_if_there=self._real)
         return True
 
-    def _note(self, misfit: JobMisfit) -> None:
+    def _note(self, refusal: UnschedulableJob) -> None:
         if self._real:
-            self._session.note_job_misfit(self._job, misfit)
+            self._session.note_job_reason(self._job, refusal)
 
 
 def place_job(
@@ -273,7 +273,7 @@ def admitted(session: Session, job: Job, *, real: bool) -> Sequence[Task] | None
     if verdict.schedulable:
         return tasks
     if real:
-        session.note_job_misfit(job, JobMisfit(summary=verdict.message))
+        session.note_job_reason(job, UnschedulableJob(summary=verdict.message))
     return None
 
 

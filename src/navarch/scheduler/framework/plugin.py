@@ -23,5 +23,5 @@ class Plugin(Protocol):
         ...
 
     def on_session_close(self, session: "Session") -> None:
-        """Look back at the session, which decides nothing more."""
+        """Inspect the session, which decides nothing more."""
         ...

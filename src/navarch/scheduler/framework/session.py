@@ -12,10 +12,10 @@ from navarch.core.errors import InvalidError
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.engine.columns import FEW, Columns
 from navarch.scheduler.engine.engine import WHOLE, Engine
-from navarch.scheduler.engine.job_index import Roster
-from navarch.scheduler.engine.no_op_moves import ReturnTrips
+from navarch.scheduler.engine.job_index import JobIndex
+from navarch.scheduler.engine.no_op_moves import NoOpMoveCheck
 from navarch.scheduler.engine.turns import Turns
-from navarch.scheduler.framework.answers import Answers
+from navarch.scheduler.framework.answers import HookRunner
 from navarch.scheduler.framework.budget import Budget, GaveUp
 from navarch.scheduler.framework.decision import DecisionLog, DecisionSink
 from navarch.scheduler.framework.events import Event, EventFn, EventHandler, EventsFn
@@ -29,7 +29,7 @@ from navarch.scheduler.model.cluster import (
     QueueSpec,
     ResourceShare,
 )
-from navarch.scheduler.model.fit import Fit, JobMisfit, Misfit
+from navarch.scheduler.model.fit import Fit, UnschedulableJob, UnschedulableReason
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.nodes import NodeList, NodesByName
@@ -68,7 +68,7 @@ FLAT_ROOT: Final = "default"
 """The one parent of all leaf queues when the hierarchy is not to count."""
 
 
-class Session(Answers):
+class Session(HookRunner):
     """One pass over the cluster.
 
     Actions change it only through statements. Everything is ordered by name, so the order in
@@ -102,9 +102,9 @@ class Session(Answers):
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
             for spec in sorted(cluster.jobs, key=_name)
         }
-        self.waiting = Roster(self, attrgetter("has_pending"))
+        self.waiting = JobIndex(self, attrgetter("has_pending"))
         """Jobs with a pending task."""
-        self.interruptible = Roster(self, self._is_interruptible)
+        self.interruptible = JobIndex(self, self._is_interruptible)
         """Jobs that could make room for others: they have a place, and a queue."""
         self.queue_ties: dict[tuple[str, str], bool] = {}
         """By two queues, whether the first is served first if both rank the same."""
@@ -115,9 +115,9 @@ class Session(Answers):
         self._found: dict[tuple[TaskStatus, str], Placement] = {}
         """Where tasks that simply take what they ask for were found, one value for all alike."""
         self.claims = Claims(cluster)
-        self.job_misfits: dict[str, list[JobMisfit]] = {}
+        self.unschedulable_jobs: dict[str, list[UnschedulableJob]] = {}
         """Why a job was not placed by the last real attempt."""
-        self.task_misfits: dict[str, list[Misfit]] = {}
+        self.unschedulable_tasks: dict[str, list[UnschedulableReason]] = {}
         """Why a task was not placed by the last real attempt, node by node."""
         self.unplaced: dict[str, tuple[Sequence[Task], Job]] = {}
         """By job, tasks of which the first found no place by the last real attempt, with reasons
@@ -171,9 +171,9 @@ class Session(Answers):
         return Turns(self)
 
     @cached_property
-    def return_trips(self) -> ReturnTrips:
+    def no_op_moves(self) -> NoOpMoveCheck:
         """Whether those who would have to leave would come back at once."""
-        return ReturnTrips(self)
+        return NoOpMoveCheck(self)
 
     def forget_rankings(self) -> None:
         """Ask plugins anew about every kind of task, since one of them has changed its mind."""
@@ -235,16 +235,18 @@ class Session(Answers):
         """Say whether and when the task could go to the node: resources first, then predicates."""
         if not node.fits_eventually(task.request):
             if record:
-                self.note_misfit(
-                    Misfit(task=task.uid, node=node.name, reason="not enough resources")
+                self.note_task_reason(
+                    UnschedulableReason(
+                        task=task.uid, node=node.name, reason="not enough resources"
+                    )
                 )
             return Fit.NO
-        misfit = self.predicate(task, job, node)
-        if misfit is None:
+        refusal = self.predicate(task, job, node)
+        if refusal is None:
             return Fit.NOW if self.fits_now(task, node) else Fit.LATER
         if record:
-            self.note_misfit(misfit)
-        return Fit.LATER if misfit.passes else Fit.NO
+            self.note_task_reason(refusal)
+        return Fit.LATER if refusal.passes else Fit.NO
 
     def fits_now(self, task: Task, node: Node) -> bool:
         """Say whether idle resources and devices of the node suffice for the task."""
@@ -331,7 +333,7 @@ class Session(Answers):
         task.placement = after
         task.job.version += 1
 
-    def take_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+    def allocate(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Book equal tasks of one job, whole GPUs or none, each on what is idle on its node.
 
         If a handler raises, nothing has happened, as with `move`.
@@ -352,7 +354,7 @@ class Session(Answers):
                     _tell_all(None, handler.allocate_fn, tasks, nodes)
                 told.append(handler)
         except Exception:
-            self._give_all(tasks, nodes)
+            self._release(tasks, nodes)
             for handler in reversed(told):
                 _tell_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
             raise
@@ -372,13 +374,13 @@ class Session(Answers):
             rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
             self.columns.take(rows, counts, request)
 
-    def give_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        """Take back what `take_all` has booked."""
-        self._give_all(tasks, nodes)
+    def release(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Take back what `allocate` has booked."""
+        self._release(tasks, nodes)
         for _, handler in self._event_handlers:
             _tell_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
 
-    def _give_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+    def _release(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         request = tasks[0].request
         for node, members in _by_node(tasks, nodes):
             node.give_whole(request, members)
@@ -387,13 +389,13 @@ class Session(Answers):
         self.note_change(tasks[0].job)
         self.queues.note_change(tasks[0].job.queue)
 
-    def settle_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        """Let what `take_all` has booked stand."""
+    def commit(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Let what `allocate` has booked stand."""
         for task, node in zip(tasks, nodes, strict=True):
             task.placement = node.bound
         self.note_change(tasks[0].job)
 
-    def settle(self, task: Task) -> None:
+    def commit_task(self, task: Task) -> None:
         """Let a committed step stand: it is no longer virtual, and what was allocated is bound."""
         now = task.placement
         status = TaskStatus.BINDING if now.status is TaskStatus.ALLOCATED else now.status
@@ -437,7 +439,7 @@ class Session(Answers):
                 if pod_set.untouched(~ACTIVE_USED_MASK):
                     continue
                 nodes = None
-                if self.parameters.fast_paths and not job.is_made:
+                if self.parameters.fast_paths and not job.is_materialised:
                     nodes = _plain_places(job.spec)
                 if nodes is None:
                     others.append(pod_set)
@@ -464,11 +466,11 @@ class Session(Answers):
             for job in self.jobs.values():
                 assert job.tasks is not None, "asking makes them"
                 for pod_set in job.pod_sets.values():
-                    pod_set.looks = ()
+                    pod_set.shapes = ()
             return
         left = int(self.node_list.idle[:, GPU_COLUMN].sum())
         waiting = [job for job in self.jobs.values() if job.has_pending]
-        unmade = [job for job in waiting if not job.is_made]
+        unmade = [job for job in waiting if not job.is_materialised]
         wanted = sum([job.gpus_wanted for job in unmade])
         if len(unmade) < len(waiting) or wanted * ROOMY_FROM >= left:
             self.node_list.make_roomy()
@@ -476,14 +478,14 @@ class Session(Answers):
             wanted = job.gpus_wanted
             if wanted <= left:
                 left -= wanted
-                job.make_tasks()
+                job.materialise()
 
     def _enter_all(self, jobs: Sequence[Job]) -> None:
         """Write down who is on which node, of those whose tasks were not made before."""
         self.changes.enter_all = None
         for job in jobs:
-            if not job.is_made:
-                job.make_tasks()
+            if not job.is_materialised:
+                job.materialise()
 
     def _enter(self, task: Task) -> None:
         """Put a task where the snapshot found it, which has been booked before."""
@@ -509,23 +511,23 @@ class Session(Answers):
         if booking.devices:
             self.claims.apply(task, booking, 1)
 
-    def forget_misfits(self, job: Job) -> None:
+    def forget_reasons(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""
-        if self.job_misfits:
-            self.job_misfits.pop(job.name, None)
+        if self.unschedulable_jobs:
+            self.unschedulable_jobs.pop(job.name, None)
         if self.unplaced:
             self.unplaced.pop(job.name, None)
-        if self.task_misfits:
-            for uid in job.tasks if job.is_made else ():
-                self.task_misfits.pop(uid, None)
+        if self.unschedulable_tasks:
+            for uid in job.tasks if job.is_materialised else ():
+                self.unschedulable_tasks.pop(uid, None)
 
-    def note_misfit(self, misfit: Misfit) -> None:
+    def note_task_reason(self, refusal: UnschedulableReason) -> None:
         """Write down why a task found no place."""
-        self.task_misfits.setdefault(misfit.task, []).append(misfit)
+        self.unschedulable_tasks.setdefault(refusal.task, []).append(refusal)
 
-    def note_job_misfit(self, job: Job, misfit: JobMisfit) -> None:
+    def note_job_reason(self, job: Job, refusal: UnschedulableJob) -> None:
         """Write down why a job found no place."""
-        self.job_misfits.setdefault(job.name, []).append(misfit)
+        self.unschedulable_jobs.setdefault(job.name, []).append(refusal)
 
 
 def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:

@@ -125,7 +125,7 @@ class Statement:
     def allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Put equal pending tasks of one job, without shared GPUs, on what is idle on nodes."""
         bulk = Bulk(tasks, nodes)
-        self._session.take_all(tasks, nodes)
+        self._session.allocate(tasks, nodes)
         self._log.append(bulk)
         self._folded.append(bulk)
 
@@ -228,7 +228,7 @@ class Statement:
 
     def _take_back_bulk(self, bulk: Bulk) -> None:
         if bulk.operations is None:
-            self._session.give_all(bulk.tasks, bulk.nodes)
+            self._session.release(bulk.tasks, bulk.nodes)
             self._folded.remove(bulk)
             bulk.standing = False
             return
@@ -260,12 +260,12 @@ class Statement:
         for entry in self._log:
             if isinstance(entry, Operation):
                 if entry.standing:
-                    self._session.settle(entry.task)
+                    self._session.commit_task(entry.task)
             elif isinstance(entry, Bulk) and entry.operations is None:
-                self._session.settle_all(entry.tasks, entry.nodes)
+                self._session.commit(entry.tasks, entry.nodes)
             else:
                 for operation in _standing_of(entry):
-                    self._session.settle(operation.task)
+                    self._session.commit_task(operation.task)
         self._log.clear()
         self._folded.clear()
         self._of_task.clear()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.job import Job
 
 
-class Taken(Sequence["Job"]):
+class VictimList(Sequence["Job"]):
     """Those taken `before`, in a list that only grows, and the next one."""
 
     __slots__ = ("before", "following")

@@ -20,7 +20,7 @@ class Later(str):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
+class UnschedulableReason:
     """Why one task cannot go to one node; without a node, why it can go nowhere."""
 
     task: str
@@ -35,7 +35,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobMisfit:
+class UnschedulableJob:
     """Why a job as a whole was not placed: a summary, and details per place that was considered."""
 
     summary: str

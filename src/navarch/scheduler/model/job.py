@@ -6,8 +6,8 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from navarch.scheduler.model.cluster import JobSpec, TaskSpec
-from navarch.scheduler.model.lazy_tasks import Members
-from navarch.scheduler.model.pod_set import Look, PodSet, grow, prune
+from navarch.scheduler.model.lazy_tasks import LazyTasks
+from navarch.scheduler.model.pod_set import PodSet, TaskShape, grow, prune
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.status import (
     ACTIVE_ALLOCATED_MASK,
@@ -20,7 +20,7 @@ from navarch.scheduler.model.task_kinds import Kinds, end_of_equals
 
 T = TypeVar("T")
 
-FEW_LOOKS: Final = 4
+FEW_SHAPES: Final = 4
 """Gangs in which looks of tasks change more often than this are looked at task by task."""
 
 
@@ -43,11 +43,11 @@ class Job:
         "preemptible",
         "priority",
         "queue",
+        "requested_quota",
         "root",
         "spec",
         "stale_since",
         "turn",
-        "turn_charge",
         "version",
     )
 
@@ -74,7 +74,7 @@ class Job:
         self.memo: dict[object, tuple[int, Any]] = {}
         self.turn: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
         """The version it holds for, and whose turn it is, really and in simulations."""
-        self.turn_charge: tuple[int, Amounts] | None = None
+        self.requested_quota: tuple[int, Amounts] | None = None
         self._tasks: dict[str, Task] | None = None
         self._first: Task | None = None
         self._min_gpu_memory_mib = min_gpu_memory_mib
@@ -86,9 +86,9 @@ class Job:
         pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
         self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
         if kinds is None:
-            self.make_tasks()
+            self.materialise()
         elif not self._look(kinds):
-            self.make_tasks()
+            self.materialise()
             for pod_set in self.pod_sets.values():
                 _compare(pod_set, self, kinds)
 
@@ -112,8 +112,8 @@ class Job:
             pod_set.alike, pod_set.kind = True, kinds.number(first)
             if len(specs) == 1:
                 # The only one there is: whatever orders tasks, it is its turn.
-                self.turn = (0, members := Members(pod_set, 1), members)
-                self.turn_charge = (0, self.charge_each)
+                self.turn = (0, members := LazyTasks(pod_set, 1), members)
+                self.requested_quota = (0, self.quota_each)
         return True
 
     def _look_closer(self, end: int, kinds: Kinds) -> bool:
@@ -126,7 +126,7 @@ class Job:
             return False
         found: dict[int, list[TaskSpec]] = {}
         start = 0
-        for _ in range(FEW_LOOKS):
+        for _ in range(FEW_SHAPES):
             spec = specs[start]
             if not _looks_apart_in_kind_only(spec, first):
                 return False
@@ -138,15 +138,15 @@ class Job:
         else:
             return False
         pod_set = self.pod_sets[first.sub_group]
-        pod_set.owner, pod_set.found, pod_set.looks = (
+        pod_set.owner, pod_set.found, pod_set.shapes = (
             self,
             first.status,
-            [Look(kind, members) for kind, members in found.items()],
+            [TaskShape(kind, members) for kind, members in found.items()],
         )
         pod_set.hold(None, len(self.spec.tasks))
         return True
 
-    def make_tasks(self) -> None:
+    def materialise(self) -> None:
         """Make the tasks, each where the snapshot found it."""
         first, specs = self._first, self.spec.tasks
         if len(specs) == 1:
@@ -171,7 +171,7 @@ class Job:
         task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
         pod_set = self.pod_sets[spec.sub_group]
         task.kind = pod_set.kind
-        if pod_set.looks and self._kinds is not None:
+        if pod_set.shapes and self._kinds is not None:
             task.kind = self._kinds.number(spec)
         return task
 
@@ -179,7 +179,7 @@ class Job:
     def tasks(self) -> dict[str, Task]:
         """The tasks by uid, made when somebody first asks for one of them."""
         if self._tasks is None:
-            self.make_tasks()
+            self.materialise()
         assert self._tasks is not None, "they have been made"
         return self._tasks
 
@@ -194,7 +194,7 @@ class Job:
         return self._first
 
     @property
-    def is_made(self) -> bool:
+    def is_materialised(self) -> bool:
         """Whether somebody has asked for the tasks."""
         return self._tasks is not None
 
@@ -207,26 +207,26 @@ class Job:
         return total
 
     @property
-    def charge_each(self) -> Amounts:
+    def quota_each(self) -> Amounts:
         """What queues would be charged for each of equal tasks before it has a place."""
         return self.spec.tasks[0].request.quota_on(self._min_gpu_memory_mib)
 
-    def charge_all(self, pod_set: PodSet) -> Amounts:
+    def quota_of_all(self, pod_set: PodSet) -> Amounts:
         """Return what queues would be charged for tasks of a few kinds that have no place."""
         total = NOTHING
-        for look in pod_set.looks:
-            quota = look.specs[0].request.quota_on(self._min_gpu_memory_mib)
-            total = total.plus(quota.times(len(look.specs)))
+        for shape in pod_set.shapes:
+            quota = shape.specs[0].request.quota_on(self._min_gpu_memory_mib)
+            total = total.plus(quota.times(len(shape.specs)))
         return total
 
     @property
     def gpus_wanted(self) -> int:
         """How many GPUs, in hundredths, tasks that were not made ask for whole."""
         (pod_set,) = self.pod_sets.values()
-        looks = pod_set.looks
-        if not looks:
+        shapes = pod_set.shapes
+        if not shapes:
             return self.spec.tasks[0].request.gpu.whole * pod_set.size
-        return sum(look.specs[0].request.gpu.whole * len(look.specs) for look in looks)
+        return sum(shape.specs[0].request.gpu.whole * len(shape.specs) for shape in shapes)
 
     @property
     def exemplars(self) -> Sequence[TaskSpec]:
@@ -234,8 +234,8 @@ class Job:
         if self._tasks is not None:
             return self.spec.tasks
         (pod_set,) = self.pod_sets.values()
-        looks = pod_set.looks
-        return [look.specs[0] for look in looks] or self.spec.tasks[:1]
+        shapes = pod_set.shapes
+        return [shape.specs[0] for shape in shapes] or self.spec.tasks[:1]
 
     @property
     def uid(self) -> str:
@@ -336,7 +336,7 @@ class Job:
         for name in _SHARED_BY_VIEWS:
             setattr(view, name, getattr(self, name))
         view.memo = {}
-        view.turn = view.turn_charge = None
+        view.turn = view.requested_quota = None
         view._tasks = {  # noqa: SLF001 - its own
             uid: task for uid, task in self.tasks.items() if uid in uids
         }
@@ -351,7 +351,7 @@ class Job:
 _SHARED_BY_VIEWS: Final = tuple(
     name
     for name in Job.__slots__
-    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}
+    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "requested_quota"}
 )
 """What a view of a job has in common with it."""
 

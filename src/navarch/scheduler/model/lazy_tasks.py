@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, overload
 
 from navarch.scheduler.model.cluster import TaskSpec
-from navarch.scheduler.model.pod_set import Look, PodSet
+from navarch.scheduler.model.pod_set import PodSet, TaskShape
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.task import Task
@@ -14,7 +14,7 @@ from navarch.scheduler.model.task import Task
 _uid = attrgetter("uid")
 
 
-class Members(Sequence[Task]):
+class LazyTasks(Sequence[Task]):
     """The first so many tasks of a pod set of equal ones, made when somebody asks for them."""
 
     __slots__ = ("number", "pod_set")
@@ -36,10 +36,10 @@ class Members(Sequence[Task]):
         return self.pod_set.owner.spec.tasks[0].request
 
     @property
-    def charge(self) -> Amounts:
+    def requested_quota(self) -> Amounts:
         """What queues would be charged for all of them before they have a place."""
         assert self.pod_set.owner is not None, "equal tasks have an owner"
-        each = self.pod_set.owner.charge_each
+        each = self.pod_set.owner.quota_each
         return each if self.number == 1 else each.times(self.number)
 
     def __len__(self) -> int:
@@ -52,64 +52,64 @@ class Members(Sequence[Task]):
     def __getitem__(self, index: slice) -> list[Task]: ...
 
     def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self.first if index == 0 else self.made()[index]
+        return self.first if index == 0 else self.materialise()[index]
 
     def __iter__(self) -> Iterator[Task]:
-        return iter(self.made())
+        return iter(self.materialise())
 
-    def made(self) -> list[Task]:
+    def materialise(self) -> list[Task]:
         """Return the tasks themselves."""
         tasks = self.pod_set.tasks
         return tasks if len(tasks) == self.number else tasks[: self.number]
 
 
-class Mixed(Sequence[Task]):
+class LazyMixedTasks(Sequence[Task]):
     """All tasks of a pod set of a few kinds, in order, made when somebody asks for them."""
 
-    __slots__ = ("_made", "_order", "looks", "pod_set")
+    __slots__ = ("_materialised", "_order", "pod_set", "shapes")
 
     def __init__(
-        self, pod_set: PodSet, looks: Sequence[Look], order: Callable[[Look], Any]
+        self, pod_set: PodSet, shapes: Sequence[TaskShape], order: Callable[[TaskShape], Any]
     ) -> None:
         """With a key that says which kinds come first."""
         self.pod_set = pod_set
-        self.looks = sorted(looks, key=order) if len(looks) > 1 else looks
+        self.shapes = sorted(shapes, key=order) if len(shapes) > 1 else shapes
         self._order = order
-        self._made: list[Task] | None = None
+        self._materialised: list[Task] | None = None
 
     @property
     def _specs(self) -> list[TaskSpec]:
         """The tasks in order: by kind as far as that tells them apart, then by name."""
         found: list[TaskSpec] = []
-        for _, together in groupby(self.looks, self._order):
-            found += sorted([spec for look in together for spec in look.specs], key=_uid)
+        for _, together in groupby(self.shapes, self._order):
+            found += sorted([spec for shape in together for spec in shape.specs], key=_uid)
         return found
 
     @property
-    def charge(self) -> Amounts:
+    def requested_quota(self) -> Amounts:
         """What queues would be charged for all of them before they have a place."""
         assert self.pod_set.owner is not None, "waiting tasks have an owner"
-        return self.pod_set.owner.charge_all(self.pod_set)
+        return self.pod_set.owner.quota_of_all(self.pod_set)
 
     @property
     def requests(self) -> list[Request]:
         """What they ask for, in order."""
         found: list[Request] = []
-        for _, together in groupby(self.looks, self._order):
-            looks = list(together)
-            if len(looks) == 1:
-                found += [looks[0].specs[0].request] * len(looks[0].specs)
+        for _, together in groupby(self.shapes, self._order):
+            shapes = list(together)
+            if len(shapes) == 1:
+                found += [shapes[0].specs[0].request] * len(shapes[0].specs)
             else:
-                specs = [spec for look in looks for spec in look.specs]
+                specs = [spec for shape in shapes for spec in shape.specs]
                 found += [spec.request for spec in sorted(specs, key=_uid)]
         return found
 
-    def part(self, look: Look) -> Sequence[Task]:
+    def part(self, shape: TaskShape) -> Sequence[Task]:
         """Return the tasks of one of the kinds, made when somebody asks for them."""
-        return Mixed(self.pod_set, [look], self._order)
+        return LazyMixedTasks(self.pod_set, [shape], self._order)
 
     def __len__(self) -> int:
-        return sum([len(look.specs) for look in self.looks])
+        return sum([len(shape.specs) for shape in self.shapes])
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -118,20 +118,20 @@ class Mixed(Sequence[Task]):
     def __getitem__(self, index: slice) -> list[Task]: ...
 
     def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self.made()[index]
+        return self.materialise()[index]
 
     def __iter__(self) -> Iterator[Task]:
-        return iter(self.made())
+        return iter(self.materialise())
 
-    def made(self) -> list[Task]:
+    def materialise(self) -> list[Task]:
         """Return the tasks themselves."""
-        if self._made is None:
+        if self._materialised is None:
             assert self.pod_set.owner is not None, "waiting tasks have an owner"
             tasks = self.pod_set.owner.tasks
-            self._made = [tasks[spec.uid] for spec in self._specs]
-        return self._made
+            self._materialised = [tasks[spec.uid] for spec in self._specs]
+        return self._materialised
 
 
-def made(tasks: Sequence[Task]) -> Sequence[Task]:
+def materialise(tasks: Sequence[Task]) -> Sequence[Task]:
     """Return tasks as a list, made if they were not."""
-    return tasks.made() if isinstance(tasks, Members | Mixed) else tasks
+    return tasks.materialise() if isinstance(tasks, LazyTasks | LazyMixedTasks) else tasks

@@ -28,7 +28,7 @@ ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskSt
 NOW, NEXT = Hold.NOW, Hold.NEXT
 
 
-class Pool:
+class Resources:
     """Amounts of everything a node has."""
 
     __slots__ = ("cpu", "gpu", "memory", "mig", "pods")
@@ -88,9 +88,9 @@ class Node:
         self.labels = spec.labels
         self.gpu_memory_mib = spec.gpu_memory_mib
         cpu, memory, gpu, pods = spec.cpu_milli, spec.memory_bytes, spec.gpus * GPU, spec.pods
-        self.allocatable = Pool(cpu, memory, gpu, pods, spec.mig)
-        self.idle = Pool(cpu, memory, gpu, pods, spec.mig)
-        self.releasing = Pool(0, 0, 0, 0)
+        self.allocatable = Resources(cpu, memory, gpu, pods, spec.mig)
+        self.idle = Resources(cpu, memory, gpu, pods, spec.mig)
+        self.releasing = Resources(0, 0, 0, 0)
         self.groups: dict[str, SharedGpu] = {}
         self._tasks: dict[str, tuple[Task, int]] = {}
         self._taken: Placement | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.job import Job
 
 
-class Look(NamedTuple):
+class TaskShape(NamedTuple):
     """Those tasks of a gang that wait and differ in nothing but their names."""
 
     kind: int
@@ -26,10 +26,10 @@ class PodSet:
         "alike",
         "found",
         "kind",
-        "looks",
         "min_available",
         "name",
         "owner",
+        "shapes",
         "size",
         "topology",
     )
@@ -51,7 +51,7 @@ class PodSet:
         """Whether all tasks are of one kind and age, so that only their names tell them apart."""
         self.kind: int | None = None
         """The kind of all tasks, where they are alike and pending."""
-        self.looks: Sequence[Look] = ()
+        self.shapes: Sequence[TaskShape] = ()
         """The few kinds of tasks there are, where all wait and are of one age."""
         self.owner: Job | None = None
         self.found: TaskStatus | None = None
@@ -62,7 +62,7 @@ class PodSet:
         """The tasks by uid, made when somebody first asks for one of them."""
         if self._tasks is None:
             assert self.owner is not None, "tasks that are still to be made have an owner"
-            self.owner.make_tasks()
+            self.owner.materialise()
         assert self._tasks is not None, "they have been made"
         return self._tasks
 

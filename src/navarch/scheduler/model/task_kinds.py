@@ -27,7 +27,7 @@ TRAITS: Final = (
 """Everything of a task that decides where it may go, and when; the first is its request."""
 
 traits_of = attrgetter(*TRAITS)
-looks_of = attrgetter(*TRAITS, "status", "created_at")
+shape_of = attrgetter(*TRAITS, "status", "created_at")
 """Everything but its name, and the place it was found in."""
 
 
@@ -44,7 +44,7 @@ def end_of_equals(specs: Sequence[TaskSpec], start: int) -> int:
     preferred, tolerations, ports = first.preferred_affinity, first.tolerations, first.host_ports
     config_maps, nominated = first.config_maps, first.nominated_node
     mig, claims, priority = first.legacy_mig, first.claims, first.order_priority
-    looks: tuple[object, ...] | None = None
+    shapes: tuple[object, ...] | None = None
     for index in range(start + 1, len(specs)):
         spec = specs[index]
         if (
@@ -67,8 +67,8 @@ def end_of_equals(specs: Sequence[TaskSpec], start: int) -> int:
             and spec.order_priority is priority
         ):
             continue
-        looks = looks or looks_of(first)
-        if looks_of(spec) != looks:
+        shapes = shapes or shape_of(first)
+        if shape_of(spec) != shapes:
             return index
     return len(specs)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.framework.gang import charge
+from navarch.scheduler.framework.gang import requested_quota
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.quantity import gpus
@@ -50,7 +50,7 @@ class VictimCost:
 
     def _cost(self, job: Job) -> float:
         running = job.tasks_in(ACTIVE_ALLOCATED_MASK)
-        size = gpus(charge(running).gpu) if running else 0.0
+        size = gpus(requested_quota(running).gpu) if running else 0.0
         lost = size * self._unsaved_hours(job)
         together = 0.0 if job.elastic else size
         return (

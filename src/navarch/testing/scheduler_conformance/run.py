@@ -93,8 +93,8 @@ class CaseRun:
         log = _FailingBinder() if self._case.bind_always_fails else DecisionLog()
         session = run_session(cluster, self._case.config, registry=self._registry, sink=log)
         self._errors = {
-            name: "".join(misfit.render() for misfit in misfits)
-            for name, misfits in session.job_misfits.items()
+            name: "".join(refusal.render() for refusal in reasons)
+            for name, reasons in session.unschedulable_jobs.items()
         }
         for problem in [*self._over_limits(log.decisions), *unexplained(session, log.decisions)]:
             yield place + problem

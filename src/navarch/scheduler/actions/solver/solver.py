@@ -10,7 +10,7 @@ from navarch.scheduler.engine.check import check_decisions, check_same
 from navarch.scheduler.framework.gang import tasks_to_place
 from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.placing import place_job
-from navarch.scheduler.model.lazy_tasks import made
+from navarch.scheduler.model.lazy_tasks import materialise
 from navarch.scheduler.model.nodes import SomeNodes
 from navarch.scheduler.model.scenario import Scenario, Victim
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
@@ -69,7 +69,7 @@ class JobSolver:
 
     def solve(self) -> Statement | None:
         """Return a statement that places the job, ready to commit, or nothing."""
-        tasks = made(tasks_to_place(self._session, self._job, real=False))
+        tasks = materialise(tasks_to_place(self._session, self._job, real=False))
         active_before = self._job.count(ACTIVE_USED_MASK)
         if next(iter(self._known_units()), None) is None:
             return None  # without victims there is nothing to simulate
@@ -214,7 +214,7 @@ class JobSolver:
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
         nodes = [node for task in leaving if (node := task.placement.node) is not None]
         rows = self._feasible.union([session.nodes.rows[node] for node in nodes])
-        stays = self._spacious and session.return_trips.goes_straight_back(part, leaving)
+        stays = self._spacious and session.no_op_moves.goes_straight_back(part, leaving)
         if stays:
             if session.parameters.check_fast_paths:
                 self._check_return(part, leaving[0])

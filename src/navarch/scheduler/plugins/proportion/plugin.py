@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.events import Event, EventHandler
-from navarch.scheduler.framework.gang import charge, request_to_place, tasks_to_place
+from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.job import Job
@@ -116,27 +116,27 @@ class Proportion:
         for pod_set in job.pod_sets.values():
             if pod_set.untouched(TaskStatus.PENDING):
                 wants = _sum(wants, self._wanted(job, pod_set))
-            elif not job.is_made:
+            elif not job.is_materialised:
                 has = _sum(has, self._had(job, pod_set))
             else:
                 has = has.plus(self._placed(pod_set))
                 waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
-                wants = wants.plus(charge(waiting))
+                wants = wants.plus(requested_quota(waiting))
         return has, wants
 
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set, which all wait, would be charged."""
-        if pod_set.looks:
-            wanted = job.charge_all(pod_set)
+        if pod_set.shapes:
+            wanted = job.quota_of_all(pod_set)
         elif pod_set.alike:
-            wanted = job.charge_each
+            wanted = job.quota_each
             if pod_set.size > 1:
                 wanted = wanted.times(pod_set.size)
         else:
-            return charge(pod_set.tasks)
+            return requested_quota(pod_set.tasks)
         if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
-            job.turn_charge = (0, wanted)  # it will be the turn of all of them
+            job.requested_quota = (0, wanted)  # it will be the turn of all of them
         return wanted
 
     @staticmethod
@@ -228,12 +228,12 @@ class Proportion:
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check_all(job, request_to_place(self._session, job))
-        return self._check_all(job, charge(tasks))
+        return self._check_all(job, requested_quota(tasks))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         if job.preemptible:
             return CapacityVerdict()
-        return check_quotas(self._shares.promised(job.queue), charge(tasks))
+        return check_quotas(self._shares.promised(job.queue), requested_quota(tasks))
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.framework.victim_list import Taken
+from navarch.scheduler.framework.victim_list import VictimList
 from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Losses:
 
     def of(self, jobs: Sequence[Job]) -> Amounts:
         """Return what the tasks of `jobs` have, each task counted once."""
-        if not isinstance(jobs, Taken):
+        if not isinstance(jobs, VictimList):
             return self._add(NOTHING, jobs, set()) if jobs else NOTHING
         if not jobs.before:
             first = self._first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.framework.gang import charge
+from navarch.scheduler.framework.gang import requested_quota
 from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ReclaimCheck:
     def allows(self, scenario: Scenario) -> bool:
         """Say whether everybody the job takes from can spare it, and it does not overreach."""
         job = scenario.preemptor
-        request = charge(list(job.tasks.values()))
+        request = requested_quota(list(job.tasks.values()))
         involved = request
         for victim in scenario.victims.values():
             for block in self._blocks(victim):

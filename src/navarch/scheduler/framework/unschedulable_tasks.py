@@ -9,10 +9,10 @@ from navarch.scheduler.model.status import TaskStatus
 
 if TYPE_CHECKING:
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.fit import Misfit
+    from navarch.scheduler.model.fit import UnschedulableReason
 
 
-class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
+class UnschedulableTasks(Mapping[str, Mapping[str, "tuple[UnschedulableReason, ...]"]]):
     """By job and task. Reasons that nobody wrote down are found when a job is asked about.
 
     Those are the reasons at the end of the cycle: thousands of nodes are not asked about for every
@@ -21,11 +21,11 @@ class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[str, dict[str, tuple[Misfit, ...]]] = {}
-        for job in session.jobs.values() if session.task_misfits else ():
+        self._known: dict[str, dict[str, tuple[UnschedulableReason, ...]]] = {}
+        for job in session.jobs.values() if session.unschedulable_tasks else ():
             for uid, task in job.tasks.items():
-                if uid in session.task_misfits and task.status is TaskStatus.PENDING:
-                    reasons = tuple(session.task_misfits[uid])
+                if uid in session.unschedulable_tasks and task.status is TaskStatus.PENDING:
+                    reasons = tuple(session.unschedulable_tasks[uid])
                     self._known.setdefault(job.name, {})[uid] = reasons
         self._open = {
             name
@@ -34,7 +34,7 @@ class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
             and name not in self._known
         }
 
-    def __getitem__(self, name: str) -> Mapping[str, tuple[Misfit, ...]]:
+    def __getitem__(self, name: str) -> Mapping[str, tuple[UnschedulableReason, ...]]:
         if name in self._open:
             self._known[name] = self._find(name)
             self._open.remove(name)
@@ -46,10 +46,10 @@ class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
     def __len__(self) -> int:
         return len(self._known) + len(self._open)
 
-    def _find(self, name: str) -> dict[str, tuple[Misfit, ...]]:
+    def _find(self, name: str) -> dict[str, tuple[UnschedulableReason, ...]]:
         session = self._session
         tasks, job = session.unplaced[name]
         task = tasks[0]
         for node in session.node_list:
             session.fit(task, job, node, record=True)
-        return {task.uid: tuple(session.task_misfits.pop(task.uid, ()))}
+        return {task.uid: tuple(session.unschedulable_tasks.pop(task.uid, ()))}
