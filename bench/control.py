@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -28,9 +27,9 @@ from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.providers.simulated import SimulatedCloud
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
@@ -74,7 +73,7 @@ def some_trouble(nodes: Iterable[Node]) -> Change:
     first = {node.pool: node for node in nodes if node.serving}
     return Change(
         nodes=[
-            replace(node, health=Health.UNHEALTHY, conditions=(fatal,)) for node in first.values()
+            evolve(node, health=Health.UNHEALTHY, conditions=(fatal,)) for node in first.values()
         ]
     )
 

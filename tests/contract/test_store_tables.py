@@ -17,7 +17,7 @@ from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
 from navarch.core.table import Table
 from navarch.ports.store import Store
-from navarch.sim.clock import InlineOffload, SeededEntropy
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.store_contract import EVENT, INCIDENT, NODE, POOL

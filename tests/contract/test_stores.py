@@ -13,7 +13,7 @@ from navarch.core.errors import StoreError
 from navarch.core.fleet import Fleet
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
-from navarch.sim.clock import InlineOffload, SeededEntropy
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
 from navarch.stores.migrations import migrations
 from navarch.stores.sqlite import SqliteStore

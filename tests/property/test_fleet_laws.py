@@ -1,11 +1,11 @@
 """The fleet after a change, and the nodes that the change moved."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
@@ -20,7 +20,7 @@ def nodes(draw: st.DrawFn) -> Node:
     name = draw(st.sampled_from(NAMES))
     pool = POOL_OF[name]
     node = a_node(name, phase=draw(st.sampled_from([Phase.READY, Phase.DRAINING, Phase.GONE])))
-    return replace(node, pool=None if pool is None else PoolName(pool))
+    return evolve(node, pool=None if pool is None else PoolName(pool))
 
 
 # One change may write a node twice, or write and forget it: the last write counts.

@@ -1,7 +1,6 @@
 """A report that comes with an introduction means what it would mean right after it."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -16,8 +15,8 @@ from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool
@@ -80,7 +79,7 @@ def told(
         await store.commit(Change(pools=[a_pool()], nodes=nodes), based_on=0)
         assert registration.report is not None
         if apart:
-            await agents.register(replace(registration, report=None))
+            await agents.register(evolve(registration, report=None))
             status = await agents.report_health(NAME, registration.report) or ""
         else:
             status = (await agents.register(registration)).status

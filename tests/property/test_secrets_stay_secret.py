@@ -37,7 +37,7 @@ from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
 from navarch.service.views import pool_spec
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve

@@ -8,8 +8,8 @@ from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW
 

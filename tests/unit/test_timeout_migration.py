@@ -13,8 +13,8 @@ from navarch.core.ids import NodeId
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService, Timing
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node

@@ -13,6 +13,7 @@ from navarch.api.collector import settle_collector
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
+from navarch.api.metrics import PrometheusMetrics, server_metrics
 from navarch.app.addresses import Address, parse_listen_address
 from navarch.app.bringup import (
     INSTALL,
@@ -30,7 +31,6 @@ from navarch.app.leadership import Standby, acquire_leadership, wait_for_port
 from navarch.app.offer_catalog import OfferCatalog
 from navarch.app.parts import build_meter, build_notifier, load_parts, to_scheduling
 from navarch.app.policies import load_policies, record_policies
-from navarch.app.process_metrics import render_process_metrics
 from navarch.app.provider_registry import ProviderRegistry
 from navarch.app.providers import ProviderContext
 from navarch.app.servers import BearerAuth, build_grpc_server, listen_at
@@ -95,6 +95,7 @@ class Server:
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
         self._auth = BearerAuth(_token(config))
+        self._metrics = PrometheusMetrics()
         self._providers = ProviderRegistry(self._extensions)
         self._plane: Plane | None = None
         self._timeouts: TimeoutMigration | None = None
@@ -217,7 +218,10 @@ class Server:
             auth=self._auth,
             desk=desk,
             ready=lambda: None if self._serving else "the control loops are starting",
-            metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
+            collect=lambda: (
+                *server_metrics(store.fleet(), desk.received),
+                *self._metrics.collect(),
+            ),
             snapshot=store.fleet,
             evidence=evidence,
             held=HeldService(self._clock, store),

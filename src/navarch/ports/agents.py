@@ -1,12 +1,12 @@
 """The API that the control plane offers to agents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+import msgspec
+
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
@@ -15,9 +15,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The registration of a machine. Repeating it is harmless and changes no decision."""
 
     node: NodeId
@@ -25,15 +23,13 @@ class Registration:
     """The launch that created the machine, if the machine has it: proof of its identity."""
     boot_id: str = ""
     place: Offering | None = None
-    inventory: Inventory = field(default_factory=Inventory)
+    inventory: Inventory = msgspec.field(default_factory=Inventory)
     report: HealthReport | None = None
     """The first results of its checks, if there are any. They are evaluated together with the
     registration, so a machine that boots with a fault never counts as healthy."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The response to a registration."""
 
     node: NodeId

@@ -7,11 +7,12 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
-from navarch.core.drafting import drafted
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.held import Held
@@ -214,9 +215,7 @@ class Capacity:
     to whole gangs."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """A type of machine that is for sale, with its properties."""
 
     offering: Offering

@@ -1,11 +1,12 @@
 """The ports for the size of a pool: autoscalers and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import PoolName
 
 
@@ -19,9 +20,7 @@ class Load:
     percentage it does not depend on the size of the pool."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolMetrics:
+class PoolMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics of a pool."""
 
     utilization: float = 0.0
@@ -38,9 +37,7 @@ class PoolMetrics:
     """Averages over quarters of an hour, oldest first, for as many days as are stored."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     """The input of an autoscaler. `now` is data, so that an autoscaler reads no clock."""
 
     pool: PoolName
@@ -55,12 +52,10 @@ class PoolState:
     max_nodes: int
     step: int = 1
     """The number of nodes that are added or removed together. Other sizes are rounded up."""
-    metrics: PoolMetrics = field(default_factory=PoolMetrics)
+    metrics: PoolMetrics = msgspec.field(default_factory=PoolMetrics)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """A size, and the sentence that explains it."""
 
     target_nodes: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from navarch.core.explanation import Explanation
@@ -57,6 +57,16 @@ class JobApi(Protocol):
 
     async def checkpoint_job(self, name: JobName) -> Job:
         """Record that a job has written a checkpoint just now."""
+        ...
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job whose program has stopped, and queue the job again.
+
+        With `placed_at`, only the placement that began at that time is ended: a job that has
+        been placed again since, or waits already, is returned unchanged.
+        """
         ...
 
     async def explain_job(self, name: JobName) -> Explanation:

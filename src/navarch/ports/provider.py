@@ -1,11 +1,12 @@
 """The port to a cloud."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance
 from navarch.core.notice import Notice
@@ -13,9 +14,7 @@ from navarch.core.offering import Offering
 from navarch.core.topology import Topology
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisionRequest:
+class ProvisionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One machine, described fully: nothing is left for an adapter to decide.
 
     `token` identifies the attempt: for a token that was used before, a provider should return
@@ -30,7 +29,7 @@ class ProvisionRequest:
     zone: str = ""
     spot: bool = False
     ssh_keys: Sequence[str] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     user_data: str = ""
     reservation: str = ""
     """The capacity reservation for the machine; CapacityError if it is full."""

@@ -1,16 +1,14 @@
 """The port that chooses where to buy the next machine."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import PoolName
 from navarch.core.offering import Offering
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisionOption:
+class ProvisionOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option for the next machine of a pool."""
 
     pool: PoolName

@@ -1,10 +1,10 @@
 """The port that decides what to do about a faulty node."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
@@ -21,9 +21,7 @@ class Remedy(StrEnum):
     """Try to recover the machine step by step, each step verified by checks."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     """A remedy, and the sentence that explains it."""
 
     remedy: Remedy

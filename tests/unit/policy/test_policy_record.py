@@ -9,8 +9,8 @@ from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy, Rule
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 
 
