@@ -17,13 +17,13 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.node import NodeStatus, node_status
 from navarch.ports.store import Committed
-from navarch.sim.outcome import Happening
-from navarch.sim.pacing import PacedLoop
+from navarch.sim.kernel.pacing import PacedLoop
+from navarch.sim.runner.outcome import Happening
+from navarch.sim.runner.runner import ScenarioRunner
 from navarch.sim.scenario.event import Event, Params
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.scenario.words import FailureType
-from navarch.sim.stage.virtual import VirtualTheatre
 
 HELP = """\
 inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE
@@ -85,7 +85,7 @@ class InteractiveSession:
         self._messages: list[str] = []
         self._over = asyncio.Event()
         self._drawn_at = -1.0
-        self.simulation = VirtualTheatre(scenario, seed, tasks, say=self._on_happening)
+        self.simulation = ScenarioRunner(scenario, seed, tasks, on_happening=self._on_happening)
         self.simulation.world.store.subscribe(self._on_commit)
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class InteractiveSession:
         else:
             self._write(f"{HELP}\n")
         try:
-            await self.simulation.perform(self._wait_for_quit)
+            await self.simulation.run(self._wait_for_quit)
         finally:
             self._loop.on_tick = lambda: None
             if self._live:
@@ -197,7 +197,7 @@ class InteractiveSession:
 
     async def _carry_out(self, event: Event) -> None:
         try:
-            await self.simulation.play.acts.act(event)
+            await self.simulation.driver.player.apply(event)
         except (NavarchError, ValueError) as error:
             self._log(f"? {error}")
 
@@ -222,7 +222,7 @@ class InteractiveSession:
 
     def picture(self, canvas: Canvas, *, height: int = 40) -> str:
         """Return the fleet on one screen, nodes with problems first."""
-        fleet, census = self.simulation.world.fleet(), self.simulation.census
+        fleet, census = self.simulation.world.fleet(), self.simulation.counter
         pace = "paused" if self._loop.paused else f"{self._loop.speed:g}x"
         counts = ", ".join(f"{n} {status}" for status, n in sorted(census.by_status.items()) if n)
         title = f"t={self._loop.time():.1f} s  {pace}  {counts or 'no nodes yet'}"

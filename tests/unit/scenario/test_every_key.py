@@ -12,7 +12,7 @@ from navarch.config.block import Named, Nested
 from navarch.config.kinds import ListOf
 from navarch.config.pool import PoolConfig
 from navarch.config.schema import keys_of
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
 from navarch.sim.scenario.scenario import Scenario
 
 Change = tuple[tuple[str | int, ...], object]

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.control import housekeeping
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.chance import Chance, proportions
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.runner.generation import generate_fleet
+from navarch.sim.runner.rate import failure_moments, failures_within
+from navarch.sim.runner.startups import cold_start_s, start_moments
 from navarch.sim.scenario.assertion import AssertionType
 from navarch.sim.scenario.fleet_gen import FleetGen, Template
 from navarch.sim.scenario.startup import Pattern, Startup
-from navarch.sim.stage.chance import Chance, proportions
-from navarch.sim.stage.generation import generate_fleet
-from navarch.sim.stage.rate import failure_moments, failures_within
-from navarch.sim.stage.startups import cold_start_s, start_moments
 
 WEIGHTS = st.dictionaries(
     st.sampled_from("abcdefgh"),

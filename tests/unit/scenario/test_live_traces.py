@@ -11,10 +11,10 @@ import yaml
 
 from navarch.core.event import Recorded
 from navarch.ports.api import NodeView, PoolView, Query
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.runner import ScenarioRunner, run_scenario
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import VirtualTheatre, run_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
 
 STEPS = {
@@ -79,25 +79,25 @@ def watched(
 
     async def main() -> tuple[FleetTrace, Sequence[Recorded]]:
         async with asyncio.TaskGroup() as tasks:
-            theatre = VirtualTheatre(scenario, seed, tasks)
+            runner = ScenarioRunner(scenario, seed, tasks)
             told: list[
                 tuple[Sequence[PoolView], Sequence[NodeView], Sequence[Recorded], datetime]
             ] = []
 
             async def look() -> None:
-                api = theatre.world.control
+                api = runner.world.control
                 assert api is not None
                 page = await api.fleet.list_nodes(Query(include_gone=True, page_size=1000))
                 told.append(
                     (
                         await api.fleet.list_pools(),
                         page.items,
-                        await theatre.world.store.events(limit=100_000),
-                        theatre.world.clock.now(),
+                        await runner.world.store.events(limit=100_000),
+                        runner.world.clock.now(),
                     )
                 )
 
-            await theatre.perform(look)
+            await runner.run(look)
             ((pools, nodes, journal, now),) = told
             trace = trace_fleet(
                 pools,

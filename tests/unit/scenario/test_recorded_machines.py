@@ -13,11 +13,11 @@ from navarch.agent.recording import Recorder
 from navarch.cli.main import navarch
 from navarch.config.errors import ConfigError
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.outcome import Outcome
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 H200 = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 

@@ -9,7 +9,11 @@ import yaml
 
 from navarch.sim.figures.figures import Figures
 from navarch.sim.figures.spread import Spread
-from navarch.sim.outcome import (
+from navarch.sim.report import render_comparison_html, render_html
+from navarch.sim.report.chart import thin
+from navarch.sim.report.comparison import better
+from navarch.sim.report.markup import element, span_of
+from navarch.sim.runner.outcome import (
     Happening,
     Moment,
     NodeEntry,
@@ -18,12 +22,8 @@ from navarch.sim.outcome import (
     RuleHits,
     Verdict,
 )
-from navarch.sim.report import render_comparison_html, render_html
-from navarch.sim.report.chart import thin
-from navarch.sim.report.comparison import better
-from navarch.sim.report.markup import element, span_of
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 ROOT = Path(__file__).parents[3]
 EVIL = "</pre><script>alert('x')</script><img src=\"https://evil.example/x\" onerror=alert(1)>"

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 TRAINING = """
 name: a gang of two

@@ -7,8 +7,8 @@ import pytest
 
 from navarch.cli.sim_trace import import_tables
 from navarch.core.errors import InvalidError
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 from navarch.sim.trace.tables import read_jobs, read_nodes
 
 OPENB_NODES = "sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,8,A100\nn-1,64000,262144,0,\n"

@@ -17,10 +17,10 @@ from navarch.ports.api import FleetApi
 from navarch.ports.link import Link
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.running import run_simulated
-from navarch.sim.stage.agent import StageAgent
-from navarch.sim.wire.ground import ScaledClock, WireGround
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
+from navarch.sim.world.scenario_agent import ScenarioAgent
 
 
 class SlowServer:
@@ -51,14 +51,14 @@ class SlowServer:
 
 
 def played(
-    middle: Callable[[WireGround, StageAgent], Awaitable[None]], *, answers: bool = True
-) -> tuple[WireGround, StageAgent]:
+    middle: Callable[[WireEnvironment, ScenarioAgent], Awaitable[None]], *, answers: bool = True
+) -> tuple[WireEnvironment, ScenarioAgent]:
     """Let one agent speak to a slow server; return the ground after `middle`."""
 
-    async def play() -> tuple[WireGround, StageAgent]:
+    async def play() -> tuple[WireEnvironment, ScenarioAgent]:
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            ground = WireGround(
+            ground = WireEnvironment(
                 clock=ScaledClock(clock),
                 server="",
                 token=None,
@@ -67,7 +67,7 @@ def played(
                 seed=1,
             )
             server = cast("Link", SlowServer(clock, answers=answers))
-            agent = StageAgent(
+            agent = ScenarioAgent(
                 clock=clock,
                 entropy=SeededEntropy("agent"),
                 machine=machine(clock),
@@ -95,38 +95,38 @@ def machine(clock: SimClock) -> Machine:
     )
 
 
-async def _end_within_a_heartbeat(ground: WireGround, agent: StageAgent) -> None:
+async def _end_within_a_heartbeat(ground: WireEnvironment, agent: ScenarioAgent) -> None:
     await ground.clock.sleep(14)
     assert agent.awaits_answer
 
 
 def test_a_heartbeat_under_way_at_the_end_is_waited_for() -> None:
-    async def middle(ground: WireGround, agent: StageAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
-        await ground.hear_out()
+        await ground.await_replies()
 
     ground, agent = played(middle)
 
     assert agent.beats == 2
     assert agent.beats_lost == 0
-    assert ground.answers.spread().count == 2
+    assert ground.reply_times.spread().count == 2
 
 
 def test_a_heartbeat_that_is_lost_at_the_very_end_is_counted_as_lost() -> None:
-    async def middle(ground: WireGround, agent: StageAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
-        await ground.hear_out()
+        await ground.await_replies()
 
     ground, agent = played(middle, answers=False)
 
     assert (agent.beats, agent.beats_lost) == (2, 2)
-    assert ground.answers.spread().count == 0
+    assert ground.reply_times.spread().count == 0
 
 
 def test_nobody_begins_to_speak_once_the_end_has_come() -> None:
-    async def middle(ground: WireGround, _: StageAgent) -> None:
+    async def middle(ground: WireEnvironment, _: ScenarioAgent) -> None:
         await ground.clock.sleep(7)
-        await ground.hear_out()
+        await ground.await_replies()
         await ground.clock.sleep(60)
 
     assert played(middle)[1].beats == 1
@@ -134,12 +134,12 @@ def test_nobody_begins_to_speak_once_the_end_has_come() -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_heartbeat_whose_machine_ends_before_the_answer_is_no_loss(answers: bool) -> None:
-    async def middle(ground: WireGround, agent: StageAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         ground.stop_agent(agent.machine)
-        await ground.hear_out()
+        await ground.await_replies()
 
     ground, agent = played(middle, answers=answers)
 
     assert agent.beats == 1
-    assert agent.beats - agent.beats_lost == ground.answers.spread().count
+    assert agent.beats - agent.beats_lost == ground.reply_times.spread().count

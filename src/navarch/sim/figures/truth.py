@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Injury:
+class Injury(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that broke on one machine."""
 
     node: NodeId
@@ -34,9 +33,7 @@ class Injury:
         return self.at <= at and (self.over is None or at < self.over)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wanted a node out of service, until they took that back."""
 
     at: datetime
@@ -47,9 +44,7 @@ class Order:
         return self.at <= at and (self.over is None or at < self.over)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """One machine for as long as it existed, with whoever pays for it."""
 
     node: NodeId

@@ -6,11 +6,11 @@ import msgspec
 import yaml
 
 from navarch.sim.figures.figures import flatten
-from navarch.sim.outcome import Outcome
 from navarch.sim.report.chart import bars
 from navarch.sim.report.markup import Markup, element, span_of, table, together, words
 from navarch.sim.report.page import badge_of, charts, command_of, shown
 from navarch.sim.report.style import CALM, WARN, badge, document, section
+from navarch.sim.runner.outcome import Outcome
 
 LOWER_IS_BETTER = (
     "detection.",

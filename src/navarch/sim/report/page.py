@@ -7,7 +7,6 @@ import yaml
 
 from navarch.sim.figures.figures import flatten
 from navarch.sim.figures.spread import Spread
-from navarch.sim.outcome import Moment, NodeHistory, Outcome
 from navarch.sim.report.chart import Layer, bars, stacked
 from navarch.sim.report.markup import Markup, element, span_of, table, together, words
 from navarch.sim.report.style import (
@@ -21,6 +20,7 @@ from navarch.sim.report.style import (
     search,
     section,
 )
+from navarch.sim.runner.outcome import Moment, NodeHistory, Outcome
 
 TIMELINE_MAX = 2_000
 """Lines of the timeline in the page; the JSON has all of them."""
