@@ -43,7 +43,7 @@ from navarch.provision.strategies import (
 )
 from navarch.registry import build_part, check_part
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -28,12 +28,12 @@ from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
-from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
+from navarch.service.records import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore

@@ -21,8 +21,8 @@ from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
 from navarch.core.recovery import (
-    Attempt,
     Recovery,
+    RecoveryAttempt,
     RecoveryState,
     RecoveryStep,
     recovery_id,
@@ -195,7 +195,9 @@ class StoreContract:
             command=CommandId("c1"),
             ordered_boot="boot-1",
             tries={"reset_gpu": 1},
-            history=(Attempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),),
+            history=(
+                RecoveryAttempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),
+            ),
         )
         over = evolve(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
         other = evolve(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))

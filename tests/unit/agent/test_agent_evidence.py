@@ -25,7 +25,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.simulated import SimulatedHost
-from navarch.service.evidence import EvidenceService
+from navarch.service.records import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX

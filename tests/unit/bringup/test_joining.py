@@ -93,7 +93,7 @@ def test_the_token_of_an_earlier_launch_is_refused() -> None:
     async def story() -> None:
         joins = JoinService(SystemClock(), await a_store())
         for shown in (token(launch=Token("t-0")), token(NodeId("training-7"))):
-            with pytest.raises(UnauthenticatedError, match="not wanted"):
+            with pytest.raises(UnauthenticatedError, match="no longer expected"):
                 joins.recognize(shown)
         with pytest.raises(UnauthenticatedError, match="own key"):
             joins.recognize(join_token(CLUSTER, NODE, LAUNCH))
@@ -188,7 +188,7 @@ def test_an_operator_gets_only_tokens_of_machines_that_have_not_joined() -> None
         with pytest.raises(NotFoundError):
             await joins.issue_join_token(NodeId("training-7"))
         await joins.bind(joins.recognize(token()))
-        with pytest.raises(NotPossibleError, match="joined already; --again"):
+        with pytest.raises(NotPossibleError, match="joined already; with --again"):
             await joins.issue_join_token(NODE)
 
     asyncio.run(story())

@@ -28,7 +28,7 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import NodeTimeline, read_timelines
 from navarch.sim.figures.truth import GroundTruth, Lease
