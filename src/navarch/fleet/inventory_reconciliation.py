@@ -1,4 +1,4 @@
-"""Reconciliation of a provider's listing with the fleet: observed, missing and orphaned machines."""
+"""Reconciliation of a listing with the fleet: observed, missing and orphaned machines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,14 +18,14 @@ from navarch.core.pool import Pool
 from navarch.fleet import lifecycle
 from navarch.fleet.instance_state import (
     Listing,
+    adopted,
     can_be_adopted,
     claims_ownership,
     expected,
     is_machine_of,
     next_index_after,
-    seen,
     orphan_launch,
-    adopted,
+    seen,
 )
 
 LISTINGS_MIN = 3
@@ -42,7 +42,7 @@ class Seen:
     missed: Mapping[NodeId, int] = field(default_factory=dict)
     """In how many listings in a row the machine of each node was missing."""
     closed: AbstractSet[InstanceId] = frozenset()
-    """Ended machines without a node whose end is in the ledger."""
+    """Ended machines without a node that have their end in the ledger."""
     foreign: AbstractSet[InstanceId] = frozenset()
     """Machines of other owners that were reported already."""
 
@@ -73,7 +73,7 @@ class InventoryReconciliation:
         lag: timedelta,
         now: datetime,
     ) -> None:
-        """Set up the comparison; `missing` are the nodes with unlisted machines, if known already."""
+        """Set up the comparison; `missing` are the nodes without a listed machine, if known."""
         self._fleet = fleet
         self._cluster = cluster
         self._listing = listing

@@ -11,7 +11,7 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.instance_state import is_same_to_listing, adds_nothing
+from navarch.fleet.instance_state import adds_nothing, is_same_to_listing
 
 
 @drafted

@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLaunch:
-    """Request a machine again for a node whose launch was refused."""
+    """Request a machine again for a node after its launch was refused."""
 
     launch: Launch
     reason: str

@@ -437,7 +437,7 @@ def _reservation(offering: Offering) -> Reservation:
 
 
 def _distance(offering: Offering, first: Offering) -> int:
-    """Return how far a failover to `offering` goes: another zone, another region, another provider."""
+    """Return how far a failover to `offering` goes: zone, region or provider."""
     if offering.provider != first.provider:
         return 2
     return 0 if offering.region == first.region else 1

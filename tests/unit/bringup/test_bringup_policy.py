@@ -14,7 +14,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.fleet.bringup import Finished, AbandonMachine, Run, Wait, next_step
+from navarch.fleet.bringup import AbandonMachine, Finished, Run, Wait, next_step
 from navarch.testing.worlds import H100, NOW
 
 SETUP = Setup(commands=("true",))
