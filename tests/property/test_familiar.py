@@ -1,7 +1,6 @@
 """A listing sifted for news teaches what the whole listing teaches."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core import stretches
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -52,7 +52,7 @@ def an_instance(name: str, twin: int, status: InstanceStatus, address: str = "")
 def a_version_of(name: str, phase: Phase) -> Node:
     node = a_node(name, phase=phase)
     going = Retirement(reason="XID 79") if phase is Phase.TERMINATING else None
-    return replace(node, retiring=going)
+    return evolve(node, retiring=going)
 
 
 def learn(

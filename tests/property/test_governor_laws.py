@@ -1,12 +1,12 @@
 """Laws of the governor, whatever the fleet looks like."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -58,13 +58,13 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 fatal=draw(st.booleans()),
                 facts={"code": code, "kind": "xid"},
             )
-            node = replace(node, conditions=(condition,), health=Health.UNHEALTHY)
+            node = evolve(node, conditions=(condition,), health=Health.UNHEALTHY)
         fate = draw(st.sampled_from(["", "", "", "leaving", "gone", "released"]))
         if fate == "leaving":
             acted = NOW - draw(st.sampled_from([HOUR / 2, 2 * HOUR]))
-            node = replace(node, acted_at=acted, retiring=Retirement(reason="unhealthy"))
+            node = evolve(node, acted_at=acted, retiring=Retirement(reason="unhealthy"))
         elif fate == "gone":
-            node = replace(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
+            node = evolve(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
         elif fate == "released" and node.conditions:
             held = Held(
                 action="replace",
@@ -74,7 +74,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 since=NOW,
                 released="by hand",
             )
-            node = replace(node, held=held)
+            node = evolve(node, held=held)
         found.append(node)
     return found
 
@@ -197,7 +197,7 @@ FACTS: dict[str, list[object]] = {
         Retirement(reason="unhealthy"),
     ],
     "recovery": [None, RecoveryId("r-1")],
-    "offering": [None, H100, replace(H100, region="region-2")],
+    "offering": [None, H100, evolve(H100, region="region-2")],
     "launch": [None, a_node("a-0").launch],
     "labels": [{}, {"rack": "r1"}, {"rack": "r2"}, {"nvlink_domain": "d"}],
     "topology": [None, Topology(rack="r3")],
@@ -245,7 +245,7 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
     for step in history:
         if isinstance(step, tuple):
             name, news = step
-            node = replace(fleet.get(name) or _newcomer(name), **dict(news))  # type: ignore[arg-type]
+            node = evolve(fleet.get(name) or _newcomer(name), **dict(news))  # type: ignore[arg-type]
             fleet[name] = node
             was_shown = name in _shown(steps)
             assert steps.note(node) is (was_shown or name in _shown(steps))
@@ -278,8 +278,8 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
 
 def _newcomer(name: NodeId) -> Node:
     if name == "alone":
-        return replace(a_node(name), pool=None, launch=None, offering=H100)
-    return replace(a_node(name), pool=PoolName(name[:1]))
+        return evolve(a_node(name), pool=None, launch=None, offering=H100)
+    return evolve(a_node(name), pool=PoolName(name[:1]))
 
 
 def _shown(census: DomainStats) -> dict[NodeId, Node]:
@@ -292,7 +292,7 @@ def test_what_was_done_lately_is_the_same_whoever_is_counted_first(
 ) -> None:
     steps = DomainStats()
     for node in fleet:
-        steps.note(replace(node, health=Health.HEALTHY, conditions=(), acted_at=None))
+        steps.note(evolve(node, health=Health.HEALTHY, conditions=(), acted_at=None))
     shuffled = sorted(fleet, key=lambda _: chance.random())  # type: ignore[attr-defined]
     for node in shuffled:
         steps.note(node)

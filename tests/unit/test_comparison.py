@@ -1,9 +1,9 @@
 """One listing held against the fleet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -120,7 +120,7 @@ def test_a_machine_that_reappears_is_counted_anew() -> None:
 def test_a_machine_too_young_to_be_listed_is_not_missed() -> None:
     node = a_node("training-0", phase=Phase.BOOTING)
     assert node.launch is not None
-    young = replace(node, launch=replace(node.launch, launched_at=NOW - LAG / 2))
+    young = evolve(node, launch=evolve(node.launch, launched_at=NOW - LAG / 2))
     assert learn([young], []).seen.missed == {}
 
 

@@ -1,10 +1,10 @@
 """Incidents: one story out of everything that was seen of one fault."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import IncidentId, NodeId, PoolName
 
 SILENCE = timedelta(seconds=180)
@@ -32,9 +32,7 @@ class IncidentState(StrEnum):
     RESOLVED = "resolved"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symptom:
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was seen, however often."""
 
     check: str
@@ -50,9 +48,7 @@ class Symptom:
     count: int = 1
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """A fault with its cause and its symptoms, from the first sign to the end."""
 
     id: IncidentId

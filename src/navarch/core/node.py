@@ -5,12 +5,12 @@ cordoned, and the health of its hardware. The words users see are functions of t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict, Unpack
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
@@ -82,9 +82,7 @@ class NotifiedState(StrEnum):
     DRAINING = "draining"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retirement:
+class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """Why a node is to be given back, or was."""
 
     reason: str
@@ -107,9 +105,7 @@ class Along(TypedDict, total=False):
     held: Held | None
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """What the fleet knows about one machine."""
 
     id: NodeId
@@ -143,7 +139,7 @@ class Node:
     """What the agent said about where it runs, for a machine that nobody here bought."""
     gpus: int | None = None
     """How many GPUs the agent has found, once it has looked."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What the agent was told to say about itself."""
     topology: Topology | None = None
     """Where in its provider's network it stands, once the provider has said so."""
@@ -155,7 +151,7 @@ class Node:
     report_stream: str = ""
     report_number: int = 0
     """The newest report of its agent that changed something here."""
-    traits: Mapping[str, Trait] = field(default_factory=dict)
+    traits: Mapping[str, Trait] = msgspec.field(default_factory=dict)
     """Driver, image and whatever else an upgrade changes, with the date of the change."""
     vouched_boot: str = ""
     """The boot whose boot check has passed: until then a new boot proves nothing."""

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
@@ -91,9 +92,7 @@ def group(known: Iterable[Node], staying: Iterable[Node]) -> list[Group]:
     ]
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangPlan:
+class GangPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The actions for incomplete gangs of a pool."""
 
     release: tuple[Release, ...] = ()

@@ -1,10 +1,10 @@
 """The machine of a node as its provider lists it: observed, adopted or orphaned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -19,9 +19,7 @@ PHASES_CHANGED_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase
 """Phases in which a listing can change a node, as opposed to the other phases."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """All machines of one provider at the moment of the query."""
 
     provider: ProviderName

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -32,14 +32,12 @@ LISTINGS_MIN = 3
 """In how many listings in a row a machine must be seen, or missing, before any action."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier listings of the same provider showed."""
 
-    orphans: Mapping[InstanceId, int] = field(default_factory=dict)
+    orphans: Mapping[InstanceId, int] = msgspec.field(default_factory=dict)
     """In how many listings each machine of this cluster without a node was seen."""
-    missed: Mapping[NodeId, int] = field(default_factory=dict)
+    missed: Mapping[NodeId, int] = msgspec.field(default_factory=dict)
     """In how many listings in a row the machine of each node was missing."""
     closed: AbstractSet[InstanceId] = frozenset()
     """Ended machines without a node that have their end in the ledger."""
@@ -47,9 +45,7 @@ class Seen:
     """Machines of other owners that were reported already."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a reconciliation: a change to commit, and then machines to terminate."""
 
     change: Change

@@ -1,11 +1,11 @@
 """Machines that have nothing new to teach: seen before, just so, with their node just so."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, count, repeat
 from operator import attrgetter, is_, is_not
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
@@ -14,9 +14,7 @@ from navarch.core.stretches import Stretches
 from navarch.fleet.instance_state import adds_nothing, is_same_to_listing
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a listing that is worth a look."""
 
     instances: Sequence[Instance]

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from navarch.core.disruption import Cause
-from navarch.core.drafting import drafted
 from navarch.core.gang import Gang
 from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName
@@ -24,9 +25,7 @@ class Candidate:
     """The offering its replacement must have; None for any offering of the pool."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Add a node, and request its machine."""
 
     launch: Launch
@@ -81,9 +80,7 @@ class Defer:
     reason: str = ""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retire:
+class Retire(msgspec.Struct, frozen=True, kw_only=True):
     """Remove `node`."""
 
     node: NodeId
@@ -163,9 +160,7 @@ Action = (
 )
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The actions for one pool, and when to plan again if nothing changes before."""
 
     pool: PoolName

@@ -7,10 +7,10 @@ others, node by node, so that planning a large pool costs what is going on in it
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
@@ -19,13 +19,11 @@ from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.maintenance import under_maintenance
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteadyNodes:
+class SteadyNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that a plan is not shown, because all that matters is how many there are."""
 
     nodes: int = 0
-    held: Mapping[ProviderName, int] = field(default_factory=dict)
+    held: Mapping[ProviderName, int] = msgspec.field(default_factory=dict)
     """How many of them each provider has sold us."""
     booting_since: datetime | None = None
     """When the first of them that has not reported in began to boot."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
@@ -26,9 +27,7 @@ Take = tuple[Pool, Offering]
 """A launch that this round has decided on and that is not stored yet."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedLaunch:
+class ProposedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """One machine that a pool would buy."""
 
     pool: Pool
@@ -41,9 +40,7 @@ Veto = Callable[[ProposedLaunch, Sequence[Take]], str | None]
 """Returns why a launch is not allowed on top of what the round has taken, or None."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     """A launch without an answer yet."""
 
     offering: Offering
@@ -81,9 +78,7 @@ Obstacle = tuple[Offering, Bar | None]
 """The offering that a pool would have bought, and its obstacle."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(msgspec.Struct, frozen=True):
     """The score that a strategy gives an option; the lowest if the strategy fails."""
 
     value: float = -math.inf
@@ -106,9 +101,7 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
     return Score(value)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One option with its score."""
 
     option: ProvisionOption
@@ -129,9 +122,7 @@ class Row:
         return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The offering to request, and all options, best first."""
 
     offering: Offering
@@ -149,9 +140,7 @@ class Choice:
         return "\n".join(lines)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The closures of one offering of a pool during a round."""
 
     offering: Offering

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Event
 from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
@@ -128,9 +129,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return narrow
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
+class Closure(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the market that refused, and how far it is open again."""
 
     refusal: Refusal
@@ -163,9 +162,7 @@ class Closure:
         return self.until + QUIET
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """The recent answers of an offering."""
 
     sold: float = 0.0
@@ -185,15 +182,13 @@ class Tally:
         return (faded.sold + 1) / (faded.sold + faded.refused + 2)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stockouts:
+class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     """The closures and odds that follow from refusals and sales, as a value."""
 
-    closures: Mapping[Scope, Closure] = field(default_factory=dict)
-    tallies: Mapping[Scope, Tally] = field(default_factory=dict)
+    closures: Mapping[Scope, Closure] = msgspec.field(default_factory=dict)
+    tallies: Mapping[Scope, Tally] = msgspec.field(default_factory=dict)
     """Sales and refusals of each offering, the narrowest part of the market."""
-    spans: Spans = field(default_factory=lambda: SPANS)
+    spans: Spans = msgspec.field(default_factory=lambda: SPANS)
     """How long refusals of each class close."""
 
     def after_refusal(

@@ -152,6 +152,24 @@ class JobService:
         await self._store.commit(Change(jobs=[saved]), based_on=fleet.revision)
         return saved
 
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job whose program has stopped, and queue the job again."""
+        why = reason.strip() or "requeued by hand"
+        return await until_no_conflict(lambda: self._requeue(name, why, placed_at))
+
+    async def _requeue(self, name: JobName, why: str, placed_at: datetime | None) -> Job:
+        fleet = self._store.fleet()
+        job = _found(fleet, name)
+        if job.over:
+            raise NotPossibleError(f"job {name} is {job.state.value} already")
+        other_placement = placed_at is not None and job.since != placed_at
+        if job.state is JobState.WAITING or other_placement:
+            return job
+        waiting = job.to(JobState.WAITING, at=self._clock.now(), reason=why)
+        return await self._write(fleet, waiting, "job.interrupted", why)
+
     async def explain_job(self, name: JobName) -> Explanation:
         """Return why a job is as it is, from the fleet as it is now."""
         fleet = self._store.fleet()

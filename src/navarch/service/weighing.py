@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar, TypeVarTuple
 
+import msgspec
 import structlog
 
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.event import Event, Subject, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -41,9 +41,7 @@ Ts = TypeVarTuple("Ts")
 Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     occurrence: Occurrence
     engine: Engine
     verdict: Verdict
@@ -52,9 +50,7 @@ class _Judged:
     """Where in its report it stands."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """What a report comes to."""
 
     node: Node

@@ -10,8 +10,8 @@ from fleet_process import FleetProcess
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
 from navarch.ports.api import Query
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 STEPS = ("node.requested", "node.registered", "node.cordoned", "node.retiring", "node.gone")
 CONFIG = """

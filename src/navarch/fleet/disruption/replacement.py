@@ -6,10 +6,10 @@ node stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
@@ -23,9 +23,7 @@ from navarch.fleet.disruption.maintenance import under_maintenance
 from navarch.fleet.plan import Candidate, Retire
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacements:
+class Replacements(msgspec.Struct, frozen=True, kw_only=True):
     """The actions for sound nodes with a reason to be replaced."""
 
     begin: tuple[Candidate, ...] = ()

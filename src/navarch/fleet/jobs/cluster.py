@@ -13,7 +13,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeHealth,
@@ -25,10 +25,10 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Topology,
 )
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
 
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
@@ -92,7 +92,6 @@ def node_spec(
     node: Node,
     pool: Pool | None = None,
     *,
-    cordoned: bool = False,
     wishes: Collection[str] = (),
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they match.
@@ -113,18 +112,18 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
-        health=_health(node, cordoned=cordoned),
+        health=_health(node),
     )
 
 
-def _health(node: Node, *, cordoned: bool) -> NodeHealth:
+def _health(node: Node) -> NodeHealth:
     """Return what keeps jobs off a node; an unhealthy or waiting node is not ready."""
     unwell = node.health is Health.UNHEALTHY or node.waiting
     draining = node.phase is Phase.DRAINING or node.retiring is not None
     return NodeHealth(
         ready=not unwell,
         draining=draining,
-        cordoned=cordoned or not (node.serving or unwell or draining),
+        cordoned=not (node.serving or unwell or draining),
     )
 
 

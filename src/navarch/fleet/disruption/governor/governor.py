@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
@@ -32,9 +33,7 @@ SILENCE_MAX = timedelta(minutes=30)
 long. Large machines need up to half an hour to reboot."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedAction:
+class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
     """The action that a remediator wants for one node."""
 
     node: Node
@@ -46,9 +45,7 @@ class ProposedAction:
     """Whether the node is acted on only because it does not report."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernorDecision:
+class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about a proposed action."""
 
     proposal: ProposedAction
