@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from navarch.core.ids import PoolName
+from navarch.core.ownership import NODE, TOKEN
 from navarch.providers.simulated import Habits
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
@@ -26,6 +27,12 @@ def bought(world: World) -> Counter[str]:
 @pytest.mark.parametrize("habits", [LOST_ANSWERS, NEVER_ANSWERS], ids=["lost", "late"])
 def test_a_launch_without_an_answer_buys_one_machine(habits: Habits) -> None:
     world = simulate(whole, seed=1, pools=[a_pool()], habits=habits)
+    assert bought(world) == {"training-0": 1, "training-1": 1}
+
+
+def test_labels_of_a_pool_do_not_hide_the_owner_of_its_machines() -> None:
+    pool = a_pool(labels={NODE: "other-0", TOKEN: "other", "team": "red"})
+    world = simulate(whole, seed=1, pools=[pool], habits=LOST_ANSWERS)
     assert bought(world) == {"training-0": 1, "training-1": 1}
 
 

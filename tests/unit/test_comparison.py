@@ -153,6 +153,12 @@ def test_of_two_machines_under_one_token_the_second_must_go() -> None:
     assert [machine.id for machine, _ in lesson.to_terminate] == ["i-twin"]
 
 
+def test_a_second_machine_listed_first_does_not_replace_the_machine_of_a_node() -> None:
+    findings = thrice([a_node("training-0")], [a_machine("i-twin"), a_machine()])
+    assert findings.change.nodes == []
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
+
+
 def test_of_two_machines_under_one_open_launch_the_first_listed_stays() -> None:
     node = a_node("training-0", phase=Phase.REQUESTED)
     findings = thrice([node], [a_machine("i-1"), a_machine("i-twin")])
