@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.clock.system import SystemEntropy
 from navarch.core.evolve import evolve
