@@ -83,7 +83,7 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
         ),
         (
             RecoveryStep.REPLACE,
-            evolve(GROUND, pool=evolve(POOL, auto_replace=False)),
+            replace(GROUND, pool=evolve(POOL, auto_replace=False)),
             "the pool replaces nothing",
         ),
     ],

@@ -194,7 +194,7 @@ def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
 def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
     async def story(case: Case) -> None:
         first = a_job("runs", on=("n0",))
-        again = replace(first, since=first.since + timedelta(minutes=5))
+        again = evolve(first, since=first.since + timedelta(minutes=5))
         await case.write(jobs=[again])
         kept = await case.jobs.requeue_job(first.name, reason="died", placed_at=first.since)
         assert kept == again
