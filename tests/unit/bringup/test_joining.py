@@ -68,6 +68,12 @@ def test_a_token_names_its_node_and_launch_and_cannot_be_altered() -> None:
     assert read_join_token(replace(CLUSTER, secret=b"other"), shown) is None
 
 
+def test_a_token_is_not_valid_for_another_launch_of_its_node() -> None:
+    shown = token().split(".")
+    newer = join_token(CLUSTER, NODE, Token("t-2")).split(".")
+    assert read_join_token(CLUSTER, ".".join([*shown[:2], newer[2], *shown[3:]])) is None
+
+
 @pytest.mark.parametrize("shown", ["", "nvj1.", "nvj1.a.b.c", "nvj1.*.*.*", "nvj1.gA.gA.x.y"])
 def test_an_invalid_token_has_no_identity(shown: str) -> None:
     assert read_join_token(CLUSTER, shown) is None
