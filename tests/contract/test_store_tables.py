@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from navarch.sim.clock import InlineOffload, SeededEntropy
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, Kind

@@ -20,7 +20,6 @@ from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.placement import gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.scheduler.cluster import TopologyConstraint
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
     OWN_PLUGINS,
@@ -29,7 +28,8 @@ from navarch.scheduler.config import (
     SchedulerConfig,
 )
 from navarch.scheduler.cycle import run_cycle
-from navarch.scheduler.decision import Bind
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.model.cluster import TopologyConstraint
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
 SETTINGS = Scheduling()

@@ -97,7 +97,7 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     parameters = []
     for part in record_fields(route.query):
         if part.name == "labels":
-            schema = {"type": "array", "items": {"type": "string", "pattern": "="}}
+            schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "pattern": "="}}
             parameters.append({"name": "label", "in": "query", "schema": schema})
             continue
         schema = _inlined(hints[part.name])

@@ -13,7 +13,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeHealth,
@@ -25,10 +25,10 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Topology,
 )
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
 
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
