@@ -1,4 +1,4 @@
-"""Agents that show a join token: who they are, and what little they may do."""
+"""Authentication of agents with a join token."""
 
 from collections.abc import Mapping
 
@@ -7,13 +7,13 @@ from navarch.core.joining import PREFIX
 from navarch.ports.joining import Joins
 
 AGENTS = "agents"
-"""The group of those who may do what agents do, for their own node, and nothing else."""
+"""The group of callers that may only make agent calls, for their own node."""
 TOKEN = "join-token"
 _BEARER = b"bearer " + PREFIX.encode()
 
 
 def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
-    """Return the join token that a request shows, if it shows one."""
+    """Return the join token in the headers, if there is one."""
     header = headers.get(AUTHORIZATION)
     if header is None or header[: len(_BEARER)].lower() != _BEARER:
         return None
@@ -21,13 +21,13 @@ def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
 
 
 class JoinTokens:
-    """Knows machines by their join tokens; whoever shows another kind is not its business."""
+    """Identifies machines by their join tokens; ignores other credentials."""
 
     def __init__(self, joins: Joins) -> None:
         self._joins = joins
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return the machine that shows a join token."""
+        """Return the identity of the machine with the join token."""
         shown = shown_in(headers)
         if shown is None:
             return None

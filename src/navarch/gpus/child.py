@@ -1,6 +1,6 @@
 """NVML behind a child process that can be abandoned.
 
-A call into a driver whose firmware has died may never return, and a thread in it cannot be ended. A
+A call into a driver with dead firmware may never return, and a thread in it cannot be ended. A
 process can be killed, or at least abandoned, so the agent never calls the driver itself.
 """
 
@@ -96,7 +96,7 @@ class NvmlChild:
             self._child = None
 
     def _unused_reply(self, gpu: Gpu, query: Query) -> Reply:
-        """Return a reply whose reading of `gpu` has not been used yet."""
+        """Return a reply with a reading of `gpu` that has not been used yet."""
         now = self._clock.monotonic()
         at, reply, used = self._fresh.get(query, (float("-inf"), Reply(), set()))
         if now - at > FRESH_S or gpu.uuid in used:

@@ -1,4 +1,4 @@
-"""How busy pools are, from what their agents say with every heartbeat."""
+"""The load of pools, from the readings in heartbeats."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,17 +10,17 @@ from navarch.ports.store import Store
 
 
 class Readings(Protocol):
-    """What was last heard of the nodes."""
+    """The latest readings of the nodes."""
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
-        """Return the average over each node's GPUs, in percent; None if it never said."""
+        """Return the average over each node's GPUs, in percent; None without a reading."""
         ...
 
 
 class HeartbeatMeter:
-    """Averages GPU utilisation over the nodes of a pool that take work.
+    """Averages GPU utilization over the serving nodes of a pool.
 
-    The readings of one pool are one value at one time, whatever the order of its nodes.
+    The result does not depend on the order of the nodes.
     """
 
     def __init__(self, store: Store, readings: Readings) -> None:
@@ -31,7 +31,7 @@ class HeartbeatMeter:
         """Return the average over every GPU; nodes of one pool have equally many."""
         members = self._store.fleet().in_pool(pool).values()
         serving = [node.id for node in members if node.serving]
-        said = [used for used in self._readings.utilization(serving) if used is not None]
-        if serving and not said:
-            raise MetricsError(f"none of {len(serving)} nodes has said how busy it is")
-        return PoolMetrics(utilization=sum(said) / len(said) if said else 0.0)
+        known = [used for used in self._readings.utilization(serving) if used is not None]
+        if serving and not known:
+            raise MetricsError(f"none of {len(serving)} nodes has reported its utilization")
+        return PoolMetrics(utilization=sum(known) / len(known) if known else 0.0)

@@ -1,4 +1,4 @@
-"""How much work a pool has, from the queue of whoever gives it work."""
+"""The load of pools, from a queue of jobs."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,22 +10,22 @@ from navarch.ports.store import Store
 
 
 class Jobs(Protocol):
-    """A queue of jobs, and of requests for machines that have not been met."""
+    """A queue of jobs and of unmet requests for machines."""
 
     async def work(self, pool: PoolName) -> Sequence[Work]:
-        """Return what runs on `pool` and what waits for it. Raises MetricsError."""
+        """Return the running and waiting work of `pool`; raise MetricsError if it is unknown."""
         ...
 
 
 class JobsMeter:
-    """Counts jobs, and the nodes that they need together."""
+    """Counts jobs and the nodes that they need together."""
 
     def __init__(self, store: Store, jobs: Jobs) -> None:
         self._store = store
         self._jobs = jobs
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
-        """Return what waits, what waits or runs, and what that takes."""
+        """Return the waiting jobs, all jobs, and the nodes that they need."""
         work = await self._jobs.work(pool)
         known = self._store.fleet().pools.get(pool)
         gpus = known.offerings[0].gpus if known else 0

@@ -7,9 +7,9 @@ from navarch.ports.autoscaler import MetricsSource, PoolMetrics
 
 
 class Merged:
-    """Takes from each source what it knows: a value of zero is no news.
+    """Takes each metric from the first source that has it; zero means that a source has none.
 
-    One that fails fails the whole: work that only it knows of must not look like none.
+    If one source fails, the whole fails: unknown work must not look like no work.
     """
 
     def __init__(self, sources: Sequence[MetricsSource]) -> None:

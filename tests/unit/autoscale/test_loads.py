@@ -140,7 +140,7 @@ def test_heartbeats_report_the_utilization_of_serving_nodes() -> None:
 
 def test_missing_heartbeats_are_not_idleness() -> None:
     async def main() -> None:
-        with pytest.raises(MetricsError, match="none of 2 nodes has said how busy it is"):
+        with pytest.raises(MetricsError, match="none of 2 nodes has reported its utilization"):
             await HeartbeatMeter(await a_store("a", "b"), Said()).pool_metrics(TRAINING)
         nobody = HeartbeatMeter(await a_store("a", health=Health.UNHEALTHY), Said())
         assert (await nobody.pool_metrics(TRAINING)).utilization == 0.0

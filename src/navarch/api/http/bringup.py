@@ -11,7 +11,7 @@ from navarch.wire.bodies import Items
 
 
 class BringUpRoutes:
-    """Answers for one set of logs."""
+    """The routes of BringUpApi."""
 
     def __init__(self, bringups: BringUpApi) -> None:
         self._bringups = bringups
@@ -21,7 +21,7 @@ class BringUpRoutes:
         yield Route(
             method="GET",
             path="/v1/nodes/{node}/bringup",
-            summary="Every attempt to set a node's machine up, command by command, oldest first",
+            summary="List the set-up attempts of a node's machine, oldest first",
             handle=self._list,
             reply=Items[BringUpLog],
         )

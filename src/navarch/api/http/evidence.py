@@ -1,4 +1,4 @@
-"""The JSON API for evidence: agents hand it in, operators read it."""
+"""The JSON API for evidence: agents upload it, operators read it."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -17,7 +17,7 @@ class EvidenceKeeper(EvidenceApi, EvidenceDesk, Protocol):
 
 
 class EvidenceRoutes:
-    """Answers for one archive."""
+    """The routes of one archive."""
 
     def __init__(self, keeper: EvidenceKeeper) -> None:
         self._keeper = keeper
@@ -27,7 +27,7 @@ class EvidenceRoutes:
         yield Route(
             method="POST",
             path="/v1/agent/evidence",
-            summary="Hand in what was true when something was found",
+            summary="Upload an evidence bundle",
             handle=self._report,
             body=Evidence,
         )
@@ -41,7 +41,7 @@ class EvidenceRoutes:
         yield Route(
             method="GET",
             path="/v1/nodes/{node}/evidence/{name}",
-            summary="One bundle of evidence, compressed",
+            summary="One evidence bundle, compressed",
             handle=self._get,
             reply=Evidence,
         )

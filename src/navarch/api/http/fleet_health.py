@@ -1,4 +1,4 @@
-"""The JSON API for how a whole fleet is."""
+"""The JSON API for the health of the whole fleet."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from navarch.ports.fleet_health import FleetHealth, FleetHealthApi
 
 
 class FleetHealthRoutes:
-    """Answers for one fleet."""
+    """The routes of FleetHealthApi."""
 
     def __init__(self, health: FleetHealthApi) -> None:
         self._health = health

@@ -1,4 +1,4 @@
-"""The JSON API for what automation was kept from doing."""
+"""The JSON API for deferred actions and recoveries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from navarch.wire.bodies import Items, Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQuery:
-    """Whose."""
+    """A filter of deferred actions."""
 
     pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveriesQuery:
-    """Whose."""
+    """A filter of recoveries."""
 
     node: str | None = None
 
 
 class HeldRoutes:
-    """Answers for one fleet."""
+    """The routes of HeldApi."""
 
     def __init__(self, held: HeldApi) -> None:
         self._held = held
@@ -36,7 +36,7 @@ class HeldRoutes:
         yield Route(
             method="GET",
             path="/v1/held",
-            summary="What automation would have done, had it been allowed to",
+            summary="List the nodes with a deferred action",
             handle=self._list,
             reply=Items[HeldNode],
             query=HeldQuery,
@@ -44,7 +44,7 @@ class HeldRoutes:
         yield Route(
             method="POST",
             path="/v1/held:release",
-            summary="Let automation go ahead with some nodes, or with all of a pool",
+            summary="Release the deferred actions of some nodes, or of a whole pool",
             handle=self._release,
             reply=Items[HeldNode],
             body=Release,
@@ -52,7 +52,7 @@ class HeldRoutes:
         yield Route(
             method="GET",
             path="/v1/recoveries",
-            summary="Attempts to mend machines, newest first",
+            summary="List attempts to recover machines, newest first",
             handle=self._recoveries,
             reply=Items[Recovery],
             query=RecoveriesQuery,
@@ -64,8 +64,8 @@ class HeldRoutes:
         return Items(items=tuple(found))
 
     async def _release(self, request: Request) -> Items[HeldNode]:
-        asked = request.json(Release)
-        found = await self._held.release_held(asked.nodes, pool=asked.pool, reason=asked.reason)
+        body = request.json(Release)
+        found = await self._held.release_held(body.nodes, pool=body.pool, reason=body.reason)
         return Items(items=tuple(found))
 
     async def _recoveries(self, request: Request) -> Items[Recovery]:

@@ -1,4 +1,4 @@
-"""The JSON API for join tokens, for operators who bring machines up by hand."""
+"""The JSON API for join tokens, for machines that are set up by hand."""
 
 from collections.abc import Iterable
 
@@ -10,25 +10,25 @@ from navarch.wire.bodies import JoinPass, JoinRequest
 
 
 class JoinRoutes:
-    """Answers for one fleet."""
+    """The routes of JoinApi."""
 
     def __init__(self, joins: JoinApi) -> None:
         self._joins = joins
 
     def routes(self) -> Iterable[Route]:
         """Yield every operation."""
-        # Not a GET: what it returns is a secret, which nothing on the way should keep.
+        # Not a GET: the reply is a secret that no cache may keep.
         yield Route(
             method="POST",
             path="/v1/nodes/{node}/join-token",
-            summary="The token with which the machine of a node joins, once",
+            summary="Issue the join token of a node's machine",
             handle=self._issue,
             body=JoinRequest,
             reply=JoinPass,
         )
 
     async def _issue(self, request: Request) -> JoinPass:
-        asked = request.json(JoinRequest)
+        wanted = request.json(JoinRequest)
         node = NodeId(request.names["node"])
-        token = await self._joins.issue_join_token(node, again=asked.again, reason=asked.reason)
+        token = await self._joins.issue_join_token(node, again=wanted.again, reason=wanted.reason)
         return JoinPass(node=node, token=token)
