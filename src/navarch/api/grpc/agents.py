@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import grpc
 from google.protobuf.message import DecodeError
 
+from navarch.api.auth import shown_in
 from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.joining import shown_in
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.evidence import Evidence

@@ -9,8 +9,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from navarch.api.auth import UNAUTHORIZED, Authenticator, identify
-from navarch.api.joining import AGENTS
+from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.wire.errors import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 

@@ -6,13 +6,12 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from navarch.api.auth import Authenticator, Chain
+from navarch.api.auth import Authenticator, Chain, JoinTokens
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.fleet import fleet_handlers
 from navarch.api.grpc.guard import TokenInterceptor
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.joining import JoinTokens
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.evidence import EvidenceDesk

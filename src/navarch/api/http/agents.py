@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route
-from navarch.api.joining import AGENTS, TOKEN
 from navarch.api.limits import check_registration
 from navarch.core.ids import NodeId
 from navarch.ports.agents import AgentApi, Registration, Welcome

@@ -11,18 +11,18 @@ import structlog
 from prometheus_client.metrics_core import Metric
 
 from navarch.api.auth import (
+    AGENTS,
     REALM,
     UNAUTHORIZED,
     Authenticator,
     Chain,
+    JoinTokens,
     identify,
     requires_credentials,
 )
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
-from navarch.api.http.bringup import BringUpRoutes
-from navarch.api.http.evidence import EvidenceKeeper, EvidenceRoutes
 from navarch.api.http.exchange import (
     PROTO,
     TEXT,
@@ -39,14 +39,12 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import FleetRoutes
-from navarch.api.http.fleet_health import FleetHealthRoutes
-from navarch.api.http.held import HeldRoutes
+from navarch.api.http.health import FleetHealthRoutes, HeldRoutes
 from navarch.api.http.host import check_host
 from navarch.api.http.jobs import JobRoutes
-from navarch.api.http.joining import JoinRoutes
+from navarch.api.http.nodes import BringUpRoutes, EvidenceKeeper, EvidenceRoutes, JoinRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
-from navarch.api.joining import AGENTS, JoinTokens
 from navarch.api.metrics import (
     CONTENT_TYPE,
     NodeGauge,

@@ -1,4 +1,4 @@
-"""The JSON API for deferred actions and recoveries."""
+"""The JSON API for the fleet's health, deferred actions and recoveries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.recovery import Recovery
+from navarch.ports.fleet_health import FleetHealth, FleetHealthApi
 from navarch.ports.held import HeldApi, HeldNode
 from navarch.wire.bodies import Items, Release
 
@@ -72,3 +73,23 @@ class HeldRoutes:
         node = request.query(RecoveriesQuery).node
         found = await self._held.list_recoveries(node=NodeId(node) if node else None)
         return Items(items=tuple(found))
+
+
+class FleetHealthRoutes:
+    """The routes of FleetHealthApi."""
+
+    def __init__(self, health: FleetHealthApi) -> None:
+        self._health = health
+
+    def routes(self) -> Iterable[Route]:
+        """Yield every operation."""
+        yield Route(
+            method="GET",
+            path="/v1/fleet-health",
+            summary="Health by pool, the machines that fail most, and failure rates",
+            handle=self._get,
+            reply=FleetHealth,
+        )
+
+    async def _get(self, _request: Request) -> FleetHealth:
+        return await self._health.fleet_health()
