@@ -145,7 +145,7 @@ async def _call(channel: grpc.aio.Channel, path: str, body: bytes, token: str) -
     return await call.code()
 
 
-def test_noise_on_the_grpc_port_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_noise_on_the_grpc_port_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def story(doors: Doors) -> None:
         generator = Generator(4, TOKEN)
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)

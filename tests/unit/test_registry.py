@@ -66,13 +66,13 @@ def point(name: str, value: str) -> EntryPoint:
 OWL = f"{__name__}:NightOwl"
 
 
-def test_a_class_is_found_by_its_module_and_made_with_its_settings() -> None:
+def test_a_class_is_imported_by_module_and_built_with_its_settings() -> None:
     made = build_part(KIND, OWL, {"factor": 3}, method="score")
     assert isinstance(made, NightOwl)
     assert made.factor == 3
 
 
-def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
+def test_an_extension_is_found_by_its_entry_point() -> None:
     installed = [
         point("owl", OWL),
         point("regions", "navarch.provision.strategies:RegionPreference"),
@@ -97,7 +97,7 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         ("owl", {}, [point("owl", "no.such:Thing")], "owl cannot be loaded"),
     ],
 )
-def test_a_part_that_cannot_be_had_is_refused_by_name(
+def test_an_extension_that_cannot_be_built_is_an_error_with_its_name(
     name: str, settings: dict[str, object], installed: list[EntryPoint], words: str
 ) -> None:
     with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
@@ -106,7 +106,7 @@ def test_a_part_that_cannot_be_had_is_refused_by_name(
 
 
 @pytest.mark.parametrize("part", [Nameless, NamedByMethod])
-def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[Nameless]) -> None:
+def test_an_autoscaler_without_a_name_is_rejected_at_start_up(part: type[Nameless]) -> None:
     with pytest.raises(ExtensionError, match="has no name; give its class a line name"):
         build_part("autoscalers", f"{__name__}:{part.__name__}", {}, method="recommend")
 
@@ -125,7 +125,7 @@ def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[N
         (Extensions(provision_scheduler=Mute()), "Mute has no method score"),  # type: ignore[arg-type]
     ],
 )
-def test_what_an_embedder_brings_is_looked_at_before_anything_starts(
+def test_extensions_of_an_embedder_are_checked_before_the_start(
     extensions: Extensions, words: str
 ) -> None:
     with pytest.raises(ExtensionError) as caught:

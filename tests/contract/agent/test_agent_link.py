@@ -154,7 +154,7 @@ def run_with_link(
     asyncio.run(main())
 
 
-def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> None:
+def test_a_registration_arrives_unchanged_and_gets_a_reply(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         welcome = await link.register(REGISTRATION)
 

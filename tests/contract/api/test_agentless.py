@@ -1,4 +1,4 @@
-"""Through every door, a pool whose machines would get no agent is refused and changes nothing."""
+"""Over every protocol, a pool without a way to start its agents is rejected and changes nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -53,7 +53,7 @@ async def story(fleet: FleetApi, doors: Doors) -> None:
 
 
 @pytest.mark.parametrize("door", ["in-process", "http", "grpc"])
-def test_a_pool_at_a_cloud_is_refused_until_it_says_how_its_agent_starts(door: str) -> None:
+def test_a_cloud_pool_is_rejected_unless_something_starts_its_agent(door: str) -> None:
     async def run() -> None:
         doors = some_doors()
         if door == "in-process":

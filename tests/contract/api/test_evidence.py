@@ -34,7 +34,7 @@ def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:
 
 
 @pytest.mark.parametrize("wire", ["http", "grpc"])
-def test_what_an_agent_hands_in_an_operator_reads(wire: str) -> None:
+def test_uploaded_evidence_can_be_read(wire: str) -> None:
     async def main() -> None:
         async with open_doors(build_doors(), grpc=wire == "grpc") as doors:
             node = await doors.register("gpu-1")

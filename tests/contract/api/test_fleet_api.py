@@ -57,7 +57,7 @@ def tell(door: str, story: Story) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_pool_comes_back_as_it_was_put(door: str) -> None:
+def test_a_pool_is_returned_as_it_was_put(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         put = await fleet.put_pool(SPEC, reason="we need GPUs")
 
@@ -96,7 +96,7 @@ def test_a_deleted_pool_is_gone(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_wish_for_gpus_becomes_a_pool(door: str) -> None:
+def test_a_request_for_gpus_creates_a_pool(door: str) -> None:
     async def story(fleet: FleetApi, _doors: Doors) -> None:
         pool = await fleet.up(Capacity(name=TRAINING, gpus=12, gpu_type="h100"))
         assert pool.size == 2
@@ -121,7 +121,7 @@ def test_a_node_is_cordoned_and_uncordoned(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_agents_find_is_told_as_incidents(door: str) -> None:
+def test_findings_of_agents_become_incidents(door: str) -> None:
     def found(code: int, gpu: str, health: Health, **facts: str) -> HealthReport:
         said = {"code": str(code), "gpu": gpu, "class": "hardware", **facts}
         result = CheckResult(
@@ -170,7 +170,7 @@ def test_a_node_is_drained_and_overridden(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_node_shows_everything_that_is_known_of_it(door: str) -> None:
+def test_a_node_is_returned_with_all_its_details(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         node = await doors.register("rack 7/slot:3", gpus=2)
         readings = GpuMetrics(temperature_c=61.5, power_w=500.0, memory_used_bytes=1024.0)
@@ -252,7 +252,7 @@ def test_machines_are_listed(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_the_status_is_the_same_through_every_door(door: str) -> None:
+def test_the_status_is_the_same_over_every_protocol(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         await doors.register("a")
         await fleet.put_pool(SPEC, reason="")
@@ -277,7 +277,7 @@ def test_the_journal_is_read_in_parts(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_why_tells_the_story(door: str) -> None:
+def test_why_returns_the_reasons(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         node = await doors.register("a")
         command = await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
@@ -321,7 +321,7 @@ def test_a_watch_resumes_and_never_skips(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_watch_sees_what_happens_meanwhile(door: str) -> None:
+def test_a_watch_receives_later_changes(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         await doors.register("a")
 
@@ -340,7 +340,7 @@ def test_a_watch_sees_what_happens_meanwhile(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_watch_from_nowhere_is_refused(door: str) -> None:
+def test_a_watch_from_an_unknown_revision_is_rejected(door: str) -> None:
     async def story(fleet: FleetApi, _doors: Doors) -> None:
         with pytest.raises(NotPossibleError, match="in the future"):
             await take(fleet.watch(after_revision=99), 1)

@@ -35,7 +35,7 @@ def typed(server: str, *words: str) -> str:
     return result.output
 
 
-def test_what_is_held_back_is_seen_and_released_from_afar() -> None:
+def test_deferred_actions_are_listed_and_released_over_the_wire() -> None:
     async def main() -> None:
         async with open_doors(build_doors(), grpc=False) as doors:
             node = await doors.register("gpu-1")
@@ -63,7 +63,7 @@ def test_what_is_held_back_is_seen_and_released_from_afar() -> None:
     asyncio.run(main())
 
 
-def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
+def test_a_deferred_incident_is_released_by_its_id() -> None:
     broken = CheckResult(
         check="xid/79/GPU-0",
         health=Health.UNHEALTHY,
@@ -113,7 +113,7 @@ def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
 
 @pytest.mark.parametrize("by", list(HeldBy))
 @pytest.mark.parametrize("door", ["http", "grpc"])
-def test_every_reason_to_hold_something_back_travels(by: HeldBy, door: str) -> None:
+def test_every_reason_for_a_deferral_survives_the_wire(by: HeldBy, door: str) -> None:
     async def main() -> None:
         async with open_doors(build_doors(), http=door == "http", grpc=door == "grpc") as doors:
             node = await doors.register("gpu-1")

@@ -1,4 +1,4 @@
-"""Which Host a server without a token serves, asked through real sockets on every road."""
+"""The Host headers that a server without a token serves, over real sockets on every path."""
 
 import asyncio
 import json
@@ -168,7 +168,7 @@ def assert_refused(heard: Heard, port: int) -> None:
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
-def test_a_host_of_loopback_is_served_on_every_road(road: Road) -> None:
+def test_a_loopback_host_is_served_on_every_path(road: Road) -> None:
     async def story(_doors: Doors, port: int) -> None:
         for host in LOOPBACK:
             heard = await hear(port, road, f"Host: {host}")
@@ -178,7 +178,7 @@ def test_a_host_of_loopback_is_served_on_every_road(road: Road) -> None:
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
-def test_any_other_host_is_refused_on_every_road_and_changes_nothing(road: Road) -> None:
+def test_any_other_host_is_rejected_on_every_path_and_changes_nothing(road: Road) -> None:
     async def story(doors: Doors, port: int) -> None:
         before = doors.store.fleet()
         for head in REFUSED_HEADS:
@@ -222,7 +222,7 @@ def every_road(document: dict[str, Any]) -> Iterator[Road]:
             yield Road(method=method, path=path)
 
 
-def test_no_route_of_the_application_escapes_the_check() -> None:
+def test_every_route_checks_the_host() -> None:
     async def story(doors: Doors, port: int) -> None:
         described = await hear(port, Road(method="GET", path=OPENAPI), "Host: localhost")
         roads = list(every_road(json.loads(described.body)))
@@ -252,7 +252,7 @@ def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
     tell(story, token="s3cret")
 
 
-def test_a_refused_connection_goes_on_to_serve_loopback() -> None:
+def test_a_connection_with_a_rejected_request_still_serves_loopback() -> None:
     async def story(_doors: Doors, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for host, status in (("evil.example", b"421"), ("localhost", b"200")):
@@ -265,7 +265,7 @@ def test_a_refused_connection_goes_on_to_serve_loopback() -> None:
     tell(story)
 
 
-def test_clients_and_agents_are_told_what_to_do_and_agents_try_again() -> None:
+def test_clients_and_agents_get_a_remedy_and_agents_retry() -> None:
     async def story(doors: Doors, port: int) -> None:
         # The system resolves 127.1 to loopback, as it would resolve a name of an attacker.
         client = connect_fleet(f"http://127.1:{port}", None, 5.0)
@@ -283,7 +283,7 @@ def test_clients_and_agents_are_told_what_to_do_and_agents_try_again() -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web", JSON])
-def test_the_grpc_port_answers_no_request_that_a_browser_can_make(kind: str) -> None:
+def test_the_grpc_port_serves_no_request_of_a_browser(kind: str) -> None:
     async def story() -> None:
         doors = build_doors()
         node = await doors.register("a")

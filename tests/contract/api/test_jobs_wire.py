@@ -31,7 +31,7 @@ async def place(doors: Doors) -> None:
     await loop.reconcile()
 
 
-def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
+def test_a_job_is_submitted_shown_and_ended_over_http() -> None:
     async def main() -> None:
         async with open_doors(build_doors(), grpc=False) as doors:
             node = await doors.register("gpu-1")
@@ -57,7 +57,7 @@ def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
     asyncio.run(main())
 
 
-def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
+def test_the_command_line_shows_why_a_job_waits_and_how_it_ended() -> None:
     async def main() -> None:
         async with open_doors(build_doors(), grpc=False) as doors:
             await doors.register("gpu-1")

@@ -56,7 +56,7 @@ async def departed(doors: Doors) -> None:
         node = store.fleet().nodes[NODE]
         change = Change(nodes=[node.move_to(phase, at=node.since)])
         await store.commit(change, based_on=store.fleet().revision)
-    # The control plane does the same when it hears of the commit.
+    # The control plane does the same on the commit.
     doors.columns.forget(NODE)
 
 
@@ -195,7 +195,7 @@ def run(story: Callable[[Doors], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("road", ROADS)
-def test_a_late_sample_of_a_departed_node_is_answered_and_not_kept(road: str) -> None:
+def test_a_late_sample_of_a_departed_node_is_accepted_and_dropped(road: str) -> None:
     async def story(doors: Doors) -> None:
         await departed(doors)
         revision = doors.store.fleet().revision
@@ -222,7 +222,7 @@ def test_a_departed_node_is_listed_shown_and_watched_after_its_late_samples(door
 
 
 class Unreadable:
-    """A table of readings whose rows cannot be shown."""
+    """A table of readings with unreadable rows."""
 
     def last_heard(self, node: NodeId) -> datetime | None:
         raise OverflowError(f"{node}: cannot convert float infinity to integer")
@@ -264,7 +264,7 @@ def test_a_late_sample_of_a_departed_node_reaches_no_table_of_readings() -> None
     run(story)
 
 
-def test_a_late_report_of_a_departed_node_is_answered_and_reaches_no_listener() -> None:
+def test_a_late_report_of_a_departed_node_is_accepted_and_reaches_no_listener() -> None:
     async def story(doors: Doors) -> None:
         await departed(doors)
         fleet = doors.store.fleet()

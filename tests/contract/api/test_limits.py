@@ -58,7 +58,7 @@ async def store(doors: Doors, **change: object) -> None:
         {"nodes_max": 10**9, "nodes_wanted": 10**9},
     ],
 )
-def test_no_door_puts_a_pool_above_the_limit(door: str, wrong: dict[str, int]) -> None:
+def test_no_protocol_puts_a_pool_above_the_limit(door: str, wrong: dict[str, int]) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         await fleet.put_pool(SPEC, reason="")
         before = doors.store.fleet()
@@ -72,7 +72,7 @@ def test_no_door_puts_a_pool_above_the_limit(door: str, wrong: dict[str, int]) -
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_door_scales_a_pool_above_the_limit(door: str) -> None:
+def test_no_protocol_scales_a_pool_above_the_limit(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         await store(doors, pools=[replace(HUGE, nodes_wanted=4)])
         before = doors.store.fleet()
@@ -87,7 +87,7 @@ def test_no_door_scales_a_pool_above_the_limit(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_door_asks_for_more_gpus_than_one_pool_holds(door: str) -> None:
+def test_no_protocol_requests_more_gpus_than_one_pool_holds(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
         for wish in (
             Capacity(name=TRAINING, gpus=8 * NODES_PER_POOL_MAX + 1, gpu_type="h100"),
@@ -101,7 +101,7 @@ def test_no_door_asks_for_more_gpus_than_one_pool_holds(door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_stored_pool_above_the_limit_is_shown_paused_and_goes_on_after_a_scale_down(
+def test_a_stored_pool_above_the_limit_is_paused_until_it_is_scaled_down(
     door: str,
 ) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
@@ -119,7 +119,7 @@ async def send(doors: Doors, method: str, path: str, body: str) -> Answer:
 
 
 @pytest.mark.parametrize("nodes", ["-1", "true", "2.5", "NaN", "Infinity", '"2"', "null", "1e400"])
-def test_what_is_no_count_of_nodes_is_refused_and_changes_nothing(nodes: str) -> None:
+def test_an_invalid_number_of_nodes_is_rejected_and_changes_nothing(nodes: str) -> None:
     async def story(_fleet: FleetApi, doors: Doors) -> None:
         await doors.fleet.put_pool(SPEC, reason="")
         before = doors.store.fleet()
@@ -170,7 +170,7 @@ def test_the_go_protocol_has_no_call_that_sets_a_size() -> None:
     assert sizes == []
 
 
-def test_the_go_protocol_answers_beside_a_stored_pool_above_the_limit() -> None:
+def test_the_go_protocol_works_beside_a_stored_pool_above_the_limit() -> None:
     async def story(_fleet: FleetApi, doors: Doors) -> None:
         await store(doors, pools=[HUGE])
         await doors.register("gpu-1")

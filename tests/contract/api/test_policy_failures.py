@@ -115,13 +115,13 @@ def report(*results: CheckResult) -> HealthReport:
 DOORS = pytest.mark.parametrize("door", ["http", "grpc"])
 
 
-def test_the_policy_of_these_tests_passes_the_check_that_operators_run(policies: Policies) -> None:
+def test_the_policy_of_these_tests_passes_policy_check(policies: Policies) -> None:
     result = CliRunner().invoke(navarch, ["policy", "check", str(policies.file)])
     assert (result.exit_code, "is valid" in result.output) == (0, True), result.output
 
 
 @DOORS
-def test_a_report_that_no_rule_can_judge_is_accepted_and_leaves_the_node_unknown(
+def test_a_report_that_no_rule_can_evaluate_is_accepted_and_leaves_the_node_unknown(
     door: str, policies: Policies
 ) -> None:
     async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
@@ -145,7 +145,7 @@ def test_a_report_that_no_rule_can_judge_is_accepted_and_leaves_the_node_unknown
 
 
 @DOORS
-def test_a_gpu_that_fell_off_the_bus_is_unhealthy_though_a_rule_fails_on_it(
+def test_a_gpu_off_the_bus_is_unhealthy_although_a_rule_fails_on_it(
     door: str, policies: Policies
 ) -> None:
     async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
@@ -159,7 +159,7 @@ def test_a_gpu_that_fell_off_the_bus_is_unhealthy_though_a_rule_fails_on_it(
 
 
 @DOORS
-def test_a_rule_that_says_fatal_outweighs_one_that_fails(door: str, policies: Policies) -> None:
+def test_a_fatal_rule_outweighs_one_that_fails(door: str, policies: Policies) -> None:
     async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
         node = await doors.register("a")
         assert await link.report_health(node, report(HEAT, CRASH)) is NodeStatus.UNHEALTHY
@@ -170,7 +170,7 @@ def test_a_rule_that_says_fatal_outweighs_one_that_fails(door: str, policies: Po
 
 
 @DOORS
-def test_a_node_recovers_by_itself_once_the_policy_is_mended(door: str, policies: Policies) -> None:
+def test_a_node_recovers_once_the_policy_is_corrected(door: str, policies: Policies) -> None:
     async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
         node = await doors.register("a")
         await link.report_health(node, report(FINE, CRASH))
@@ -184,7 +184,7 @@ def test_a_node_recovers_by_itself_once_the_policy_is_mended(door: str, policies
 
 
 @DOORS
-def test_an_introduction_whose_report_no_rule_can_judge_is_accepted(
+def test_a_registration_with_a_report_that_no_rule_can_evaluate_is_accepted(
     door: str, policies: Policies
 ) -> None:
     async def story(link: Link, fleet: FleetApi, _doors: Doors) -> None:
@@ -197,7 +197,7 @@ def test_an_introduction_whose_report_no_rule_can_judge_is_accepted(
 
 
 @DOORS
-def test_a_finding_that_cel_cannot_be_shown_is_accepted_and_leaves_the_node_unknown(
+def test_a_finding_without_a_cel_form_is_accepted_and_leaves_the_node_unknown(
     door: str, policies: Policies
 ) -> None:
     async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
@@ -213,7 +213,7 @@ def test_a_finding_that_cel_cannot_be_shown_is_accepted_and_leaves_the_node_unkn
     tell(door, policies, story)
 
 
-def test_the_go_systems_agents_are_answered_though_a_rule_fails(policies: Policies) -> None:
+def test_the_go_systems_agents_get_replies_although_a_rule_fails(policies: Policies) -> None:
     async def story() -> None:
         doors = build_doors(policies=lambda: policies.book)
         node = await doors.register("a")

@@ -138,7 +138,7 @@ def test_field_names_may_be_in_snake_case_and_unknown_ones_are_ignored() -> None
     tell(story)
 
 
-def test_protobuf_says_the_same_as_json() -> None:
+def test_protobuf_and_json_have_the_same_content() -> None:
     async def story(doors: Doors) -> None:
         request = json_format.ParseDict(REGISTER, pb.RegisterNodeRequest())
         answer = await ask(
@@ -188,7 +188,7 @@ def test_lists_are_filtered() -> None:
     tell(story)
 
 
-def test_heartbeats_bring_metrics_and_are_acknowledged() -> None:
+def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
     async def story(doors: Doors) -> None:
         await registered(doors)
         gpu = {"temperature": 61, "powerUsage": 500, "utilizationPercent": 97.5, "memoryUsed": "7"}
@@ -248,7 +248,7 @@ def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
     tell(story)
 
 
-def test_nobody_fetches_commands_for_a_node_that_does_not_exist() -> None:
+def test_an_unknown_node_has_no_commands() -> None:
     async def story(doors: Doors) -> None:
         answer = await call(doors, "GetNodeCommands", {"nodeId": "x"})
         assert (answer.status, answer.json) == (200, {})
@@ -256,7 +256,7 @@ def test_nobody_fetches_commands_for_a_node_that_does_not_exist() -> None:
     tell(story)
 
 
-def test_terminate_gives_a_bought_machine_back_and_tells_its_agent() -> None:
+def test_terminate_retires_the_node_and_sends_its_agent_a_command() -> None:
     async def story(doors: Doors) -> None:
         await bought(doors)
         answer = await call(
@@ -272,7 +272,7 @@ def test_terminate_gives_a_bought_machine_back_and_tells_its_agent() -> None:
     tell(story)
 
 
-def test_an_agent_may_go_by_the_name_that_its_cloud_gave_the_machine() -> None:
+def test_an_agent_may_use_its_instance_id_as_its_name() -> None:
     async def story(doors: Doors) -> None:
         await bought(doors)
         for method, body in (
@@ -338,7 +338,7 @@ def test_the_worst_result_of_a_report_decides() -> None:
     tell(story)
 
 
-def test_a_fatal_xid_outlasts_the_quiet_rounds_after_it() -> None:
+def test_a_fatal_xid_outlasts_later_rounds_without_events() -> None:
     async def story(doors: Doors) -> None:
         await registered(doors)
         await report(doors, {"events": [xid("79", "GPU has fallen off the bus")]})
@@ -351,7 +351,7 @@ def test_a_fatal_xid_outlasts_the_quiet_rounds_after_it() -> None:
     tell(story)
 
 
-def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
+def test_the_next_round_without_events_clears_a_milder_event() -> None:
     async def story(doors: Doors) -> None:
         await registered(doors)
         quiet = result("health_events", "HEALTHY")
@@ -398,7 +398,7 @@ def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
         ({"eventType": -1, "system": 99}, Health.HEALTHY),
     ],
 )
-def test_events_are_judged_as_by_the_references_default_rules(
+def test_events_are_rated_as_by_the_references_default_rules(
     event: dict[str, Any], health: Health
 ) -> None:
     async def story(doors: Doors) -> None:
@@ -441,7 +441,7 @@ def test_bodies_may_be_gzipped() -> None:
         ("POST", "IssueCommand", "application/json", b'{"nodeId":"a","commandType":77}', 400),
     ],
 )
-def test_what_is_no_call_is_refused(
+def test_an_invalid_call_is_rejected(
     method: str, path: str, content_type: str, body: bytes, status: int
 ) -> None:
     async def story(doors: Doors) -> None:

@@ -75,7 +75,7 @@ def test_the_later_of_two_heartbeats_counts() -> None:
     tell(story)
 
 
-def test_arrays_that_came_unpacked_are_read_as_well() -> None:
+def test_unpacked_arrays_are_accepted() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         loose = b"\x0a\x01a" + np.float32(12.5).tobytes().join((b"\x1d", b""))
@@ -107,7 +107,7 @@ def test_impossible_numbers_become_zero() -> None:
     tell(story)
 
 
-def test_a_node_that_never_registered_is_told_to() -> None:
+def test_a_heartbeat_of_an_unregistered_node_is_not_found() -> None:
     async def story(doors: Doors) -> None:
         with pytest.raises(NotFoundError, match="node not found: x"):
             doors.desk.beat(packed("x", 8).SerializeToString())
@@ -136,7 +136,7 @@ def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]])
     tell(story)
 
 
-def test_a_node_that_is_forgotten_before_the_tick_is_passed_over() -> None:
+def test_a_node_deleted_before_the_tick_is_ignored() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         await doors.register("b")
@@ -150,7 +150,7 @@ def test_a_node_that_is_forgotten_before_the_tick_is_passed_over() -> None:
     tell(story)
 
 
-def test_commands_come_with_the_reply_until_they_are_acknowledged() -> None:
+def test_replies_carry_commands_until_they_are_acknowledged() -> None:
     async def story(doors: Doors) -> None:
         node = await doors.register("a")
         command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "2"})
@@ -204,7 +204,7 @@ class Nowhere:
         self.taken += len(readings)
 
 
-def test_a_flood_between_two_ticks_is_written_in_batches() -> None:
+def test_many_heartbeats_between_two_ticks_are_written_in_batches() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         sink = Nowhere()

@@ -25,7 +25,7 @@ def tell(story: Callable[[Doors], Awaitable[None]], **settings: Any) -> None:  #
     asyncio.run(asyncio.wait_for(story(build_doors(**settings)), 20))
 
 
-def test_probes_answer_as_the_references_do() -> None:
+def test_probes_respond_like_the_references() -> None:
     async def story(doors: Doors) -> None:
         assert (await ask(doors.app, "GET", "/healthz")).body == b"ok"
         assert (await ask(doors.app, "GET", "/readyz")).body == b"ready"
@@ -36,7 +36,7 @@ def test_probes_answer_as_the_references_do() -> None:
     tell(story)
 
 
-def test_a_server_that_is_not_ready_says_why() -> None:
+def test_a_server_that_is_not_ready_returns_the_reason() -> None:
     async def story(doors: Doors) -> None:
         answer = await ask(doors.app, "GET", "/readyz")
         assert (answer.status, answer.body) == (503, b"database not ready")
@@ -137,7 +137,7 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_where(
+def test_an_error_states_the_mistake_and_its_path(
     method: str, path: str, body: str, status: int, message: str | None
 ) -> None:
     async def story(doors: Doors) -> None:
@@ -153,7 +153,7 @@ def test_a_refusal_says_what_is_wrong_and_where(
     tell(story)
 
 
-def test_a_body_must_say_that_it_is_json() -> None:
+def test_a_body_needs_the_content_type_json() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         body = b'{"reason":"x"}'
@@ -165,7 +165,7 @@ def test_a_body_must_say_that_it_is_json() -> None:
     tell(story)
 
 
-def test_a_web_page_of_another_site_gets_no_answer() -> None:
+def test_a_page_of_another_site_is_rejected() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         path = "/v1/nodes/a:cordon"
@@ -223,7 +223,7 @@ def references(value: object) -> list[str]:
     return []
 
 
-def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
+def test_a_browser_follows_events_and_resumes_after_the_last_one() -> None:
     async def story(doors: Doors) -> None:
         for name in ("a", "b", "c"):
             await doors.register(name)
@@ -307,7 +307,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
     tell(story)
 
 
-def test_nobody_is_told_anything_after_having_left() -> None:
+def test_a_disconnected_watch_is_unsubscribed() -> None:
     async def story(doors: Doors) -> None:
         listeners = cast("Any", doors.store)._shelf.head._audience._listeners
         before = len(listeners)
@@ -325,7 +325,7 @@ def test_nobody_is_told_anything_after_having_left() -> None:
     tell(story)
 
 
-def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None:
+def test_a_get_is_repeated_when_the_idle_connection_was_closed() -> None:
     async def story(_doors: Doors) -> None:
         served = 0
 
@@ -351,7 +351,7 @@ def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None
     tell(story)
 
 
-def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
+def test_a_request_followed_by_garbage_is_not_carried_out() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         async with open_doors(doors, grpc=False):
@@ -367,7 +367,7 @@ def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
     tell(story)
 
 
-def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+def test_the_body_of_a_response_is_sent_without_delay() -> None:
     listener = listen("127.0.0.1", 0)
     with listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)
