@@ -33,14 +33,14 @@ REST_S = (5.0, 60.0)
 class NvmlChild:
     """A GpuReader that always returns: with a reading, or with GpuHungError.
 
-    `command` starts the child process; see `navarch.gpus.serve`.
+    `command` starts the child process; see `navarch.gpus.nvml_process`.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.serve"),
+        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.nvml_process"),
         environ: Mapping[str, str] | None = None,
         answer_s: float = ANSWER_S,
         start_s: float = START_S,

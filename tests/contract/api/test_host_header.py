@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from navarch.agent.transport import open_link
-from navarch.api.connect.door import PREFIX
+from navarch.api.connect.handler import PREFIX
 from navarch.api.http.app import HEARTBEAT, OPENAPI, PROBES
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import NavarchError, UnreachableError

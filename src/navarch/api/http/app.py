@@ -20,7 +20,7 @@ from navarch.api.auth import (
     identify,
     requires_credentials,
 )
-from navarch.api.connect.door import PREFIX, ConnectDoor
+from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
@@ -127,7 +127,7 @@ def build_http_app(
     return HttpApp(
         fleet,
         router=Router(routes),
-        connect=ConnectDoor(clock, entropy, fleet, agents),
+        connect=ConnectHandler(clock, entropy, fleet, agents),
         auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
         desk=desk,
         ready=ready,
@@ -145,7 +145,7 @@ class HttpApp:
         fleet: FleetApi,
         *,
         router: Router,
-        connect: ConnectDoor,
+        connect: ConnectHandler,
         auth: Authenticator,
         desk: HeartbeatDesk,
         ready: Callable[[], str | None],

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 Call = Callable[[Any], Awaitable[Message]]
 
 
-class ConnectDoor:
+class ConnectHandler:
     """The calls of the Go system's agents and CLI."""
 
     def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
