@@ -15,7 +15,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from navarch.control.observation import ObservationReconciler
 from navarch.control.operations import OperationRunner
 from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import GuardedProvider
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -57,7 +57,7 @@ from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
@@ -305,8 +305,8 @@ async def _bought(buy: Buy, offering: Offering, machines: int, *, at_once: int =
             labels=CLUSTER.labels(owner),
         )
         async with places:
-            launch = replace(node.launch, instance=await buy(request))
-        return replace(node, launch=launch).move_to(Phase.BOOTING, at=node.since)
+            launch = evolve(node.launch, instance=await buy(request))
+        return evolve(node, launch=launch).move_to(Phase.BOOTING, at=node.since)
 
     return list(await asyncio.gather(*(one(number) for number in range(machines))))
 

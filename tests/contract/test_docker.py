@@ -16,6 +16,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.http.message import Endpoint, NoResponseError, NotSentError, Response
@@ -92,7 +93,7 @@ def host() -> Iterator[str]:
 
 def request_of(number: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN201
     labels = {"navarch-cluster": "c-1", "navarch-token": f"t-{number}"}
-    return replace(ProviderContract().request(), token=Token(f"t-{number}"), labels=labels)
+    return evolve(ProviderContract().request(), token=Token(f"t-{number}"), labels=labels)
 
 
 async def emptied(engine: Engine, name: str = "docker") -> None:

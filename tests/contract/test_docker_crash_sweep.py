@@ -19,7 +19,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine
 from navarch.providers.docker.engine import decode, target
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
 OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
@@ -85,8 +85,8 @@ def path() -> Iterator[str]:
             pytest.skip(f"the engine did not start: {error}")
 
 
-def live(path: str, wire: Tripwire) -> SweptFleet:
-    now = BlockingEngine(path, TrippedOffload(Tripwire()), made=[])
+def live(path: str, wire: CrashPoint) -> SweptFleet:
+    now = BlockingEngine(path, TrippedOffload(CrashPoint()), made=[])
     made: list[str] = []
 
     def alive() -> set[str]:
@@ -106,7 +106,7 @@ def live(path: str, wire: Tripwire) -> SweptFleet:
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
 def test_a_crash_at_any_call_leaks_and_duplicates_no_container(path: str, after: bool) -> None:
-    calls = live(path, Tripwire()).wire.calls
+    calls = live(path, CrashPoint()).wire.calls
     for at in range(calls):
-        swept = live(path, Tripwire(at=at, after=after))
+        swept = live(path, CrashPoint(at=at, after=after))
         assert swept.crashes == 1, f"no crash at call {at} of {calls}"

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType
@@ -24,6 +23,7 @@ from navarch.core.incident import Incident
 from navarch.core.job import Job
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.records import record_fields
 from navarch.core.recovery import Recovery
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
@@ -59,6 +59,7 @@ from navarch.wire.bodies import (
     Outcome,
     Reason,
     Release,
+    Requeue,
     Size,
     Standing,
 )
@@ -215,6 +216,14 @@ class HttpFleetClient:
     async def checkpoint_job(self, name: JobName) -> Job:
         """Record that a job has saved a checkpoint."""
         return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job and queue it again."""
+        path = f"/v1/jobs/{_segment(name)}:requeue"
+        body = Requeue(reason=reason, placed_at=placed_at)
+        return await self._request("POST", path, Job, body)
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Explain the state of a job."""
@@ -427,7 +436,7 @@ def _parameters(query: Query) -> list[tuple[str, str]]:
     """Return the fields of `query` that differ from the default."""
     default = Query()
     pairs = [("label", f"{name}={value}") for name, value in query.labels.items()]
-    for part in fields(query):
+    for part in record_fields(query):
         value = getattr(query, part.name)
         if part.name == "labels" or value == getattr(default, part.name):
             continue

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +11,7 @@ from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.held import Held, HeldBy
@@ -41,7 +41,7 @@ def test_deferred_actions_are_listed_and_released_over_the_wire() -> None:
             node = await doors.register("gpu-1")
             fleet = doors.store.fleet()
             event = Event(at=SINCE, about=about("node", node), kind="node.held", reason="x")
-            held = replace(fleet.nodes[node], held=HELD)
+            held = evolve(fleet.nodes[node], held=HELD)
             await doors.store.commit(Change(nodes=[held], events=[event]), based_on=fleet.revision)
             api = connect_fleet(doors.http_url)
             assert isinstance(api, HeldApi)
@@ -87,7 +87,7 @@ def test_a_deferred_incident_is_released_by_its_id() -> None:
             assert refused.exit_code != 0
             assert "has no held nodes" in refused.output
             fleet = doors.store.fleet()
-            held = replace(fleet.nodes[NodeId(node)], held=HELD)
+            held = evolve(fleet.nodes[NodeId(node)], held=HELD)
             await doors.store.commit(Change(nodes=[held]), based_on=fleet.revision)
             said = await asyncio.to_thread(
                 typed, doors.http_url, "incident", "release", incident.id
@@ -118,8 +118,8 @@ def test_every_reason_for_a_deferral_survives_the_wire(by: HeldBy, door: str) ->
         async with open_doors(build_doors(), http=door == "http", grpc=door == "grpc") as doors:
             node = await doors.register("gpu-1")
             fleet = doors.store.fleet()
-            held = replace(HELD, by=by)
-            change = Change(nodes=[replace(fleet.nodes[node], held=held)])
+            held = evolve(HELD, by=by)
+            change = Change(nodes=[evolve(fleet.nodes[node], held=held)])
             await doors.store.commit(change, based_on=fleet.revision)
             api = connect_fleet(doors.http_url or doors.grpc_url)
             assert (await api.get_node(node)).node.held == held

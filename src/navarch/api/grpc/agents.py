@@ -1,7 +1,7 @@
 """navarch.v1.AgentService: unary calls, or all calls over one stream."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -12,6 +12,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.evidence import Evidence
+from navarch.core.evolve import evolve
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.joining import Joiner
@@ -96,7 +97,7 @@ class AgentCalls:
         if sender.joiner is not None and self._joins is not None:
             await self._joins.bind(sender.joiner)
             # The token proves its launch, whichever launch the registration names.
-            registration = replace(registration, token=sender.joiner.launch)
+            registration = evolve(registration, token=sender.joiner.launch)
         welcome = await self._agents.register(registration)
         return write_message(welcome, pb.Welcome()).SerializeToString()
 
