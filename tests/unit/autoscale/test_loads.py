@@ -15,9 +15,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.jobs import JobsMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import HeartbeatMeter, JobsMeter, Merged
 from navarch.ports.autoscaler import PoolMetrics
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
