@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from tests.support.local_api import build_local_api
 
 from navarch.agent.transport import open_link
 from navarch.agent.transport.direct_link import DirectLink
@@ -33,7 +34,6 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
 from navarch.ports.link import Link, UnauthorizedError
-from navarch.testing.doors import build_doors
 from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
 from navarch.wire.v1 import agent_pb2 as pb
 
@@ -118,7 +118,7 @@ class PlainDesk(HeartbeatDesk):
 
 @asynccontextmanager
 async def over_grpc(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
-    fleet = build_doors().fleet
+    fleet = build_local_api().fleet
     server = GrpcServer(
         fleet, plane, auth=BearerToken("secret"), desk=PlainDesk(plane), address="127.0.0.1:0"
     )

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 import grpc
 import pytest
 from google.protobuf.descriptor import Descriptor
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.client.address import parse_address
 from navarch.client.connect import connect_fleet
@@ -18,7 +19,6 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration, Welcome
-from navarch.testing.doors import build_doors, open_doors
 from navarch.wire.bodies import LateReadings
 from navarch.wire.errors import code_of, error_from, text_of
 from navarch.wire.fleet import FLEET_CALLS
@@ -157,7 +157,7 @@ def test_a_server_with_another_protocol_is_unreachable() -> None:
 
 def test_agents_can_make_every_call_over_one_stream() -> None:
     async def story() -> None:
-        doors = build_doors()
+        local = build_local_api()
 
         async def messages() -> AsyncIterator[bytes]:
             yield pb.AgentMessage(number=1, register=pb.Registration(node="a")).SerializeToString()
@@ -176,8 +176,8 @@ def test_agents_can_make_every_call_over_one_stream() -> None:
             yield pb.AgentMessage(number=6).SerializeToString()
 
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             attach: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
                 "/navarch.v1.AgentService/Attach"
@@ -199,7 +199,7 @@ def test_agents_can_make_every_call_over_one_stream() -> None:
         ]
         assert answers[0].welcome.heartbeat_interval.ToTimedelta() == timedelta(seconds=10)
         assert answers[3].report_health.status == "unhealthy"
-        assert NodeId("a") in doors.store.fleet().nodes
+        assert NodeId("a") in local.store.fleet().nodes
 
     asyncio.run(asyncio.wait_for(story(), 20))
 
@@ -208,10 +208,10 @@ def test_the_services_can_be_discovered() -> None:
     async def story() -> None:
         from grpc_reflection.v1alpha import reflection_pb2 as rpb
 
-        doors = build_doors()
+        local = build_local_api()
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             reflect: grpc.aio.StreamStreamMultiCallable[Any, bytes] = channel.stream_stream(
                 "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
