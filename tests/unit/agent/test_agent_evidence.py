@@ -31,7 +31,7 @@ from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
 from navarch.stores.evidence import FolderArchive, MemoryArchive
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("m")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ class Desk:
 class Harness:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.clock, self.desk, self.disk = SimClock(), Desk(), MemoryDisk()
-        self.plane = RehearsalControlPlane()
+        self.plane = FakeControlPlane()
         self.gpus = SimulatedGpus(self.clock, SeededEntropy("g"), count=4, seed="m")
         self.agent = Agent(
             self.clock,
