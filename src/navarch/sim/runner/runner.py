@@ -22,7 +22,7 @@ from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.checks.work import WORK
-from navarch.meters.jobs import JobsMeter
+from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Matter
