@@ -16,8 +16,8 @@ from navarch.core.ids import CommandId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.recovery import (
     LADDER,
-    Attempt,
     Recovery,
+    RecoveryAttempt,
     RecoveryState,
     RecoveryStep,
     recovery_id,
@@ -187,7 +187,7 @@ def _order(
         tries={**recovery.tries, step: recovery.tries.get(step, 0) + 1},
         history=(
             *recovery.history,
-            Attempt(step=step, at=now, outcome="ordered", ran=True),
+            RecoveryAttempt(step=step, at=now, outcome="ordered", ran=True),
         ),
     )
     whom = "its agent" if command else f"provider {node.provider}"
@@ -276,7 +276,10 @@ def _climb(recovery: Recovery, node: Node, outcome: str, context: RecoveryContex
     """Continue with the next possible step."""
     tried = evolve(
         recovery,
-        history=(*recovery.history, Attempt(step=recovery.step, at=context.now, outcome=outcome)),
+        history=(
+            *recovery.history,
+            RecoveryAttempt(step=recovery.step, at=context.now, outcome=outcome),
+        ),
     )
     above = LADDER[rung(recovery.step) + 1]
     step, passed_over = choose_step(above, tried, node, context)
@@ -287,7 +290,7 @@ def _climb_to(
     recovery: Recovery,
     node: Node,
     step: RecoveryStep,
-    passed_over: tuple[Attempt, ...],
+    passed_over: tuple[RecoveryAttempt, ...],
     context: RecoveryContext,
     because: str = "",
 ) -> Transition:
@@ -360,7 +363,7 @@ def _over(recovery: Recovery, state: RecoveryState, outcome: str, now: datetime)
         since=now,
         deadline=None,
         ended_at=now,
-        history=(*recovery.history, Attempt(step=recovery.step, at=now, outcome=outcome)),
+        history=(*recovery.history, RecoveryAttempt(step=recovery.step, at=now, outcome=outcome)),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from navarch.core.command import Command, CommandKind
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryStep, rung
+from navarch.core.recovery import LADDER, Recovery, RecoveryAttempt, RecoveryStep, rung
 from navarch.fleet.silence import heartbeat_condition
 
 WEEK = timedelta(days=7)
@@ -92,14 +92,16 @@ def by_agent(step: RecoveryStep, node: Node) -> bool:
 
 def choose_step(
     first: RecoveryStep, recovery: Recovery | None, node: Node, context: RecoveryContext
-) -> tuple[RecoveryStep, tuple[Attempt, ...]]:
+) -> tuple[RecoveryStep, tuple[RecoveryAttempt, ...]]:
     """Return the first possible step from `first` upwards, and why those below it are not."""
-    passed_over: list[Attempt] = []
+    passed_over: list[RecoveryAttempt] = []
     for step in LADDER[rung(first) :]:
         obstacle = _obstacle(step, recovery, node, context)
         if obstacle is None:
             return step, tuple(passed_over)
-        passed_over.append(Attempt(step=step, at=context.now, outcome=f"passed over: {obstacle}"))
+        passed_over.append(
+            RecoveryAttempt(step=step, at=context.now, outcome=f"passed over: {obstacle}")
+        )
     raise AssertionError("a ticket can always be written")
 
 
