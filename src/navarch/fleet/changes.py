@@ -218,7 +218,7 @@ def _deferred(held: Held | None, reason: str) -> tuple[str, str]:
 _PAST = {
     "cordon": "cordoned",
     "replace": "replaced",
-    "recover": "tried to mend",
+    "recover": "repaired",
     "remediate": "remediated",
 }
 

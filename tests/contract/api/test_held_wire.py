@@ -23,7 +23,7 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 HELD = Held(
     action="replace",
     reason="XID 119",
-    because="nodes with driver 570 show xid 119; the change is suspected, not they",
+    because="nodes with driver 570 show xid 119; the change is suspected, not the nodes",
     by=HeldBy.CHANGE,
     since=SINCE,
 )

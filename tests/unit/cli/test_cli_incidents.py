@@ -83,7 +83,7 @@ def test_incident_get_shows_the_cause_and_the_symptoms() -> None:
 
 @pytest.mark.parametrize("by", list(HeldBy))
 def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: HeldBy) -> None:
-    why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not they"
+    why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not the nodes"
     held = Held(action="replace", reason="unhealthy", because=why, by=by, since=NOW)
     waiting = HeldNode(node=NODE, pool=PoolName("training"), held=held)
 
