@@ -95,7 +95,7 @@ bench-ssh: setup ## machines set up over SSH: 200 at once, and by the real sshd 
 	$(BIN)/python -m bench.ssh $(ARGS)
 
 count-walk: setup ## functions that run from an XID to the replaced node
-	@$(BIN)/python scripts/count-walk --packages $(ARGS) 2>/dev/null
+	@$(BIN)/python scripts/count-walk --packages $(ARGS)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
