@@ -20,12 +20,12 @@ def gpu_predicate(task: Task, _job: Job, node: Node) -> str | None:
 
 
 def gpu_utilization_score(_task: Task, node: Node) -> float:
-    """Prefer nodes whose GPUs are busy."""
+    """Prefer nodes with busy GPUs."""
     return node.gpu_utilization()
 
 
 def gpu_utilization_scores(_task: Task, nodes: NodeTable) -> Any:  # noqa: ANN401
-    """Prefer nodes whose GPUs are busy, all nodes at once; every node is taken to have GPUs."""
+    """Prefer nodes with busy GPUs, all nodes at once; every node must have GPUs."""
     return 1.0 - nodes.gpu_idle / nodes.gpu_total
 
 
