@@ -23,7 +23,7 @@ from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.health.policy.engine import PolicySet
-from navarch.meters.pools import HeartbeatMeter, Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -514,7 +514,7 @@ class World:
         if self.load is None:
             return None
         sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]
-        return Merged([*sources, HeartbeatMeter(store, columns)])
+        return CombinedMeter([*sources, HeartbeatMeter(store, columns)])
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi]:
         """Return how `node` reaches the control plane."""
