@@ -75,7 +75,7 @@ async def perform(
             environment=environment,
             timing=scenario.timing.timing,
             loss=scenario.network.loss,
-            wire_s=None,
+            latency_s=None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
         )
         environment.on_up = fleet.up

@@ -21,13 +21,13 @@ from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.link import Link
+from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.leader import Crash
-from navarch.sim.world.scenario_agent import ScenarioAgent
 
 T = TypeVar("T")
 
 
-async def live_through(recording: Recording, agent: ScenarioAgent) -> None:
+async def live_through(recording: Recording, agent: SimAgent) -> None:
     """Let the real agent read what was recorded, from now on, until cancelled.
 
     When the recording is over, the machine stays as it was last.
@@ -62,7 +62,7 @@ async def live_through(recording: Recording, agent: ScenarioAgent) -> None:
 class SimulatedLink:
     """The way of a real agent to the control plane, over the scenario's network."""
 
-    def __init__(self, agent: ScenarioAgent) -> None:
+    def __init__(self, agent: SimAgent) -> None:
         self._agent = agent
 
     async def register(self, registration: Registration) -> Welcome:
@@ -82,7 +82,7 @@ class SimulatedLink:
         if self._agent.hung:
             raise UnreachableError("a machine that hangs says nothing")
         try:
-            return await self._agent.tell(lambda: beat(self._agent.api()))
+            return await self._agent.send_heartbeat(lambda: beat(self._agent.api()))
         except Crash as crash:
             raise _unanswered(crash) from crash
 
