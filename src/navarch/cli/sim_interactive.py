@@ -20,10 +20,10 @@ from navarch.ports.store import Committed
 from navarch.sim.kernel.pacing import PacedLoop
 from navarch.sim.runner.outcome import Happening
 from navarch.sim.runner.runner import ScenarioRunner
-from navarch.sim.scenario.event import Event, Params
+from navarch.sim.scenario.event import EventParams, ScenarioEvent
+from navarch.sim.scenario.kinds import FailureType
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.scenario.words import FailureType
 
 HELP = """\
 inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE
@@ -159,29 +159,33 @@ class InteractiveSession:
                 return False
         return True
 
-    def _parse_event(self, words: list[str]) -> Event:
+    def _parse_event(self, words: list[str]) -> ScenarioEvent:
         match words:
             case ["inject", node, "xid", code, *rest]:
                 gpu = int(rest[0]) if rest else 0
-                params = Params(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
-                return Event(action="inject_failure", target=node, params=params)
+                params = EventParams(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
+                return ScenarioEvent(action="inject_failure", target=node, params=params)
             case ["inject", node, kind]:
                 self._check_failure(kind)
-                return Event(action="inject_failure", target=node, params=Params(failure_type=kind))
+                return ScenarioEvent(
+                    action="inject_failure", target=node, params=EventParams(failure_type=kind)
+                )
             case ["recover", node]:
-                return Event(action="recover_failure", target=node)
+                return ScenarioEvent(action="recover_failure", target=node)
             case ["cordon" | "uncordon" | "drain" | "terminate" as command, node]:
-                return Event(
+                return ScenarioEvent(
                     action="issue_command",
                     target=node,
-                    params=Params(command_type=CommandKind(command)),
+                    params=EventParams(command_type=CommandKind(command)),
                 )
             case ["scale", pool, nodes]:
-                return Event(action="scale", target=pool, params=Params(nodes=int(nodes)))
+                return ScenarioEvent(
+                    action="scale", target=pool, params=EventParams(nodes=int(nodes))
+                )
             case ["partition" | "heal" as action, node]:
-                return Event(action=action, target=node)
+                return ScenarioEvent(action=action, target=node)
             case ["crash"]:
-                return Event(action="crash")
+                return ScenarioEvent(action="crash")
         raise InvalidError(f"{' '.join(words)!r} is not a command; type help")
 
     def _check_failure(self, kind: str) -> None:
@@ -195,7 +199,7 @@ class InteractiveSession:
                 "such a job; try scenarios/straggler.yaml"
             )
 
-    async def _carry_out(self, event: Event) -> None:
+    async def _carry_out(self, event: ScenarioEvent) -> None:
         try:
             await self.simulation.driver.player.apply(event)
         except (NavarchError, ValueError) as error:

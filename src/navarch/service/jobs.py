@@ -13,10 +13,9 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.limits import TASKS_PER_JOB_MAX
-from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
 from navarch.fleet.jobs.demand import growth
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.fleet.pauses import why_not_scheduled
 from navarch.ports.clock import Clock
 from navarch.ports.jobs import JobRequest
 from navarch.ports.offload import Offload

@@ -157,7 +157,7 @@ def test_a_gpu_without_readings_passes(check: HealthCheck) -> None:
 
 @pytest.mark.parametrize("check", gpu_checks(), ids=lambda check: check.name)
 def test_a_failing_driver_is_reported_by_one_check_only(check: HealthCheck) -> None:
-    machine = Round(Cards(error_rate=GpuHungError("the driver did not respond within 5 s")))
+    machine = Round(Cards(trouble=GpuHungError("the driver did not respond within 5 s")))
 
     result = machine.look(check)
 

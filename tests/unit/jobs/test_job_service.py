@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import JobState
@@ -193,7 +194,7 @@ def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
 def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
     async def story(case: Case) -> None:
         first = a_job("runs", on=("n0",))
-        again = replace(first, since=first.since + timedelta(minutes=5))
+        again = evolve(first, since=first.since + timedelta(minutes=5))
         await case.write(jobs=[again])
         kept = await case.jobs.requeue_job(first.name, reason="died", placed_at=first.since)
         assert kept == again
@@ -207,7 +208,7 @@ def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_he
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool(size=3)],
-            nodes=[a_node("n0"), a_node("n1"), replace(a_node("n2"), cordoned="by hand")],
+            nodes=[a_node("n0"), a_node("n1"), evolve(a_node("n2"), cordoned="by hand")],
             jobs=[a_job("holds", on=("n0",)), a_job("waits", tasks=2)],
         )
 

@@ -1,4 +1,4 @@
-"""Small scenarios to change one thing about."""
+"""Small scenarios of which a test changes one value."""
 
 import copy
 from typing import Any
@@ -175,7 +175,7 @@ POOL: Plain = {
 
 
 def changed(base: Plain, *changes: tuple[tuple[str | int, ...], object]) -> Plain:
-    """Return `base` with other values at some paths; None takes a key away."""
+    """Return `base` with other values at some paths; None removes a key."""
     plain = copy.deepcopy(base)
     for path, value in changes:
         place: Any = plain

@@ -7,13 +7,13 @@ from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
-from navarch.fleet.pauses import why_not_scheduled
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeHealth,
@@ -25,10 +25,10 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Topology,
 )
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
 
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
@@ -71,6 +71,19 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
         queues=queue_specs(queues.values()),
         jobs=tuple(job_spec(job) for job in alive if there.issuperset(job.nodes)),
         topologies=(NETWORK,),
+    )
+
+
+def why_not_scheduled(job: Job) -> str | None:
+    """Return why the scheduler does not see `job`, which waits; None if it does.
+
+    A job that has its GPUs keeps them, whatever its size: its tasks are as many as its nodes.
+    """
+    if job.state is not JobState.WAITING or job.tasks <= TASKS_PER_JOB_MAX:
+        return None
+    return (
+        f"{job.tasks} tasks are above the limit of {TASKS_PER_JOB_MAX} tasks per job; "
+        f"cancel it and submit smaller jobs: navarch job cancel {job.name}"
     )
 
 

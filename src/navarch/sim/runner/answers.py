@@ -4,7 +4,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from navarch.core.ids import NodeId
-from navarch.sim.figures.spread import Spread, spread_of
+from navarch.sim.figures.durations import DurationStats, duration_stats
 
 
 @dataclass(slots=True)
@@ -24,6 +24,6 @@ class ReplyTimes:
             self.silence_max_s = max(self.silence_max_s, answered - before)
         self._last[node] = answered
 
-    def spread(self) -> Spread:
+    def stats(self) -> DurationStats:
         """Return how long answers took."""
-        return spread_of(self._took_s)
+        return duration_stats(self._took_s)

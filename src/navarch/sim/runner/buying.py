@@ -9,7 +9,7 @@ from navarch.core.ids import InstanceId
 from navarch.ports.api import PoolSpec
 from navarch.ports.clock import Clock
 from navarch.providers.simulated import SimulatedCloud
-from navarch.sim.scenario.cloud import CapacityStep
+from navarch.sim.scenario.files import CapacityStep
 from navarch.sim.scenario.scenario import Scenario
 
 UNLIMITED = 1_000_000_000

@@ -12,13 +12,18 @@ from navarch.sim.kernel.chance import Chance
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.rate import failure_moments
 from navarch.sim.runner.startups import cold_start_s
-from navarch.sim.scenario.cascading import CascadeScope
-from navarch.sim.scenario.chaos import XIDS, Chaos
-from navarch.sim.scenario.correlation import Correlation, CorrelationScope
-from navarch.sim.scenario.outage import Outage, OutageScope, percentage
-from navarch.sim.scenario.recovery import SOONEST
-from navarch.sim.scenario.startup import Startup
-from navarch.sim.scenario.words import FailureType, Scope
+from navarch.sim.scenario.chaos import (
+    DEFAULT_XIDS,
+    RECOVERY_MIN,
+    CascadeScope,
+    Chaos,
+    Correlation,
+    CorrelationScope,
+    Outage,
+    OutageScope,
+)
+from navarch.sim.scenario.fleet import Startup
+from navarch.sim.scenario.kinds import FailureType, TargetScope, parse_percentage
 from navarch.sim.world.failure import Failure
 
 OUTAGE_XID = 79
@@ -29,17 +34,17 @@ REPLACED_AFTER_S = (30.0, 60.0)
 """How long an exchanged machine takes to come up where nobody says."""
 
 _SCOPES = {
-    CascadeScope.RACK: Scope.RACK,
-    CascadeScope.ZONE: Scope.ZONE,
-    CascadeScope.REGION: Scope.REGION,
-    CascadeScope.PROVIDER: Scope.PROVIDER,
-    CascadeScope.RANDOM: Scope.ALL,
-    CorrelationScope.SAME_RACK: Scope.RACK,
-    CorrelationScope.SAME_ZONE: Scope.ZONE,
-    CorrelationScope.RANDOM: Scope.ALL,
-    OutageScope.ZONE: Scope.ZONE,
-    OutageScope.REGION: Scope.REGION,
-    OutageScope.PROVIDER: Scope.PROVIDER,
+    CascadeScope.RACK: TargetScope.RACK,
+    CascadeScope.ZONE: TargetScope.ZONE,
+    CascadeScope.REGION: TargetScope.REGION,
+    CascadeScope.PROVIDER: TargetScope.PROVIDER,
+    CascadeScope.RANDOM: TargetScope.ALL,
+    CorrelationScope.SAME_RACK: TargetScope.RACK,
+    CorrelationScope.SAME_ZONE: TargetScope.ZONE,
+    CorrelationScope.RANDOM: TargetScope.ALL,
+    OutageScope.ZONE: TargetScope.ZONE,
+    OutageScope.REGION: TargetScope.REGION,
+    OutageScope.PROVIDER: TargetScope.PROVIDER,
 }
 
 
@@ -103,7 +108,7 @@ class ChaosInjector:
 
     @property
     def _xids(self) -> dict[str, float]:
-        return dict(self.config.xid_distribution or XIDS)
+        return dict(self.config.xid_distribution or DEFAULT_XIDS)
 
     def _draw(self, kind: FailureType, chance: Chance) -> Failure:
         xid = None
@@ -222,10 +227,10 @@ class ChaosInjector:
         chance = self._chance(f"recovery/{serial}")
         if not chance.strikes(rule.probability):
             return
-        drawn = chance.normal(rule.mean_time.total_seconds(), rule.spread.total_seconds())
+        drawn = chance.normal(rule.mean_time.total_seconds(), rule.deviation.total_seconds())
 
         async def recover() -> None:
-            await self.fleet.environment.clock.sleep(max(drawn, SOONEST.total_seconds()))
+            await self.fleet.environment.clock.sleep(max(drawn, RECOVERY_MIN.total_seconds()))
             self.fleet.clear(node, failure.kind)
 
         self.tasks.create_task(recover())
@@ -276,6 +281,6 @@ class ChaosInjector:
 
 def share_of(fleet: SimulatedFleet, target: str, chance: Chance) -> list[NodeId]:
     """Return so many percent of all machines, to the nearest whole one."""
-    share = percentage(target) or 0.0
+    share = parse_percentage(target) or 0.0
     names = list(fleet.agents)
     return chance.some(names, math.floor(len(names) * share + 0.5))

@@ -14,8 +14,8 @@ from navarch.sim.runner.generation import generate_fleet
 from navarch.sim.runner.outcome import Moment
 from navarch.sim.runner.partitions import hold
 from navarch.sim.runner.startups import cold_start_s, start_moments
+from navarch.sim.scenario.fleet import Startup
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.scenario.startup import Startup
 
 Progress = Callable[[float, float], None]
 """Hears how far a run is, and how far it goes, in its own seconds."""

@@ -15,9 +15,9 @@ from navarch.sim.runner.judging import judge, look_at
 from navarch.sim.runner.outcome import Happening, Verdict
 from navarch.sim.runner.partitions import nodes_in, partition_nodes, rejoin_nodes
 from navarch.sim.scenario.assertion import Assertion, AssertionType
-from navarch.sim.scenario.event import Action, Event
-from navarch.sim.scenario.fleet_node import FleetNode
-from navarch.sim.scenario.words import FailureType, Scope
+from navarch.sim.scenario.event import Action, ScenarioEvent
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.failure import Failure
 
 POLL_S = 0.5
@@ -48,10 +48,10 @@ class EventPlayer:
     verdicts: list[Verdict] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
 
-    async def play(self, events: tuple[Event, ...]) -> None:
+    async def play(self, events: tuple[ScenarioEvent, ...]) -> None:
         """Play every event at its moment, in the file's order where moments are equal."""
         ordered = sorted(events, key=lambda each: each.at)
-        optional: dict[str, list[Event]] = {}
+        optional: dict[str, list[ScenarioEvent]] = {}
         for event in ordered:
             if event.optional:
                 optional.setdefault(event.target, []).append(event)
@@ -60,7 +60,7 @@ class EventPlayer:
                 tasks.create_task(self._play_optional(lane))
             await self._play_in_order([event for event in ordered if not event.optional])
 
-    async def _play_in_order(self, events: Sequence[Event]) -> None:
+    async def _play_in_order(self, events: Sequence[ScenarioEvent]) -> None:
         for number, event in enumerate(events):
             await self._until(event)
             try:
@@ -71,7 +71,7 @@ class EventPlayer:
                 self.note("error", event.target, f"{what}: {error}")
                 return
 
-    async def _play_optional(self, events: Sequence[Event]) -> None:
+    async def _play_optional(self, events: Sequence[ScenarioEvent]) -> None:
         """Play the events of one node, which may never be there."""
         for event in events:
             await self._until(event)
@@ -86,11 +86,11 @@ class EventPlayer:
             except NavarchError as error:
                 self.note("log", event.target, f"left out {event.action}: {error}")
 
-    async def _until(self, event: Event) -> None:
+    async def _until(self, event: ScenarioEvent) -> None:
         wait_s = self.begin + event.at.total_seconds() - self._clock.monotonic()
         await self._clock.sleep(max(wait_s, 0.0))
 
-    async def apply(self, event: Event) -> None:
+    async def apply(self, event: ScenarioEvent) -> None:
         """Carry one event out, or raise NavarchError."""
         action, target = Action(event.action), event.target
         if action is not Action.LOG:
@@ -117,7 +117,7 @@ class EventPlayer:
             case _:
                 await self._apply_extension(action, event)
 
-    async def _apply_extension(self, action: Action, event: Event) -> None:
+    async def _apply_extension(self, action: Action, event: ScenarioEvent) -> None:
         """Carry out what the reference has not."""
         target, params = event.target, event.params
         match action:
@@ -128,9 +128,9 @@ class EventPlayer:
                     )
                 self.crash(params.down_for.total_seconds() if params.down_for else 5.0)
             case Action.PARTITION:
-                partition_nodes(self.fleet, params.scope or Scope.NODE, target)
+                partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.HEAL:
-                rejoin_nodes(self.fleet, params.scope or Scope.NODE, target)
+                rejoin_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.RECLAIM:
                 self._agent_of(target)
                 if self.reclaim is None:
@@ -148,7 +148,7 @@ class EventPlayer:
             case _:
                 await self._apply_to_machines(action, event)
 
-    async def _apply_to_machines(self, action: Action, event: Event) -> None:
+    async def _apply_to_machines(self, action: Action, event: ScenarioEvent) -> None:
         """Carry out what is done to machines without breaking them."""
         target, params = event.target, event.params
         match action:
@@ -162,14 +162,14 @@ class EventPlayer:
                 self._install_driver(event)
             case Action.SET_CLOCK:
                 skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
-                for node in nodes_in(self.fleet, params.scope or Scope.NODE, target):
+                for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
                     self.fleet.set_clock(node, skew.total_seconds())
 
-    def _install_driver(self, event: Event) -> None:
+    def _install_driver(self, event: ScenarioEvent) -> None:
         """Put a driver on machines, and on all that come up later if it is for all."""
         params = event.params
-        scope, driver = params.scope or Scope.NODE, params.driver or ""
-        if scope is Scope.ALL:
+        scope, driver = params.scope or TargetScope.NODE, params.driver or ""
+        if scope is TargetScope.ALL:
             self.fleet.driver = driver
         for node in nodes_in(self.fleet, scope, event.target):
             self.fleet.install_driver(node, driver)
@@ -186,14 +186,14 @@ class EventPlayer:
         for name in list(self.fleet.agents):
             self.fleet.stop(name)
 
-    def _recover(self, event: Event) -> None:
+    def _recover(self, event: ScenarioEvent) -> None:
         self._agent_of(event.target)
         kind = event.params.failure_type
         self.fleet.clear(
             NodeId(event.target), FailureType(kind) if kind else None, event.params.check
         )
 
-    def _inject(self, event: Event) -> None:
+    def _inject(self, event: ScenarioEvent) -> None:
         params = event.params
         self._agent_of(event.target)
         failure = Failure(
@@ -206,7 +206,7 @@ class EventPlayer:
         if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")
 
-    async def _command(self, event: Event) -> None:
+    async def _command(self, event: ScenarioEvent) -> None:
         kind, args = event.params.command_type, dict(event.params.command_args)
         node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
         environment = self.fleet.environment
@@ -230,7 +230,7 @@ class EventPlayer:
         agent = self.fleet.agents.get(node)
         return agent is not None and agent.place is None
 
-    async def _wait_for(self, event: Event) -> None:
+    async def _wait_for(self, event: ScenarioEvent) -> None:
         wanted = event.params.expected_status
         within_s = event.params.timeout.total_seconds() if event.params.timeout else TIMEOUT_S
         deadline = self._clock.monotonic() + within_s
@@ -245,7 +245,7 @@ class EventPlayer:
                 )
             await self._clock.sleep(POLL_S)
 
-    async def _assert(self, event: Event) -> None:
+    async def _assert(self, event: ScenarioEvent) -> None:
         assertion = Assertion(
             type=event.params.failure_type or str(AssertionType.NODE_STATUS),
             target=event.target,
@@ -270,7 +270,7 @@ class EventPlayer:
         return self.fleet.environment.clock
 
 
-def _said(event: Event) -> CheckResult | None:
+def _said(event: ScenarioEvent) -> CheckResult | None:
     params = event.params
     if not params.check:
         return None
@@ -283,7 +283,7 @@ def _said(event: Event) -> CheckResult | None:
     )
 
 
-def _words(event: Event) -> str:
+def _words(event: ScenarioEvent) -> str:
     """Return an event's details as one line."""
     params = event.params
     told = ((name, getattr(params, name)) for name in sorted(params.written))

@@ -7,17 +7,17 @@ from decimal import Decimal
 from functools import partial
 
 from navarch.core.evolve import evolve
-from navarch.core.health import HEALTHY, CheckResult
+from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
 from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
-from navarch.sim.figures.truth import Injury, Lease, Order
+from navarch.sim.figures.truth import InjectedFault, Lease, RequestedOutage
 from navarch.sim.runner.environment import Environment
 from navarch.sim.runner.roster import Roster
-from navarch.sim.scenario.fleet_node import FleetNode
-from navarch.sim.scenario.words import FailureType, Scope
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
@@ -26,7 +26,13 @@ from navarch.sim.world.product_agent import live_through
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
 
-_WIDE = (Scope.RACK, Scope.ZONE, Scope.REGION, Scope.PROVIDER, Scope.ALL)
+_WIDE = (
+    TargetScope.RACK,
+    TargetScope.ZONE,
+    TargetScope.REGION,
+    TargetScope.PROVIDER,
+    TargetScope.ALL,
+)
 
 OnFault = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
@@ -60,13 +66,13 @@ class SimulatedFleet:
     roster: Roster = field(default_factory=Roster)
     """The names of the same, for those who want one at a certain place."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
-    injuries: list[Injury] = field(default_factory=list)
-    asked_out: dict[NodeId, list[Order]] = field(default_factory=dict)
+    injuries: list[InjectedFault] = field(default_factory=list)
+    asked_out: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
     replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
     on_fault: list[OnFault] = field(default_factory=list)
     on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
-    _around: dict[tuple[Scope, str], dict[NodeId, None]] | None = None
+    _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
     """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
     scenarios never do."""
     _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
@@ -184,7 +190,7 @@ class SimulatedFleet:
         """Note that somebody wants a node out of service from now on."""
         orders = self.asked_out.setdefault(node, [])
         if not orders or orders[-1].over is not None:
-            orders.append(Order(at=self.environment.clock.now()))
+            orders.append(RequestedOutage(at=self.environment.clock.now()))
 
     def ask_back(self, node: NodeId) -> None:
         """Note that they no longer do."""
@@ -198,24 +204,24 @@ class SimulatedFleet:
 
     # Looking
 
-    def where(self, node: NodeId, scope: Scope) -> str:
+    def where(self, node: NodeId, scope: TargetScope) -> str:
         """Return the rack, zone, region or provider of a node; empty if nobody knows."""
         return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
 
-    def _places(self, node: NodeId) -> tuple[tuple[Scope, str], ...]:
+    def _places(self, node: NodeId) -> tuple[tuple[TargetScope, str], ...]:
         """Return where a node is, from its rack to everywhere; empty if nobody knows."""
         known = self.facts.get(node)
         if known is None:
             return tuple((scope, "") for scope in _WIDE)
         return (
-            (Scope.RACK, known.rack),
-            (Scope.ZONE, known.zone),
-            (Scope.REGION, known.region),
-            (Scope.PROVIDER, known.provider),
-            (Scope.ALL, "all"),
+            (TargetScope.RACK, known.rack),
+            (TargetScope.ZONE, known.zone),
+            (TargetScope.REGION, known.region),
+            (TargetScope.PROVIDER, known.provider),
+            (TargetScope.ALL, "all"),
         )
 
-    def within(self, scope: Scope, target: str) -> list[NodeId]:
+    def within(self, scope: TargetScope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""
         if scope in _WIDE:
             if self._around is None:
@@ -223,8 +229,8 @@ class SimulatedFleet:
             return list(self._around.get((scope, target), ()))
         return [node for node in self.agents if self.where(node, scope) == target]
 
-    def _sorted_by_place(self) -> dict[tuple[Scope, str], dict[NodeId, None]]:
-        found: dict[tuple[Scope, str], dict[NodeId, None]] = {}
+    def _sorted_by_place(self) -> dict[tuple[TargetScope, str], dict[NodeId, None]]:
+        found: dict[tuple[TargetScope, str], dict[NodeId, None]] = {}
         for node in self.agents:
             for place in self._places(node):
                 found.setdefault(place, {})[node] = None
@@ -277,17 +283,17 @@ class SimulatedFleet:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.environment.clock.now()
         harm = failure.harm
-        passing = harm is HEALTHY
-        injury = Injury(
+        passing = harm is Health.HEALTHY
+        injury = InjectedFault(
             node=node,
             at=now,
             kind=str(failure.kind),
-            harm=harm,
+            true_health=harm,
             xid=failure.xid,
             gpu=failure.gpu,
             cause=cause,
             detail=str(failure),
-            over=now if passing else None,
+            cleared_at=now if passing else None,
         )
         self.injuries.append(injury)
         if not passing:
@@ -373,11 +379,11 @@ class SimulatedFleet:
             agent.unreachable = False
         result = failure.result
         if result is not None and not result.lasting:
-            agent.results[result.check] = CheckResult(check=result.check, health=HEALTHY)
+            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
         agent.wake()
 
     def _close(self, fault: ActiveFault, now: datetime) -> None:
-        self.injuries[fault.place] = evolve(self.injuries[fault.place], over=now)
+        self.injuries[fault.place] = evolve(self.injuries[fault.place], cleared_at=now)
 
     def _next_boot(self) -> str:
         self._boots += 1

@@ -3,8 +3,13 @@
 from decimal import Decimal
 
 from navarch.sim.kernel.chance import Chance
-from navarch.sim.scenario.fleet_gen import PROVIDERS, REGIONS, FleetGen, Template
-from navarch.sim.scenario.fleet_node import FleetNode
+from navarch.sim.scenario.fleet import (
+    DEFAULT_PROVIDERS,
+    DEFAULT_REGIONS,
+    FleetGen,
+    FleetNode,
+    NodeTemplate,
+)
 
 RACK = 8
 """How many machines stand together where nobody says otherwise."""
@@ -15,8 +20,8 @@ def generate_fleet(plan: FleetGen, chance: Chance) -> list[FleetNode]:
     count = plan.total_nodes
     templates = {each.name: each for each in plan.templates}
     kinds = chance.deck(count, {each.name: each.weight for each in plan.templates})
-    providers = chance.deck(count, plan.providers or PROVIDERS)
-    regions = chance.deck(count, plan.regions or REGIONS)
+    providers = chance.deck(count, plan.providers or DEFAULT_PROVIDERS)
+    regions = chance.deck(count, plan.regions or DEFAULT_REGIONS)
     in_region: dict[str, int] = {}
     in_zone: dict[tuple[str, str], int] = {}
     fleet = []
@@ -48,7 +53,7 @@ def generate_fleet(plan: FleetGen, chance: Chance) -> list[FleetNode]:
     return fleet
 
 
-def usual_type(provider: str, template: Template) -> str:
+def usual_type(provider: str, template: NodeTemplate) -> str:
     """Return what a provider calls a machine with so many GPUs."""
     match provider:
         case "gcp":

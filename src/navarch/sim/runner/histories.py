@@ -1,4 +1,4 @@
-"""Histories: each node's career and what was done to each machine, node by node."""
+"""Histories: each node's timeline and what was done to each machine, node by node."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import overload
 
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, node_status
-from navarch.sim.figures.career import Career
-from navarch.sim.figures.truth import Injury
+from navarch.sim.figures.timeline import NodeTimeline
+from navarch.sim.figures.truth import InjectedFault
 from navarch.sim.runner.outcome import NodeEntry, NodeHistory
 
 
@@ -23,19 +23,19 @@ class NodeHistories(Sequence[NodeHistory]):
     def __init__(
         self,
         nodes: Iterable[Node],
-        careers: Mapping[NodeId, Career],
-        injuries: Iterable[Injury],
+        timelines: Mapping[NodeId, NodeTimeline],
+        faults: Iterable[InjectedFault],
         *,
         began: datetime,
     ) -> None:
         self._nodes = list(nodes)
-        self._careers = careers
-        self._injuries = tuple(injuries)
+        self._timelines = timelines
+        self._faults = tuple(faults)
         self._began = began
 
     @cached_property
     def _told(self) -> tuple[NodeHistory, ...]:
-        return node_histories(self._nodes, self._careers, self._injuries, began=self._began)
+        return node_histories(self._nodes, self._timelines, self._faults, began=self._began)
 
     @overload
     def __getitem__(self, index: int) -> NodeHistory: ...
@@ -57,8 +57,8 @@ class NodeHistories(Sequence[NodeHistory]):
 
 def node_histories(
     nodes: Iterable[Node],
-    careers: Mapping[NodeId, Career],
-    injuries: Sequence[Injury],
+    timelines: Mapping[NodeId, NodeTimeline],
+    faults: Sequence[InjectedFault],
     *,
     began: datetime,
 ) -> tuple[NodeHistory, ...]:
@@ -70,14 +70,14 @@ def node_histories(
         entry = NodeEntry(at_s=at_s, kind=kind, text=text, status=status)
         entries.setdefault(node, []).append((at, rank, entry))
 
-    for node, career in careers.items():
-        for at, kind, reason, stands in career.turns:
-            add(node, at, 1, kind, reason, stands.status)
-    for injury in injuries:
-        add(injury.node, injury.at, 0, "failure", f"{injury.detail} ({injury.cause})")
-        if injury.over is not None and injury.over > injury.at:
-            add(injury.node, injury.over, 0, "mended", injury.detail)
-    failures = Counter(injury.node for injury in injuries)
+    for node, timeline in timelines.items():
+        for at, kind, reason, state in timeline.changes:
+            add(node, at, 1, kind, reason, state.status)
+    for fault in faults:
+        add(fault.node, fault.at, 0, "failure", f"{fault.detail} ({fault.cause})")
+        if fault.cleared_at is not None and fault.cleared_at > fault.at:
+            add(fault.node, fault.cleared_at, 0, "mended", fault.detail)
+    failures = Counter(fault.node for fault in faults)
     return tuple(_history(node, entries.get(node.id, []), failures[node.id]) for node in nodes)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from navarch.core.ids import JobName, NodeId
 from navarch.sim.figures.goodput import JobRecord
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 
 
 @dataclass(slots=True, kw_only=True)

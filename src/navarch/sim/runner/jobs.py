@@ -22,7 +22,7 @@ from navarch.ports.jobs import JobApi, JobRequest
 from navarch.ports.store import Committed
 from navarch.sim.runner.job_progress import JobProgress
 from navarch.sim.runner.outcome import Verdict
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.job import JobConfig
 from navarch.sim.world.workloads import SimWorkloads
 
 FAILS_AFTER_S = 30.0

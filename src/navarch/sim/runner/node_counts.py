@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from navarch.core.health import DEGRADED, UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, Node, NodeStatus, node_status
+from navarch.core.node import Node, NodeStatus, node_status
 from navarch.ports.store import Committed
 
 
@@ -31,7 +31,7 @@ class NodeCounter:
             self._count(before, node)
             if before is None or before.conditions is not node.conditions:
                 self._note_rules(before, node)
-            if node.health is UNHEALTHY and node.phase is not GONE and _was_well(before):
+            if node.health is Health.UNHEALTHY and not node.gone and _was_well(before):
                 for listener in self.on_unhealthy:
                     listener(node.id)
 
@@ -43,9 +43,9 @@ class NodeCounter:
                 self.by_status[was] -= 1
             if now is not None:
                 self.by_status[now] += 1
-        if before is not None and was is not None and before.health is DEGRADED:
+        if before is not None and was is not None and before.health is Health.DEGRADED:
             self.degraded -= 1
-        if now is not None and node.health is DEGRADED:
+        if now is not None and node.health is Health.DEGRADED:
             self.degraded += 1
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
@@ -57,8 +57,8 @@ class NodeCounter:
 
 
 def _was_well(before: Node | None) -> bool:
-    return before is None or before.health is not UNHEALTHY
+    return before is None or before.health is not Health.UNHEALTHY
 
 
 def _counted_as(node: Node) -> NodeStatus | None:
-    return None if node.phase is GONE else node_status(node)
+    return None if node.gone else node_status(node)

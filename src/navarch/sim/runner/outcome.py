@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from navarch.core.drafting import drafted
+import msgspec
+
+from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import Figures
 from navarch.sim.figures.goodput import JobRecord
-from navarch.sim.figures.spread import Spread
 
 FORMAT = 1
 
@@ -49,9 +50,7 @@ class Happening:
     text: str
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEntry:
+class NodeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a node's history."""
 
     at_s: float
@@ -122,7 +121,7 @@ class Outcome:
     heartbeats_sent: int = 0
     heartbeats_lost: int = 0
     """Those that no answer came to, for whatever reason."""
-    heartbeat_answers: Spread = field(default_factory=Spread)
+    heartbeat_answers: DurationStats = field(default_factory=DurationStats)
     """How long answers took, over a wire."""
     silence_max_s: float = 0.0
     """The longest time between two answers to one agent, over a wire."""

@@ -4,11 +4,11 @@ from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
 from navarch.sim.runner.chaos import share_of
 from navarch.sim.runner.fleet import SimulatedFleet
-from navarch.sim.scenario.network import Partition
-from navarch.sim.scenario.words import Scope
+from navarch.sim.scenario.environment import Partition
+from navarch.sim.scenario.kinds import TargetScope
 
 
-def partition_nodes(fleet: SimulatedFleet, scope: Scope, target: str) -> list[NodeId]:
+def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
     """Keep the agents of a place from the control plane; return which."""
     nodes = nodes_in(fleet, scope, target)
     fleet.environment.partitioned.update(nodes)
@@ -18,7 +18,7 @@ def partition_nodes(fleet: SimulatedFleet, scope: Scope, target: str) -> list[No
     return nodes
 
 
-def rejoin_nodes(fleet: SimulatedFleet, scope: Scope, target: str) -> None:
+def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None:
     """Let the agents of a place be heard again."""
     fleet.environment.partitioned.difference_update(nodes_in(fleet, scope, target))
 
@@ -32,13 +32,13 @@ async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
     fleet.environment.partitioned.difference_update(nodes)
 
 
-def nodes_in(fleet: SimulatedFleet, scope: Scope, target: str) -> list[NodeId]:
+def nodes_in(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
     """Return the machines of a place."""
     match scope:
-        case Scope.NODE:
+        case TargetScope.NODE:
             return [NodeId(target)]
-        case Scope.ALL:
+        case TargetScope.ALL:
             return list(fleet.agents)
-        case Scope.PERCENTAGE:
+        case TargetScope.PERCENTAGE:
             return share_of(fleet, target, Chance(fleet.environment.entropy(f"partition/{target}")))
     return fleet.within(scope, target)

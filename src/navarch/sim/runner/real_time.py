@@ -15,7 +15,7 @@ from navarch.core.version import VERSION
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
 from navarch.ports.clock import Clock
 from navarch.sim.figures.figures import flatten, measure
-from navarch.sim.figures.truth import Truth
+from navarch.sim.figures.truth import GroundTruth
 from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
@@ -168,13 +168,13 @@ async def _outcome(
     ended: datetime,
 ) -> Outcome:
     fleet = driver.fleet
-    truth = Truth(
+    truth = GroundTruth(
         began=began,
         ended=ended,
-        injuries=tuple(fleet.injuries),
+        faults=tuple(fleet.injuries),
         leases=tuple(fleet.leases()),
-        asked_out=dict(fleet.asked_out),
-        exchanged=dict(fleet.replaced_by),
+        requested_outages=dict(fleet.asked_out),
+        replaced_by=dict(fleet.replaced_by),
     )
     ours = {f"node/{name}" for name in fleet.facts}
     figures = measure([entry for entry in journal if entry.event.about in ours], truth)
@@ -200,7 +200,7 @@ async def _outcome(
         happenings=tuple(driver.player.happenings),
         heartbeats_sent=sum(agent.beats for agent in environment.agents),
         heartbeats_lost=sum(agent.beats_lost for agent in environment.agents),
-        heartbeat_answers=environment.reply_times.spread(),
+        heartbeat_answers=environment.reply_times.stats(),
         silence_max_s=round(environment.reply_times.silence_max_s, 3),
         real_time=True,
     )

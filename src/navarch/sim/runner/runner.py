@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
-from navarch.app.scheduling import placing_config
+from navarch.app.parts import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
@@ -28,9 +28,9 @@ from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.job_queue import JobQueue
-from navarch.sim.figures.career import Career, read_journal
 from navarch.sim.figures.figures import Figures, flatten, measure
-from navarch.sim.figures.truth import Lease, Truth
+from navarch.sim.figures.timeline import NodeTimeline, read_timelines
+from navarch.sim.figures.truth import GroundTruth, Lease
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
@@ -45,7 +45,7 @@ from navarch.sim.runner.jobs import SimulatedJobs
 from navarch.sim.runner.judging import judge
 from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
-from navarch.sim.scenario.fleet_node import FleetNode
+from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import Failure
@@ -109,7 +109,7 @@ class ScenarioRunner:
             replicas=scenario.control_plane.replicas,
             takeover_s=scenario.control_plane.takeover.total_seconds(),
             opinions=replace(opinions or Opinions(), scheduling=_scheduling(scenario)),
-            policies=scenario.policy.book() if scenario.policy is not None else None,
+            policies=scenario.policy.compile() if scenario.policy is not None else None,
             autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
         )
         if scenario.pools:
@@ -312,7 +312,7 @@ class ScenarioRunner:
                 await linger()
             ended = world.clock.now()
             self.driver.close()
-            figures, careers = await self._measure(began, ended)
+            figures, timelines = await self._measure(began, ended)
             verdicts = [
                 *self.driver.player.verdicts,
                 *self.jobs.rejected,
@@ -323,7 +323,7 @@ class ScenarioRunner:
             ]
             if scenario.pools:
                 verdicts.append(await self._check_ledger())
-            return self._outcome(began, ended, figures, careers, verdicts)
+            return self._outcome(began, ended, figures, timelines, verdicts)
         finally:
             self.driver.close()
             for task in tasks:
@@ -368,23 +368,23 @@ class ScenarioRunner:
 
     async def _measure(
         self, began: datetime, ended: datetime
-    ) -> tuple[Figures, Mapping[NodeId, Career]]:
+    ) -> tuple[Figures, Mapping[NodeId, NodeTimeline]]:
         store = self.world.store
         journal = [*self.archive.journal, *await store.events(limit=1_000_000_000)]
-        told = read_journal(journal)
+        timelines = read_timelines(journal)
         nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
         living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
         figures = measure(
             journal,
             self._truth(began, ended),
-            told=told,
+            timelines=timelines,
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
             jobs=[job.record(ended) for job in self.jobs.jobs.values()],
         )
-        return figures, told.careers
+        return figures, timelines.nodes
 
-    def _truth(self, began: datetime, ended: datetime) -> Truth:
+    def _truth(self, began: datetime, ended: datetime) -> GroundTruth:
         fleet = self.fleet
         gpus = {node: facts.gpu_count for node, facts in fleet.facts.items()}
         bought = [
@@ -400,13 +400,13 @@ class ScenarioRunner:
             for cloud in self.clouds
             for machine in cloud.machines.values()
         ]
-        return Truth(
+        return GroundTruth(
             began=began,
             ended=ended,
-            injuries=tuple(fleet.injuries),
+            faults=tuple(fleet.injuries),
             leases=(*fleet.leases(), *bought),
-            asked_out=dict(fleet.asked_out),
-            exchanged=dict(fleet.replaced_by),
+            requested_outages=dict(fleet.asked_out),
+            replaced_by=dict(fleet.replaced_by),
         )
 
     def _outcome(
@@ -414,7 +414,7 @@ class ScenarioRunner:
         began: datetime,
         ended: datetime,
         figures: Figures,
-        careers: Mapping[NodeId, Career],
+        timelines: Mapping[NodeId, NodeTimeline],
         verdicts: Sequence[Verdict],
     ) -> Outcome:
         fleet, chaos = self.fleet, self.driver.chaos
@@ -437,7 +437,7 @@ class ScenarioRunner:
             skipped=chaos.skipped if chaos is not None else 0,
             timeline=tuple(self.driver.timeline),
             happenings=tuple(self.driver.player.happenings),
-            nodes=NodeHistories(nodes.values(), careers, fleet.injuries, began=began),
+            nodes=NodeHistories(nodes.values(), timelines, fleet.injuries, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)

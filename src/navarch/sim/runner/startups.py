@@ -1,7 +1,7 @@
 """When the machines of a generated fleet are started."""
 
 from navarch.sim.kernel.chance import Chance
-from navarch.sim.scenario.startup import Pattern, Startup
+from navarch.sim.scenario.fleet import Startup, StartupPattern
 
 
 def start_moments(startup: Startup, count: int, chance: Chance) -> list[float]:
@@ -20,10 +20,10 @@ def start_moments(startup: Startup, count: int, chance: Chance) -> list[float]:
 
 def _batches(startup: Startup, count: int) -> list[int]:
     sizes = {
-        Pattern.INSTANT: [count],
-        Pattern.LINEAR: [1] * count,
-        Pattern.WAVE: [startup.batch_size] * -(-count // startup.batch_size),
-        Pattern.EXPONENTIAL: [1 << power for power in range(count.bit_length())],
+        StartupPattern.INSTANT: [count],
+        StartupPattern.LINEAR: [1] * count,
+        StartupPattern.WAVE: [startup.batch_size] * -(-count // startup.batch_size),
+        StartupPattern.EXPONENTIAL: [1 << power for power in range(count.bit_length())],
     }[startup.pattern]
     left = count
     found = []

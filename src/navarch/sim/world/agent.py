@@ -22,7 +22,7 @@ from typing import TypeVar
 from navarch.agent.connection import Backoff
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
-from navarch.core.health import BOOT, HEALTHY, CheckResult, HealthReport
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics
@@ -164,7 +164,7 @@ class SimAgent:
         self.boot_id = boot_id
         self.registered = False
         self.reported = None
-        self.results = {BOOT: CheckResult(check=BOOT, health=HEALTHY)}
+        self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
 
     # Its life
 
@@ -282,7 +282,7 @@ class SimAgent:
         return _all_well(self.results) or (has_reported and not self._changed)
 
     async def _register(self) -> None:
-        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=HEALTHY))
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
         found = dict(self.results)
         registration = Registration(
             node=self.node,
@@ -380,7 +380,7 @@ class SimAgent:
         self._report_due = False
         # An event that has passed is reported once; a fault, until it is over.
         for check, result in list(found.items()):
-            if result.lasting and result.health is HEALTHY:
+            if result.lasting and result.health is Health.HEALTHY:
                 del found[check]
                 if self.results.get(check) is result:
                     del self.results[check]
@@ -390,7 +390,7 @@ class SimAgent:
         facts = self.work() if self.work is not None else {}
         if not facts:
             return ()
-        return (CheckResult(check="work", health=HEALTHY, facts=facts),)
+        return (CheckResult(check="work", health=Health.HEALTHY, facts=facts),)
 
     def send(self, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Send one message over a network that may lose it, repeat it, or lose the answer."""
@@ -419,7 +419,7 @@ def _wake(asleep: asyncio.Future[None]) -> None:
         asleep.set_result(None)
 
 
-_WELL = frozenset({HEALTHY})
+_WELL = frozenset({Health.HEALTHY})
 
 
 def _all_well(results: Mapping[str, CheckResult]) -> bool:

@@ -7,7 +7,7 @@ from navarch.core.health import BOOT, CheckResult, Health
 from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment
-from navarch.sim.scenario.words import FailureType
+from navarch.sim.scenario.kinds import FailureType
 
 HOT_C = 95
 
