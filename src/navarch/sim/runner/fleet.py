@@ -21,7 +21,7 @@ from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.product_agent import live_through
+from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
@@ -54,6 +54,8 @@ class SimulatedFleet:
     environment: Environment
     timing: Timing
     loss: float = 0.0
+    product_agents: float = 0.0
+    """The share of machines that run the product's agent."""
     latency_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
     schedule_for: Callable[[SimAgent], HeartbeatSchedule] | None = None
@@ -123,7 +125,8 @@ class SimulatedFleet:
             on_terminate=lambda: self.stop(name, by_command=True),
         )
         if node.recording is not None:
-            agent.delegate = partial(live_through, node.recording.recording)
+            agent.replays = True
+            agent.delegate = partial(replay_recording, node.recording.recording)
         self.equip(agent)
         self.facts[name] = node
         self.environment.run_agent(agent, after_s=after_s)
@@ -138,6 +141,10 @@ class SimulatedFleet:
         agent.loss = lambda: self.loss
         if self.load is not None:
             agent.load = partial(self.load, agent.node)
+        if self.product_agents and not agent.replays:
+            chance = self.environment.entropy(f"fidelity/{agent.machine.id}").uniform(0, 1)
+            if chance < self.product_agents:
+                agent.delegate = run_product_agent
         self.prepare(agent)
 
     def up(self, agent: SimAgent) -> None:
@@ -239,7 +246,7 @@ class SimulatedFleet:
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and nothing is wrong with it that was done here."""
         agent = self.agents.get(node)
-        return agent is not None and agent.delegate is None and not self._faults.get(node)
+        return agent is not None and not agent.replays and not self._faults.get(node)
 
     def all_sound(self) -> list[NodeId]:
         """Return every machine that is up and has nothing wrong with it that was done here."""
@@ -247,7 +254,7 @@ class SimulatedFleet:
         return [
             node
             for node, agent in self.agents.items()
-            if agent.delegate is None and not faults.get(node)
+            if not agent.replays and not faults.get(node)
         ]
 
     def stops_work(self, node: NodeId) -> bool:
@@ -279,7 +286,7 @@ class SimulatedFleet:
         faults = self._faults.setdefault(node, [])
         if agent is None or any(_same(fault.failure, failure) for fault in faults):
             return False
-        if agent.delegate is not None:
+        if agent.replays:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.environment.clock.now()
         harm = failure.harm
@@ -333,7 +340,7 @@ class SimulatedFleet:
     def install_driver(self, node: NodeId, driver: str) -> None:
         """Put another driver on a machine, which restarts for it and introduces itself again."""
         agent = self.agents.get(node)
-        if agent is None or agent.delegate is not None:
+        if agent is None or agent.replays:
             return
         agent.driver = driver
         agent.reboot(self._next_boot())

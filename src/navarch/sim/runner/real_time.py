@@ -75,6 +75,7 @@ async def perform(
             environment=environment,
             timing=scenario.timing.timing,
             loss=scenario.network.loss,
+            product_agents=scenario.agents.product_share,
             latency_s=None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
         )

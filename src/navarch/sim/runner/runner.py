@@ -159,6 +159,7 @@ class ScenarioRunner:
             environment=self.world,
             timing=self.scenario.timing.timing,
             loss=network.loss,
+            product_agents=self.scenario.agents.product_share,
             latency_s=latency_s if latency_s[1] else None,
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},

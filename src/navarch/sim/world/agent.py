@@ -88,7 +88,11 @@ class SimAgent:
     effects: SimEffects | None = None
     """Carries out commands on the machine; without, commands only succeed."""
     delegate: Callable[["SimAgent"], Awaitable[None]] | None = None
-    """Runs the machine instead of this agent: the product's own."""
+    """Runs the product's agent on this machine instead."""
+    replays: bool = False
+    """Whether the delegate replays a recording, so that no fault can be injected."""
+    on_wake: Callable[[], None] = lambda: None
+    """Called when something about the machine has changed."""
     on_terminate: Callable[[], None] = lambda: None
     on_reply: Callable[[float], None] | None = None
     """Called with the time at which an answered heartbeat was sent."""
@@ -134,6 +138,7 @@ class SimAgent:
     def wake(self) -> None:
         """Send the next heartbeat: it may make a difference."""
         self._woken = True
+        self.on_wake()
         if self._suspended is not None and not self._suspended.done():
             self._suspended.set_result(None)
 
@@ -165,6 +170,7 @@ class SimAgent:
         self.registered = False
         self.reported = None
         self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
+        self.on_wake()
 
     # Its life
 
