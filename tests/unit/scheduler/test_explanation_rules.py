@@ -364,7 +364,7 @@ def test_in_a_fleet_without_nodes_the_rule_is_told_and_no_node_is_counted() -> N
 
     text = format_explanation(why_job(empty, None, "train"))
 
-    assert "no node has that much gpu: asked for 8, at most 0" in " ".join(text.split())
+    assert "no node has that much gpu: requested 8, at most 0" in " ".join(text.split())
     assert "0 nodes" not in text
     assert "()" not in text
 
