@@ -22,7 +22,6 @@ from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.framework.decision import Bind, DecisionLog, Evict, Nominate
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
-from navarch.scheduler.framework.placing import JobPlacing
 from navarch.scheduler.model.fit import Fit, UnschedulableReason
 from navarch.scheduler.model.quantity import Amounts, gpus
 from navarch.scheduler.model.shortfall import (
@@ -263,7 +262,7 @@ class _Case:
         missing: Counter[int] = Counter()
         asking: dict[int, str] = {}
         with session.attempt("why") as statement:
-            placing = JobPlacing(session, statement, self._job, real=True)
+            placing = session.placement(statement, self._job, real=True)
             for task in self._tasks:
                 kind = session.kinds.number(task.spec)
                 if not missing[kind] and placing.place_one(task):
