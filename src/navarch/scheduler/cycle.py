@@ -6,12 +6,17 @@ from itertools import zip_longest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.demand import Demand, unmet_demand
+from navarch.scheduler.engine.batched_solver import BatchedSolver
+from navarch.scheduler.engine.checked import CheckedPlacer, CheckedSolver
+from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.framework.reference_placer import ReferencePlacer
 from navarch.scheduler.framework.registry import PluginRegistry
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.session import Session, Strategy
 from navarch.scheduler.framework.unschedulable_tasks import UnschedulableTasks
 from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
@@ -116,9 +121,24 @@ def open_session(
     clock: Callable[[], float] | None = None,
 ) -> Session:
     """Return a session in which every configured plugin has registered."""
-    session = Session(cluster, config, sink=sink, clock=clock)
-    session.open(registry or built_in_plugins())
+    config = config or SchedulerConfig()
+    session = Session(
+        cluster, config, strategy=_strategy(config.parameters), sink=sink, clock=clock
+    )
+    registry = registry or built_in_plugins()
+    for plugin in config.plugins:
+        session.add_plugin(registry.build(plugin.name, plugin.arguments), name=plugin.name)
+    session.placer.prepare()
     return session
+
+
+def _strategy(parameters: Parameters) -> Strategy:
+    """Return the code that finds places and victims; all of it decides the same."""
+    if not parameters.fast_paths:
+        return Strategy(ReferencePlacer, JobSolver.run)
+    if parameters.check_fast_paths:
+        return Strategy(CheckedPlacer, CheckedSolver.run)
+    return Strategy(VectorPlacer, BatchedSolver.run)
 
 
 def _unschedulable_jobs(session: Session) -> dict[str, tuple[UnschedulableJob, ...]]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.explanation import Attempt, Refusal
-from navarch.scheduler.framework.placing import JobPlacing
 from navarch.scheduler.model.fit import Fit, UnschedulableReason
 from navarch.scheduler.model.shortfall import (
     describe_task,
@@ -47,7 +46,7 @@ def try_placing(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[Atte
     missing: Counter[int] = Counter()
     requests: dict[int, str] = {}
     with session.attempt("why") as statement:
-        placing = JobPlacing(session, statement, job, real=True)
+        placing = session.placement(statement, job, real=True)
         for task in tasks:
             kind = session.kinds.number(task.spec)
             if not missing[kind] and placing.place_one(task):

@@ -17,6 +17,7 @@ from navarch.scheduler import (
 )
 from navarch.scheduler.actions.allocate import allocate
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
+from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog
 from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.model.cluster import Cluster, JobSpec
@@ -52,6 +53,11 @@ class Plugged:
 
     def on_session_close(self, session: Session) -> None:
         pass
+
+
+def vectors(session: Session) -> VectorPlacer:
+    assert isinstance(session.placer, VectorPlacer)
+    return session.placer
 
 
 def run(cluster: Cluster, parameters: Parameters, register: Register | None = None) -> CycleResult:
@@ -190,7 +196,7 @@ def test_pods_like_one_that_found_no_room_are_turned_down_without_another_look()
 
     assert sorted(session.unplaced) == ["next-0", "next-1"]
     job = session.jobs["next-1"]
-    ranking = session.engine.ranking(next(iter(job.tasks.values())), job)
+    ranking = vectors(session).finder.ranking(next(iter(job.tasks.values())), job)
     assert ranking is not None
     assert ranking.is_hopeless(1)
 
@@ -309,10 +315,10 @@ def test_running_gangs_are_the_same_whether_or_not_their_tasks_were_asked_for() 
     for seed in range(40):
         quick = open_session(random_cluster(seed), config_for(seed, fast=True))
         slow = open_session(random_cluster(seed), config_for(seed, fast=False))
-        slow.columns.sync()
+        tables = quick.node_table(), slow.node_table()
 
-        assert quick.columns.idle.tolist() == slow.columns.idle.tolist()
-        assert quick.columns.free.tolist() == slow.columns.free.tolist()
+        assert tables[0].idle.tolist() == tables[1].idle.tolist()
+        assert tables[0].free.tolist() == tables[1].free.tolist()
         assert quick.state() == slow.state()
 
 

@@ -10,17 +10,19 @@ import pytest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
-from navarch.scheduler.actions.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
+from navarch.scheduler.actions.solver.room import GpuRoom
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.engine.check import best_node
-from navarch.scheduler.engine.job_index import JobIndex
+from navarch.scheduler.engine.incremental_index import IncrementalIndex
+from navarch.scheduler.engine.no_op_moves import while_leaving
+from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.events import EventHandler
-from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.job_index import JobIndex
 from navarch.scheduler.framework.node_table import amounts_of
-from navarch.scheduler.framework.placing import place_job
 from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
+from navarch.scheduler.model.fit import Fit
 from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.model.task import Task
@@ -40,6 +42,26 @@ def running(session: Session) -> list[Task]:
         for task in job.tasks.values()
         if task.status & ACTIVE_ALLOCATED_MASK
     ]
+
+
+def vectors(session: Session) -> VectorPlacer:
+    assert isinstance(session.placer, VectorPlacer)
+    return session.placer
+
+
+def kept(index: JobIndex) -> IncrementalIndex:
+    assert isinstance(index, IncrementalIndex)
+    return index
+
+
+def best_node(session: Session, task: Task, job: Job, nodes: Sequence[Node]) -> Node | None:
+    """Return the node of a task without shared GPUs, calling the hooks for each node."""
+    if session.pre_predicate(task, job) is not None:
+        return None
+    for _, node in session.score_nodes(task, nodes):
+        if session.fit(task, job, node) is not Fit.NO:
+            return node
+    return None
 
 
 def shake(session: Session, statement: Statement, chance: random.Random) -> None:
@@ -88,7 +110,7 @@ def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) ->
                 jobs = fresh(session, roster).jobs
                 found = {
                     name: [job.name for _, _, job in entries]
-                    for name, entries in roster.leaves(key).items()
+                    for name, entries in kept(roster).leaves(key).items()
                     if entries
                 }
                 assert found == expected_leaves(session, jobs)
@@ -103,13 +125,13 @@ def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
     session = open_session(cluster)
     key = session.job_key()
     assert key is not None
-    jobs, leaves = session.interruptible.jobs, session.interruptible.leaves(key)
+    jobs, leaves = session.interruptible.jobs, kept(session.interruptible).leaves(key)
     entries = leaves["queue"]
 
     with session.attempt("test") as statement:
         statement.evict(next(iter(session.jobs["first"].tasks.values())), "gone")
         assert [job.name for job in session.interruptible.jobs] == ["second"]
-        assert len(session.interruptible.leaves(key)["queue"]) == 1
+        assert len(kept(session.interruptible).leaves(key)["queue"]) == 1
 
     assert [job.name for job in jobs] == ["first", "second"]
     assert len(entries) == 2
@@ -124,9 +146,9 @@ def test_a_queue_out_of_a_roster_hands_out_what_a_queue_of_its_jobs_does(
     roster = session.interruptible if victims else session.waiting
     wanted = {job.name for job in roster.jobs if hash_of(job) % 4}
 
-    kept = JobQueue.out_of(session, roster, lambda job: job.name in wanted, victims=victims)
-    plain = JobQueue.of(
-        session, [job for job in roster.jobs if job.name in wanted], victims=victims
+    kept = session.placer.queue_from(roster, lambda job: job.name in wanted, victims=victims)
+    plain = session.placer.queue(
+        [job for job in roster.jobs if job.name in wanted], victims=victims
     )
 
     chance = random.Random(seed)
@@ -148,8 +170,8 @@ def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: 
     session = open_session(random_cluster(seed))
     wanted = [job for job in session.waiting.jobs if hash_of(job) % 3 == 0]
 
-    one_by_one = JobQueue.of(session, session.waiting.jobs)
-    dropping = JobQueue.out_of(session, session.waiting, lambda _: True)
+    one_by_one = session.placer.queue(session.waiting.jobs)
+    dropping = session.placer.queue_from(session.waiting, lambda _: True)
 
     expected = [job for job in iter(one_by_one.pop, None) if job in wanted]
     assert list(iter(lambda: dropping.pop_one_of(wanted), None)) == expected
@@ -192,8 +214,8 @@ def told_first(cluster: Cluster, seed: int) -> list[bool]:
             if len(session.waiting.jobs) < 2:
                 continue
             pair = chance.sample(session.waiting.jobs, 2)
-            served = JobQueue.of(session, session.waiting.jobs).pop_one_of(pair)
-            first = session.turns.first(*pair)
+            served = session.placer.queue(session.waiting.jobs).pop_one_of(pair)
+            first = vectors(session).serving_order.first(*pair)
             assert first in (None, served)
             told.append(first is not None)
     return told
@@ -219,7 +241,8 @@ def test_a_third_queue_of_equal_rank_may_decide_who_of_two_is_served_first(
     beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
     names = ["paper", "rock", "scissors"]
     jobs = [a_job(name, queue=name) for name in names]
-    session = Session(a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue(n) for n in names]))
+    cluster = a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue(n) for n in names])
+    session = open_session(cluster, SchedulerConfig(plugins=()))
     session.add_queue_order_fn(
         lambda left, right, *_: -1 if (left.name, right.name) in beats else 1,
         rank=lambda _queue, _job: 0,
@@ -227,9 +250,9 @@ def test_a_third_queue_of_equal_rank_may_decide_who_of_two_is_served_first(
     )
     two = [session.jobs[name] for name in pair]
 
-    served = JobQueue.of(session, session.waiting.jobs).pop_one_of(two)
+    served = session.placer.queue(session.waiting.jobs).pop_one_of(two)
 
-    assert session.turns.first(*two) in (None, served)
+    assert vectors(session).serving_order.first(*two) in (None, served)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -239,7 +262,7 @@ def test_queues_lose_jobs_in_the_order_that_comparing_two_at_a_time_finds(seed: 
     with session.attempt("test") as statement:
         for _ in range(8):
             shake(session, statement, chance)
-            queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+            queue = session.placer.queue_from(session.interruptible, lambda _: True, victims=True)
             for _ in range(chance.randrange(1, 6)):
                 queue.pop()  # compares, and raises
 
@@ -247,12 +270,12 @@ def test_queues_lose_jobs_in_the_order_that_comparing_two_at_a_time_finds(seed: 
 def test_a_rank_of_losses_that_contradicts_its_order_is_caught_by_a_checked_run() -> None:
     jobs = [a_job("left", queue="a", on="node"), a_job("right", queue="b", on="node")]
     cluster = a_cluster(nodes={"node": 8}, jobs=jobs, queues=[a_queue("a"), a_queue("b")])
-    session = Session(cluster, CHECKED)
+    session = open_session(cluster, replace(CHECKED, plugins=()))
     session.add_queue_order_fn(
         lambda left, right, *_: -1 if left.name < right.name else 1,
         loss_rank=lambda queue, _taken: -ord(queue.name),
     )
-    queue = JobQueue.of(session, session.interruptible.jobs, victims=True)
+    queue = session.placer.queue(session.interruptible.jobs, victims=True)
     with pytest.raises(InvariantError, match="the next job is"):
         queue.pop()
 
@@ -263,10 +286,10 @@ def simulated_return(session: Session, part: Job, task: Task) -> bool:
     with session.attempt("simulation") as statement:
         statement.evict(task, "to see")
         others = [job for job in session.waiting.jobs if job not in (part, task.job)]
-        queue = JobQueue.of(session, [*others, part, task.job])
+        queue = session.placer.queue([*others, part, task.job])
         if queue.pop_one_of([part, task.job]) is not task.job:
             return False
-        place_job(session, statement, task.job, session.node_list, real=False)
+        session.place_job(statement, task.job, session.node_list, real=False)
         return task.placement is before
 
 
@@ -281,7 +304,7 @@ def told_returns(cluster: Cluster, seed: int) -> list[bool]:
             for part in session.waiting.jobs[:6]:
                 for task in [t for t in running(session) if t.job.size == 1 and t.job is not part]:
                     state = session.state()
-                    returns = session.no_op_moves.goes_straight_back(part, [task])
+                    returns = vectors(session).no_op_moves.goes_straight_back(part, [task])
                     assert session.state() == state
                     simulated = simulated_return(session, part, task)
                     assert simulated or not returns
@@ -307,7 +330,7 @@ def test_nobody_is_told_to_return_whom_a_limit_may_keep_out() -> None:
     queues = [a_queue("full", limit=1), a_queue("other")]
     session = open_session(a_cluster(nodes={"node": 4}, jobs=jobs, queues=queues))
     task = next(iter(session.jobs["runs"].tasks.values()))
-    assert not session.no_op_moves.goes_straight_back(session.jobs["waits"], [task])
+    assert not vectors(session).no_op_moves.goes_straight_back(session.jobs["waits"], [task])
 
 
 @pytest.mark.parametrize("failing", ["question", "handler"])
@@ -331,7 +354,7 @@ def test_a_task_that_only_seemed_to_leave_is_there_again_whatever_fails(failing:
     state, has = session.state(), session.get_queue_allocated_resources(queue)
 
     with pytest.raises(RuntimeError, match=failing):
-        session.ask_while_leaving(task, fail)
+        while_leaving(session, task, fail)
 
     assert session.state() == state
     assert session.get_queue_allocated_resources(queue) == has
@@ -348,19 +371,20 @@ def test_the_best_of_some_nodes_is_the_one_that_asking_about_each_finds(seed: in
             nodes = chance.sample(list(session.node_list), len(session.node_list) // 2 + 1)
             for job in session.waiting.jobs:
                 task = next(iter(job.tasks.values()))
-                ranking = session.engine.ranking(task, job)
+                ranking = vectors(session).finder.ranking(task, job)
                 # Whether queues allow it is found out before nodes are looked at.
                 allowed = session.is_job_over_capacity(job, [task]).schedulable
                 if ranking is None or not allowed or session.pre_predicate(task, job) is not None:
                     continue
-                found = session.engine.best_among(ranking, nodes)
+                found = vectors(session).finder.best_among(ranking, nodes)
                 assert found is best_node(session, task, job, nodes)
 
 
 def test_gpus_that_a_node_has_lost_under_its_tasks_are_missing_from_those_to_spare() -> None:
     cluster = a_cluster(nodes={"broken": 0, "whole": 8}, jobs=[a_job("runs", gpus=2, on="broken")])
     slow = SchedulerConfig(parameters=Parameters(fast_paths=False))
-    assert gpus_to_spare(open_session(cluster)) == gpus_to_spare(open_session(cluster, slow)) == 600
+    spare = [open_session(cluster, how).placer.gpus_to_spare() for how in (None, slow)]
+    assert spare == [600, 600]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -372,8 +396,8 @@ def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int)
     for job in slow.waiting.jobs:
         tasks = list(job.tasks.values())
         assert GpuRoom(tasks, quick).suffices() is GpuRoom(tasks, slow).suffices()
-    assert gpus_to_spare(quick) == gpus_to_spare(slow)
-    assert rows_with_gpus(quick) == rows_with_gpus(slow)
+    assert quick.placer.gpus_to_spare() == slow.placer.gpus_to_spare()
+    assert quick.placer.rows_with_gpus() == slow.placer.rows_with_gpus()
 
 
 def test_an_order_that_depends_on_more_than_it_declares_is_caught_by_a_checked_run() -> None:
@@ -387,7 +411,7 @@ def test_an_order_that_depends_on_more_than_it_declares_is_caught_by_a_checked_r
     assert names(session) == ["first", "second"]
 
     favourite[:] = ["second"]
-    with pytest.raises(InvariantError, match="looking again gives"):
+    with pytest.raises(InvariantError, match="the reference gives"):
         names(session)
 
 
@@ -398,7 +422,7 @@ def test_columns_show_what_nodes_have_whoever_has_been_moved(seed: int) -> None:
     with session.attempt("test") as statement:
         for _ in range(12):
             shake(session, statement, chance)
-            columns = session.columns.up_to_date()
+            columns = vectors(session).columns.up_to_date()
             nodes = list(session.node_list)
             assert columns.idle.tolist() == [list(amounts_of(node.idle)) for node in nodes]
             free = (columns.free - columns.idle).tolist()
@@ -463,5 +487,5 @@ def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
 
 
 def names(session: Session) -> list[str]:
-    queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+    queue = session.placer.queue_from(session.interruptible, lambda _: True, victims=True)
     return [job.name for job in iter(queue.pop, None)]

@@ -2,7 +2,6 @@
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import JobSpec, NodeSpec, QueueSpec, ResourceShare
 from navarch.scheduler.model.request import Request
@@ -22,7 +21,7 @@ def order(*, queues: list[QueueSpec], jobs: list[JobSpec], gpus: int = 8) -> lis
 
 def victims(session: Session, *names: str) -> list[str]:
     """Return these jobs in the order they would be taken from."""
-    queue = JobQueue.of(session, [session.jobs[name] for name in names], victims=True)
+    queue = session.placer.queue([session.jobs[name] for name in names], victims=True)
     found = []
     while (job := queue.pop()) is not None:
         found.append(job.name)

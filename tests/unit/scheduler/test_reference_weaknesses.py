@@ -11,11 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.decision import DecisionLog, Evict
-from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Search
 from navarch.scheduler.model.cluster import NodeSpec
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.scenario import Scenario
@@ -96,16 +95,15 @@ def test_nodes_of_a_rejected_scenario_are_not_looked_at_later() -> None:
     def never(_scenario: Scenario) -> bool:
         return False
 
-    solver = JobSolver(
-        session,
-        session.jobs["high"],
+    search = Search(
+        job=session.jobs["high"],
         action="preempt",
-        victim_queue=lambda: JobQueue.of(session, lows, victims=True),
+        victim_queue=lambda: session.placer.queue(lows, victims=True),
         validate=never,
         reason=lambda _: "",
     )
 
-    assert solver.solve() is None
+    assert session.find_victims(search) is None
     assert seen == [("a",), ("b",), ("c",)]
 
 

@@ -7,12 +7,10 @@ from operator import is_not
 
 from navarch.scheduler.actions.eviction import consolidation_reason
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.actions.solver.room import gpus_to_spare
 from navarch.scheduler.actions.solver.signature import FailedTwins
-from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.framework.gang import request_to_place
 from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.scenario import Scenario
 
@@ -37,9 +35,8 @@ def consolidate(session: Session) -> None:
 def _consolidate_for(session: Session, job: Job) -> bool:
     if not _enough_gpus(session, job):
         return False
-    solver = JobSolver(
-        session,
-        job,
+    search = Search(
+        job=job,
         action="consolidation",
         victim_queue=lambda: _movable_jobs(session, job),
         validate=lambda scenario: (
@@ -47,24 +44,24 @@ def _consolidate_for(session: Session, job: Job) -> bool:
         ),
         reason=lambda victim: consolidation_reason(job, victim),
     )
-    statement = solver.solve()
+    statement = session.find_victims(search)
     return statement is not None and statement.commit() is None
 
 
 def _enough_gpus(session: Session, job: Job) -> bool:
     """Say whether the cluster has as many GPUs to spare as the job asks for, wherever they are."""
-    return request_to_place(session, job).gpu <= gpus_to_spare(session)
+    return request_to_place(session, job).gpu <= session.placer.gpus_to_spare()
 
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
     wanted = _may_move(session, job)
-    queue = JobQueue.out_of(session, session.interruptible, wanted, victims=True)
+    queue = session.placer.queue_from(session.interruptible, wanted, victims=True)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(session.interruptible) <= limit:
         return queue
     chosen = list(islice(iter(queue.pop, None), limit))
-    return JobQueue.of(session, chosen, victims=True)
+    return session.placer.queue(chosen, victims=True)
 
 
 def _may_move(session: Session, job: Job) -> Callable[[Job], bool]:

@@ -3,10 +3,8 @@
 from navarch.scheduler.actions.eviction import preempt_reason
 from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.actions.solver.signature import FailedTwins
-from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.framework.gang import tasks_to_place
-from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 
 
@@ -29,12 +27,10 @@ def preempt(session: Session) -> None:
 
 
 def _preempt_for(session: Session, job: Job) -> bool:
-    solver = JobSolver(
-        session,
-        job,
+    search = Search(
+        job=job,
         action="preempt",
-        victim_queue=lambda: JobQueue.out_of(
-            session,
+        victim_queue=lambda: session.placer.queue_from(
             session.interruptible,
             lambda other: _may_lose(session, job, other),
             victims=True,
@@ -42,7 +38,7 @@ def _preempt_for(session: Session, job: Job) -> bool:
         validate=session.preempt_scenario_validator,
         reason=lambda victim: preempt_reason(job, victim),
     )
-    statement = solver.solve()
+    statement = session.find_victims(search)
     return statement is not None and statement.commit() is None
 
 

@@ -3,9 +3,8 @@
 from navarch.scheduler.actions.eviction import reclaim_reason
 from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.actions.solver.signature import FailedTwins
-from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 
 
@@ -28,15 +27,14 @@ def reclaim(session: Session) -> None:
 
 def _reclaim_for(session: Session, job: Job) -> bool:
     session.on_job_solution_start()
-    solver = JobSolver(
-        session,
-        job,
+    search = Search(
+        job=job,
         action="reclaim",
         victim_queue=lambda: _victims(session, job),
         validate=session.reclaim_scenario_validator,
         reason=lambda victim: reclaim_reason(session, job, victim),
     )
-    statement = solver.solve()
+    statement = session.find_victims(search)
     return statement is not None and statement.commit() is None
 
 
@@ -46,4 +44,4 @@ def _victims(session: Session, job: Job) -> JobQueue:
     def may_lose(other: Job) -> bool:
         return other.queue != job.queue and session.reclaim_victim_filter(job, other)
 
-    return JobQueue.out_of(session, session.interruptible, may_lose, victims=True)
+    return session.placer.queue_from(session.interruptible, may_lose, victims=True)

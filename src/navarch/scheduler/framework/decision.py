@@ -1,6 +1,6 @@
 """What a session decided, as values. Carrying them out is somebody else's work."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -79,21 +79,6 @@ class MarkStarted:
     at: datetime
 
 
-# A frozen dataclass sets its fields one by one, with a look-up for each. A start is noted for every
-# job, so its slots are filled directly.
-_new_start = object.__new__
-_set_started_job = MarkStarted.__dict__["job"].__set__
-_set_started_at = MarkStarted.__dict__["at"].__set__
-
-
-def a_start(job: str, at: datetime) -> MarkStarted:
-    """Return a note that a job began to run; made as often as `a_bind`."""
-    started = _new_start(MarkStarted)
-    _set_started_job(started, job)
-    _set_started_at(started, at)
-    return started
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkStale:
     """Write down since when `job` has run with too few members; nothing means it no longer does."""
@@ -136,6 +121,23 @@ class DecisionLog:
         """Forget the last decision, which must be this one."""
         last = self.decisions.pop()
         assert last == decision, f"withdrew {decision}, but the last was {last}"
+
+
+def offer(sink: DecisionSink, decisions: Sequence[Decision]) -> str | None:
+    """Let the sink accept all decisions, or none; return why it accepted none."""
+    refusal: str | None = None
+    accepted = 0
+    try:
+        for decision in decisions:
+            refusal = sink.accept(decision)
+            if refusal is not None:
+                break
+            accepted += 1
+    finally:
+        if accepted < len(decisions):
+            for decision in reversed(decisions[:accepted]):
+                sink.withdraw(decision)
+    return refusal
 
 
 def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:

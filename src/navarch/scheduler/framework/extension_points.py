@@ -112,6 +112,11 @@ class ExtensionPoints:
         """Have `handler` told of every placement and every removal."""
         self._event_handlers.append((self._owner, handler))
 
+    @property
+    def event_handlers(self) -> Sequence[EventHandler]:
+        """The registered event handlers, in order."""
+        return [handler for _, handler in self._event_handlers]
+
     def add_http_handler(self, path: str, handler: HttpHandler) -> None:
         """Answer requests for `path` about this session."""
         if path in self._http_handlers:

@@ -7,7 +7,7 @@ from typing import Any
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import PluginArguments, arguments_of, parse_arguments
-from navarch.scheduler.framework.plugin import Plugin
+from navarch.scheduler.framework.session import Plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

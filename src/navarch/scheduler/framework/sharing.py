@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from navarch.scheduler.model.node import WHOLE_GPU
 
 if TYPE_CHECKING:
-    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.task import Task
 
@@ -21,7 +21,7 @@ class GpuChoice:
     now: bool
 
 
-def share_gpus(session: Session, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
+def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
     """Return the best GPUs of the node for the task, or nothing if there are too few.
 
     With `now` unset, the choice is for once others have left.
@@ -29,7 +29,7 @@ def share_gpus(session: Session, task: Task, node: Node, *, now: bool) -> GpuCho
     wanted = task.request.gpu.devices
     groups: list[str] = []
     opened = 0
-    for gpu in session.fitting_gpus(task, node)[:wanted]:
+    for gpu in state.fitting_gpus(task, node)[:wanted]:
         if gpu == WHOLE_GPU:
             opened += 1
             groups.append(_new_group(task, node, groups))

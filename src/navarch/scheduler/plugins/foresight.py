@@ -111,13 +111,9 @@ class _Outlook:
         self._shortage = Shortage(cpu / demand if demand else 0.0)
 
         self._labels = sorted({key for _, selector in seen for key, _ in selector})
-        self.is_plain = (
-            session.parameters.fast_paths
-            and not self._labels
-            and not any(task.request.gpu.shared for task in tasks)
-        )
+        self.is_plain = not self._labels and not any(task.request.gpu.shared for task in tasks)
         """True if amounts alone describe a node: no task shares GPUs or selects labels."""
-        table = session.columns.up_to_date().table() if self.is_plain else None
+        table = session.node_table() if self.is_plain else None
         self._kind_of: dict[_Alike, int] = {}
         """The number of each kind of node, by the properties of the kind."""
         in_kind = self._sort_into_kinds(session, table)

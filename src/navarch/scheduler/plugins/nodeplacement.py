@@ -36,8 +36,6 @@ class NodePlacement:
         """Register the score."""
         session.add_node_pre_order_fn(self._measure, measure=Measure(self._figure, self._set_range))
         session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
-        if session.parameters.fast_paths and self.gpu == "binpack":
-            session.columns.extent("gpu")  # computed once, before any job is placed
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

@@ -56,8 +56,7 @@ class Predicates:
         """Register the checks."""
         self._session = session
         self._neighbours = Neighbours(session)
-        if session.parameters.fast_paths:
-            self._prepare_columns(session)
+        self._prepare_columns(session)
         session.add_pre_predicate_fn(self._check_cluster, scope="static", any_job=True)
         session.add_predicate_fn(self._check_queue, scope="queue")
         session.add_predicate_fn(
@@ -86,10 +85,11 @@ class Predicates:
     @staticmethod
     def _prepare_columns(session: Session) -> None:
         """Compute the node columns that predicates use, once, before any job is placed."""
-        session.columns.rows_of(_is_unusual)
+        table = session.node_table()
+        table.rows_of(_is_unusual)
         for spec in session.kinds.exemplars:
             for key, value in spec.node_selector.items():
-                session.columns.labelled(key, value)
+                table.labelled(key, value)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.engine.check import check_same
-from navarch.scheduler.framework.node_table import GPU_COLUMN
 from navarch.scheduler.model.quantity import GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.cluster import NodeSpec
     from navarch.scheduler.model.task import Task
 
 
@@ -29,10 +25,7 @@ class GpuRoom:
         self._wanted = _wanted(tasks)
         self._session = session
         self._row_of = session.nodes.rows
-        if session.parameters.fast_paths:
-            counts: Mapping[int, int] = session.columns.up_to_date().extent("gpu").counts
-        else:
-            counts = Counter(self._free)
+        counts = session.placer.free_gpu_counts()
         self._fitting = {
             size: sum([free // size * count for free, count in counts.items() if free > 0])
             for size in self._wanted
@@ -41,11 +34,8 @@ class GpuRoom:
 
     @cached_property
     def _free(self) -> list[int]:
-        """What each node has, victims that would leave included; many ask for nobody to leave."""
-        if self._session.parameters.fast_paths:
-            free: list[int] = self._session.columns.up_to_date().free[:, GPU_COLUMN].tolist()
-            return free
-        return [node.idle.gpu + node.releasing.gpu for node in self._session.node_list]
+        """What each node has, including what victims would leave; only read if some leave."""
+        return self._session.placer.free_gpus()
 
     @property
     def exact_for_equals(self) -> bool:
@@ -78,49 +68,6 @@ class GpuRoom:
             return  # nothing fits on it, before or after
         for size in self._fitting:
             self._fitting[size] += after // size - max(0, before) // size
-
-
-def gpus_to_spare(session: Session) -> int:
-    """Return hundredths of GPUs, whole, shared or sliced, that are or will be unpromised."""
-    if session.changes.shares or not session.parameters.fast_paths:
-        return _gpus_to_spare(session)
-    columns = session.columns.up_to_date()
-    gpus = columns.extent("gpu")
-    spare = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
-    sliced = columns.rows_of(_has_more_than_whole_gpus)
-    if sliced:
-        nodes = columns.at(sliced)
-        spare += sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in nodes)
-    if session.parameters.check_fast_paths:
-        check_same("hundredths of GPUs to spare are", spare, _gpus_to_spare(session))
-    return spare
-
-
-def _gpus_to_spare(session: Session) -> int:
-    return sum(node.gpu_to_spare() for node in session.nodes.values())
-
-
-def rows_with_gpus(session: Session) -> set[int]:
-    """Return the rows of nodes on which a GPU, whole, shared or sliced, is idle or about to be."""
-    if session.changes.shares or not session.parameters.fast_paths:
-        return _rows_with_gpus(session)
-    columns = session.columns.up_to_date()
-    # Nobody has a part of a GPU, so what is idle and what is coming are whole numbers of them.
-    rows = columns.extent("gpu").rows.copy()
-    sliced = columns.rows_of(_has_more_than_whole_gpus)
-    if sliced:
-        rows.update(n.index for n in columns.at(sliced) if n.has_available_gpus())
-    if session.parameters.check_fast_paths:
-        check_same("nodes with GPUs to spare are", rows, _rows_with_gpus(session))
-    return rows
-
-
-def _rows_with_gpus(session: Session) -> set[int]:
-    return {node.index for node in session.nodes.values() if node.has_available_gpus()}
-
-
-def _has_more_than_whole_gpus(spec: NodeSpec) -> bool:
-    return bool(spec.mig or spec.dra_gpus)
 
 
 def _wanted(tasks: Sequence[Task]) -> dict[int, int]:

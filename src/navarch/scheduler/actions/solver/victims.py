@@ -8,7 +8,7 @@ from navarch.scheduler.framework.gang import tasks_to_evict
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Callable, Iterator, Sequence, Set
 
     from navarch.scheduler.framework.job_queue import JobQueue
     from navarch.scheduler.framework.session import Session
@@ -22,9 +22,10 @@ class Units:
     The order is the same for every part of the job that room is made for, so it is found once.
     """
 
-    def __init__(self, session: Session, queue: JobQueue) -> None:
+    def __init__(self, session: Session, queue: Callable[[], JobQueue]) -> None:
         self._session = session
-        self._queue = queue
+        self._new_queue = queue
+        self._queue: JobQueue | None = None
         self._found: list[tuple[str, list[Task]]] = []
 
     def __iter__(self) -> Iterator[tuple[str, list[Task]]]:
@@ -34,6 +35,8 @@ class Units:
             position += 1
 
     def _find(self) -> bool:
+        if self._queue is None:
+            self._queue = self._new_queue()
         while (job := self._queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
             if more:

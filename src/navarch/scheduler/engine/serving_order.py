@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.job_index import JobIndex
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.queues import Queue
 
@@ -21,7 +22,7 @@ class Turn(NamedTuple):
     rank: Any
 
 
-class Turns:
+class ServingOrder:
     """Compares two jobs among all who wait, as a `JobQueue` of them would hand them out.
 
     In one queue the order of jobs decides. In two, the rank of the queues' ancestors that are
@@ -31,8 +32,9 @@ class Turns:
     a third could have a part in it.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: ClusterState, waiting: JobIndex) -> None:
+        self._state = state
+        self._waiting = waiting
         self._seen = -1
         self._weights: dict[str, Any] = {}
         """By job that waits, what it weighs."""
@@ -45,14 +47,14 @@ class Turns:
 
     def first(self, one: Job, other: Job) -> Job | None:
         """Return who comes first, nothing if it takes all who wait to tell; `one` of equals."""
-        session = self._session
-        leaves = session.queues.leaves
+        state = self._state
+        leaves = state.queues.leaves
         if one.queue not in leaves or other.queue not in leaves:
             return None
         if one.queue == other.queue:
-            key = session.job_key()
+            key = state.job_key()
             return None if key is None else other if key(other) < key(one) else one
-        ours, theirs = session.queues.diverging(one.queue, other.queue)
+        ours, theirs = state.queues.diverging(one.queue, other.queue)
         left, right = self.turn_of(one, ours), self.turn_of(other, theirs)
         if left is None or right is None or not self._are_steady(left, right):
             return None
@@ -62,14 +64,14 @@ class Turns:
 
     def turn_of(self, job: Job, queue: Queue) -> Turn | None:
         """Return what decides when it is the turn of a queue, with a job in or below it next."""
-        order = self._session.only_queue_order()
+        order = self._state.only_queue_order()
         if order is None or order.rank is None or order.weight is None:
             return None
         return Turn(job, queue, order.weight(job), order.rank(queue, job))
 
     def turn_as_ranked(self, job: Job, queue: Queue) -> Turn | None:
         """Do as `turn_of` does, with the rank of who was served last, if it is that."""
-        order, known = self._session.only_queue_order(), queue.ranked
+        order, known = self._state.only_queue_order(), queue.ranked
         if (
             order is None
             or order.weight is None
@@ -92,8 +94,8 @@ class Turns:
 
     def _wins_tie(self, left: Turn, right: Turn, *, ask: bool = True) -> Job | None:
         """Return whose queue is preferred to the other of equal rank."""
-        session, queue = self._session, left.queue
-        siblings = session.queues.roots if queue.parent is None else queue.parent.children
+        state, queue = self._state, left.queue
+        siblings = state.queues.roots if queue.parent is None else queue.parent.children
         if len(siblings) > 2:
             return None  # a third of equal rank may be preferred to one, but not to the other
         earlier, later = (left, right) if queue is siblings[0] else (right, left)
@@ -101,8 +103,8 @@ class Turns:
         if wins is None and not ask:
             return None
         if wins is None:
-            jobs, memory = (later.job, earlier.job), session.min_gpu_memory_mib
-            order = session.compare_queues(later.queue, earlier.queue, jobs, ((), ()), memory)
+            jobs, memory = (later.job, earlier.job), state.min_gpu_memory_mib
+            order = state.compare_queues(later.queue, earlier.queue, jobs, ((), ()), memory)
             wins = self._ties[later.queue.name] = order < 0
         return later.job if wins else earlier.job
 
@@ -117,14 +119,14 @@ class Turns:
         return not counts or (len(counts) == 1 and weight in counts)
 
     def _catch_up(self) -> None:
-        log = self._session.changes.jobs
+        log = self._state.changes.jobs
         if self._seen == len(log):
             return
-        order = self._session.only_queue_order()
+        order = self._state.only_queue_order()
         assert order is not None, "turns have ranks"
         weight = order.weight
         assert weight is not None, "turns have weights"
-        changed = self._session.waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
+        changed = self._waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
         self._seen = len(log)
         weights = self._weights
         for job in changed:
@@ -144,7 +146,7 @@ class Turns:
         """Return what is counted of a leaf queue, of its parent, and so on."""
         known = self._above.get(leaf)
         if known is None:
-            queue = self._session.queues.leaf(leaf)
+            queue = self._state.queues.leaf(leaf)
             lineage = () if queue is None else queue.lineage()
             known = [self._counts.setdefault(each.name, {}) for each in lineage]
             self._above[leaf] = known

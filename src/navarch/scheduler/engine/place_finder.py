@@ -6,7 +6,6 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.engine.batch import order_of
-from navarch.scheduler.engine.columns import SomeColumns
 from navarch.scheduler.engine.ranking import Ranking, Rules
 from navarch.scheduler.engine.steps import can_rehearse, rehearse
 from navarch.scheduler.model.fit import UnschedulableReason
@@ -16,8 +15,9 @@ from navarch.scheduler.model.request import GpuKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from navarch.scheduler.engine.columns import Columns
+    from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.points import Hook
-    from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.task import Task
@@ -50,22 +50,22 @@ def _key(kind: int, job: Job) -> tuple[object, ...]:
     return (kind, job.namespace, job.queue, job.priority, job.preemptible)
 
 
-class Engine:
+class PlaceFinder:
     """Knows, for each kind of task, what every node is worth, and where the next ones go."""
 
-    def __init__(self, session: Session, nodes: Sequence[Node] | None = None) -> None:
-        self._session = session
-        self._columns = session.columns if nodes is None else SomeColumns(nodes, session.changes)
-        self._kinds = session.kinds
+    def __init__(self, state: ClusterState, columns: Columns) -> None:
+        self._state = state
+        self._columns = columns
+        self._kinds = state.kinds
         self._rankings: dict[object, Ranking | None] = {}
         self._refusals: dict[object, str | None] = {}
         self._welcome: set[int] = set()
         """Kinds of tasks that nobody refuses before nodes are looked at."""
         self._usable = self._columns.exact and all(
             hook.scope == "queue"
-            for hook in session.hooks("is_task_allocation_on_node_over_capacity")
+            for hook in state.hooks("is_task_allocation_on_node_over_capacity")
         )
-        self._looks: Sequence[Hook] = session.hooks("node_pre_order")
+        self._looks: Sequence[Hook] = state.hooks("node_pre_order")
         self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
         self._ahead = Ahead()
 
@@ -99,7 +99,7 @@ class Engine:
         kind = self.kind(task)
         if kind in self._welcome:
             return None
-        hooks = [hook for hook in self._session.hooks("pre_predicate") if hook.concerns(task)]
+        hooks = [hook for hook in self._state.hooks("pre_predicate") if hook.concerns(task)]
         for hook in hooks:
             if hook.scope == "static" and hook.any_job:
                 key = (hook.owner, kind)
@@ -135,9 +135,9 @@ class Engine:
         """Return the answers that concern the task, if all can be kept; and if for any job."""
         if task.request.gpu.kind not in WHOLE or task.spec.claims:
             return None, True
-        session = self._session
-        predicates = [hook for hook in session.hooks("predicate") if hook.concerns(task)]
-        scores = [hook for hook in session.hooks("node_order") if hook.concerns(task)]
+        state = self._state
+        predicates = [hook for hook in state.hooks("predicate") if hook.concerns(task)]
+        scores = [hook for hook in state.hooks("node_order") if hook.concerns(task)]
         kept = [hook for hook in predicates if hook.scope != "queue"]
         anyones = all(hook.any_job for hook in [*kept, *scores])
         if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
@@ -199,10 +199,6 @@ class Engine:
         self._ahead.keep(ranking, places, real=True)
         return self._ahead.take(len(tasks))
 
-    def put_back(self, count: int) -> None:
-        """Take note that the nodes returned last have not been taken."""
-        self._ahead.put_back(count)
-
     def placed(self) -> None:
         """Write down that the nodes returned last have been taken, and nothing else has changed."""
         self._ahead.confirm(len(self._columns.log.rows))
@@ -241,10 +237,6 @@ class Ahead:
         start = self._next
         self._next = min(len(self._nodes), start + count)
         return self._nodes[start : self._next]
-
-    def put_back(self, count: int) -> None:
-        """Have the places taken last still to take; none were taken where a look sufficed."""
-        self._next = max(0, self._next - count)
 
     def wanted(self, ranking: Ranking, count: int) -> int:
         """Return how many places to work out when `count` are asked for.
