@@ -16,8 +16,8 @@ from navarch.scheduler.arguments import PluginArguments, argument
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.framework.hooks import POINTS, Combine
 from navarch.scheduler.framework.node_table import NodeTable
-from navarch.scheduler.framework.points import POINTS, Combine
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.engine.ranking import Ranking
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.framework.node_table import Column, Rows
-    from navarch.scheduler.framework.points import Hook
 
 
 def best_rows(ranking: Ranking, count: int) -> Rows:

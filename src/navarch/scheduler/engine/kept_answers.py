@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from navarch.scheduler.engine.columns import Columns
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.framework.node_table import Column, Rows
-    from navarch.scheduler.framework.points import Hook
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.task import Task
 

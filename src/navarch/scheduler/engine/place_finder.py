@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.points import Hook
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.task import Task

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.points import Hook
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.queues import Queue
 

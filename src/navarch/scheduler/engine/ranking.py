@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from navarch.scheduler.framework.points import Hook
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.task import Task

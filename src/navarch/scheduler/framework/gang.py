@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 
-from navarch.scheduler.framework.answers import HookRunner
+from navarch.scheduler.framework.hook_runner import HookRunner
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
 from navarch.scheduler.model.pod_set import PodSet, TaskShape

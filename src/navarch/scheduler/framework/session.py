@@ -101,9 +101,9 @@ class Session(ClusterState):
         if name in self.plugins:
             raise InvalidError(f"plugin {name!r} is listed twice")
         self.plugins[name] = plugin
-        self._owner = name
+        self.owner = name
         plugin.on_session_open(self)
-        self._owner = "session"
+        self.owner = "session"
 
     def node_table(self) -> NodeTable:
         """Return all nodes as arrays."""

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from navarch.scheduler.arguments import argument
+from navarch.scheduler.framework.hooks import Measure
 from navarch.scheduler.framework.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
-from navarch.scheduler.framework.points import Measure
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import GPU

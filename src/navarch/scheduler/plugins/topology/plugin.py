@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.framework.extension_points import Subsets
+from navarch.scheduler.framework.hooks import Subsets
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Topology, TopologyConstraint
 from navarch.scheduler.model.fit import UnschedulableJob
