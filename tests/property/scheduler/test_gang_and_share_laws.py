@@ -279,26 +279,26 @@ def check_shares(seed: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_no_cycle_leaves_a_gang_between_nothing_and_its_minimum(block: int) -> None:
+def test_no_cycle_leaves_a_gang_below_its_minimum(block: int) -> None:
     for seed in range(block * 200, block * 200 + 200):
         check_gangs(seed, rounds=1)
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_no_cycle_binds_tasks_to_more_than_what_is_idle(block: int) -> None:
+def test_no_cycle_binds_more_than_the_idle_resources(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         check_shares(seed, rounds=2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(20))
-def test_no_cycle_leaves_a_gang_torn_in_many_worlds(block: int) -> None:
+def test_no_cycle_leaves_a_gang_below_its_minimum_in_many_worlds(block: int) -> None:
     for seed in range(10_000 + block * 400, 10_400 + block * 400):
         check_gangs(seed, rounds=3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(20))
-def test_no_cycle_binds_tasks_to_more_than_what_is_idle_in_many_worlds(block: int) -> None:
+def test_no_cycle_binds_more_than_the_idle_resources_in_many_worlds(block: int) -> None:
     for seed in range(10_000 + block * 400, 10_400 + block * 400):
         check_shares(seed, rounds=3)

@@ -85,7 +85,7 @@ def _raised(queue: QueueSpec, step: Step) -> QueueSpec:
 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
-def test_every_remedy_of_a_job_that_waits_lets_it_start(cluster: Cluster) -> None:
+def test_every_remedy_lets_a_pending_job_start(cluster: Cluster) -> None:
     explanation = why_job(cluster, None, "job")
 
     if explanation.state != "waiting":

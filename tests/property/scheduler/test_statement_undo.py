@@ -202,7 +202,7 @@ def test_leaving_an_attempt_restores_everything(data: st.DataObject) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) -> None:
+def test_rolling_back_to_a_checkpoint_restores_that_state(data: st.DataObject) -> None:
     session = open_session(data.draw(clusters()))
     story = Story(session, data)
     for _ in range(data.draw(st.integers(0, 6))):
@@ -220,7 +220,7 @@ def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_what_is_booked_follows_from_where_tasks_are(data: st.DataObject) -> None:
+def test_bookings_follow_from_placements(data: st.DataObject) -> None:
     """The books of a session that went a long way equal those of one opened on its outcome."""
     session = open_session(data.draw(clusters()))
     story = Story(session, data)

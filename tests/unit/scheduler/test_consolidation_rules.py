@@ -29,7 +29,7 @@ def test_a_job_is_moved_to_make_room() -> None:
     assert promised(result) == {"two-0": "a", "big-0": "b"}
 
 
-def test_nobody_is_moved_who_would_not_find_another_place() -> None:
+def test_a_job_without_another_place_is_not_moved() -> None:
     """Two GPUs are free, but the job on the way needs more than what would be left."""
     cluster = a_cluster(
         nodes={"a": 3, "b": 3},
@@ -39,11 +39,11 @@ def test_nobody_is_moved_who_would_not_find_another_place() -> None:
     assert stopped(consolidate(cluster)) == []
 
 
-def test_nobody_is_moved_for_work_that_cannot_be_interrupted() -> None:
+def test_no_job_is_moved_for_a_non_preemptible_job() -> None:
     assert stopped(consolidate(fragmented(preemptible=False))) == []
 
 
-def test_no_victims_allowed_turns_consolidation_off() -> None:
+def test_a_maximum_of_no_victims_turns_consolidation_off() -> None:
     assert stopped(consolidate(fragmented(), victims=0)) == []
 
 
@@ -62,7 +62,7 @@ def test_at_most_the_configured_number_of_jobs_is_considered() -> None:
     assert promised(consolidate(older, victims=2)) == {"job2-0": "b", "job1-0": "b", "big-0": "a"}
 
 
-def test_tasks_of_a_shared_gpu_are_moved_together_to_free_it() -> None:
+def test_all_tasks_of_a_shared_gpu_are_moved_to_free_it() -> None:
     cluster = a_cluster(
         nodes=[a_node("a", 2)],
         jobs=[

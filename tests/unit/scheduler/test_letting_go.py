@@ -25,7 +25,7 @@ def nodes_alive() -> int:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_deciding_alone_decides_what_a_cycle_does(seed: int) -> None:
+def test_decide_returns_the_decisions_of_a_cycle(seed: int) -> None:
     """Nothing that is let go of is still needed for a decision."""
     cluster = random_cluster(seed)
 
@@ -33,7 +33,7 @@ def test_deciding_alone_decides_what_a_cycle_does(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_collected")
-def test_a_session_that_decided_leaves_nothing_to_the_garbage_collector() -> None:
+def test_a_session_leaves_no_reference_cycles() -> None:
     """Thousands of nodes, several times an hour, would otherwise lie about until it comes."""
     before = nodes_alive()
 

@@ -48,16 +48,16 @@ def departments(**settings: timedelta) -> list[QueueSpec]:
 
 
 @pytest.mark.parametrize("method", ["lca", "queue"])
-def test_without_a_setting_nobody_is_protected(method: str) -> None:
+def test_without_a_setting_no_job_is_protected(method: str) -> None:
     assert reclaimed(departments(), method)
 
 
-def test_the_victims_own_queue_protects_it_when_so_configured() -> None:
+def test_the_setting_of_the_victims_own_queue_applies_if_configured() -> None:
     assert not reclaimed(departments(theirs=HOUR), "queue")
     assert reclaimed(departments(theirs=HOUR), "queue", minutes_ago=60)
 
 
-def test_otherwise_its_ancestor_beside_ours_does() -> None:
+def test_otherwise_the_setting_of_its_diverging_ancestor_applies() -> None:
     assert reclaimed(departments(theirs=HOUR), "lca")
     assert not reclaimed(departments(right=HOUR), "lca")
 

@@ -33,7 +33,7 @@ def two_queues(ours: float = 4, theirs: float = 4) -> list[QueueSpec]:
     return [a_queue("ours", quota=ours, weight=0), a_queue("theirs", quota=theirs, weight=0)]
 
 
-def test_a_queue_takes_back_its_quota() -> None:
+def test_a_queue_reclaims_its_quota() -> None:
     cluster = a_cluster(
         nodes={"a": 8},
         queues=two_queues(),
@@ -49,7 +49,7 @@ def test_a_queue_takes_back_its_quota() -> None:
     assert promised(result) == {"wants-0": "a"}
 
 
-def test_a_queue_within_its_quota_is_left_alone() -> None:
+def test_a_queue_within_its_quota_loses_nothing() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(theirs=4),
@@ -59,7 +59,7 @@ def test_a_queue_within_its_quota_is_left_alone() -> None:
     assert stopped(reclaim(cluster)) == []
 
 
-def test_a_job_that_would_lift_its_queue_above_its_fair_share_may_not_reclaim() -> None:
+def test_a_job_that_lifts_its_queue_above_its_fair_share_may_not_reclaim() -> None:
     """The gate is asked before anything is simulated."""
     cluster = a_cluster(
         nodes={"a": 8},
@@ -76,7 +76,7 @@ def test_a_job_that_would_lift_its_queue_above_its_fair_share_may_not_reclaim() 
     assert stopped(reclaim(cluster)) == []
 
 
-def test_work_that_cannot_be_interrupted_may_reclaim_only_within_quota() -> None:
+def test_a_non_preemptible_job_may_reclaim_only_within_quota() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=[a_queue("ours", quota=1, weight=9), a_queue("theirs", quota=0, weight=1)],
@@ -92,7 +92,7 @@ def test_work_that_cannot_be_interrupted_may_reclaim_only_within_quota() -> None
     assert stopped(reclaim(cluster)) == []
 
 
-def test_only_jobs_that_may_be_interrupted_are_victims() -> None:
+def test_only_preemptible_jobs_are_victims() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(ours=4, theirs=0),
@@ -105,7 +105,7 @@ def test_only_jobs_that_may_be_interrupted_are_victims() -> None:
     assert stopped(reclaim(cluster)) == []
 
 
-def test_the_two_sides_are_compared_where_their_paths_part() -> None:
+def test_queues_are_compared_where_they_diverge() -> None:
     """The victim's own queue is within its quota, but its department is beyond."""
     cluster = a_cluster(
         nodes={"a": 8},
@@ -124,7 +124,7 @@ def test_the_two_sides_are_compared_where_their_paths_part() -> None:
     assert stopped(reclaim(cluster)) == ["held3-0"]
 
 
-def test_a_department_within_its_share_protects_a_queue_beyond_its_own() -> None:
+def test_a_parent_within_its_share_protects_a_child_above_its_own() -> None:
     """The other way round: compared as leaves, the victim's queue would have to give."""
     cluster = a_cluster(
         nodes={"a": 8},
@@ -153,7 +153,7 @@ def test_a_department_within_its_share_protects_a_queue_beyond_its_own() -> None
         (8, 1.2, ["held7-0"]),
     ],
 )
-def test_a_department_may_not_end_as_well_served_as_one_that_gave(
+def test_a_parent_may_not_end_as_saturated_as_one_that_lost(
     theirs: int, multiplier: float, expected: list[str]
 ) -> None:
     """The job's own queue stays within its share; its department goes beyond."""
@@ -176,7 +176,7 @@ def test_a_department_may_not_end_as_well_served_as_one_that_gave(
     assert stopped(reclaim(cluster, multiplier=multiplier)) == expected
 
 
-def test_members_to_spare_are_judged_one_by_one() -> None:
+def test_tasks_above_the_minimum_are_judged_one_by_one() -> None:
     """The queue can give one of them; the second would be taken from its quota."""
 
     def cluster(gpus: int) -> Cluster:
@@ -193,7 +193,7 @@ def test_members_to_spare_are_judged_one_by_one() -> None:
     assert stopped(reclaim(cluster(2))) == []
 
 
-def test_a_quota_is_honoured_even_by_those_within_their_fair_share() -> None:
+def test_a_quota_is_served_even_by_queues_within_their_fair_share() -> None:
     """What others have beyond their own quota must go to somebody who is within theirs."""
     cluster = a_cluster(
         nodes={"a": 6},
@@ -212,7 +212,7 @@ def test_a_quota_is_honoured_even_by_those_within_their_fair_share() -> None:
     assert stopped(reclaim(cluster)) == ["held2-0", "held1-0"]
 
 
-def test_what_a_gang_needs_is_judged_as_one() -> None:
+def test_the_minimum_of_a_gang_is_judged_as_one() -> None:
     """All four go, although after the first the queue would be at its share."""
     cluster = a_cluster(
         nodes={"a": 4},
@@ -223,7 +223,7 @@ def test_what_a_gang_needs_is_judged_as_one() -> None:
     assert stopped(reclaim(cluster)) == [f"gang-{i}" for i in (3, 2, 1, 0)]
 
 
-def test_victims_that_found_another_place_are_not_counted_as_taken() -> None:
+def test_victims_with_another_place_do_not_count_as_taken() -> None:
     cluster = a_cluster(
         nodes={"a": 2, "b": 2},
         queues=two_queues(ours=2, theirs=2),

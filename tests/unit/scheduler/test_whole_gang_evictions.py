@@ -32,7 +32,7 @@ def strewn_gang(*, minimum: int, action: str) -> Cluster:
 
 @BOTH_PATHS
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_gang_at_its_minimum_is_evicted_whole(action: str, *, fast: bool) -> None:
+def test_a_gang_at_its_minimum_is_evicted_completely(action: str, *, fast: bool) -> None:
     """Reduced from a random cluster, on which the third member was left alone on its GPUs."""
     result = run(strewn_gang(minimum=3, action=action), action, fast=fast)
 
@@ -42,7 +42,7 @@ def test_a_gang_at_its_minimum_is_evicted_whole(action: str, *, fast: bool) -> N
 
 @BOTH_PATHS
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_member_above_the_minimum_is_evicted_alone(action: str, *, fast: bool) -> None:
+def test_a_task_above_the_minimum_is_evicted_alone(action: str, *, fast: bool) -> None:
     result = run(strewn_gang(minimum=2, action=action), action, fast=fast)
 
     assert stopped(result) == ["gang-2"]
@@ -59,7 +59,7 @@ def test_a_member_above_the_minimum_is_evicted_alone(action: str, *, fast: bool)
         ([4, 3], [], []),
     ],
 )
-def test_victims_of_an_elastic_job_are_kept_one_by_one_until_its_gang_is_hit(
+def test_an_elastic_job_loses_single_tasks_until_its_minimum_is_reached(
     leaving: list[int], moved: list[int], kept: list[int]
 ) -> None:
     """Of five members the first three are the minimum; the other two are units of their own."""
@@ -73,7 +73,7 @@ def test_victims_of_an_elastic_job_are_kept_one_by_one_until_its_gang_is_hit(
 
 
 @BOTH_PATHS
-def test_a_gang_that_was_just_evicted_is_not_continued_by_its_waiting_member(*, fast: bool) -> None:
+def test_a_pending_task_of_an_evicted_gang_is_not_placed(*, fast: bool) -> None:
     """The member would run alone: the two members beside it are on their way out."""
     cluster = a_cluster(
         nodes={"x": 2, "y": 1},
