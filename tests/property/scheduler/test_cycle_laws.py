@@ -1,4 +1,4 @@
-"""Laws that every cycle keeps, on made-up clusters."""
+"""Laws that every cycle keeps, on random clusters."""
 
 import random
 from dataclasses import replace
@@ -179,7 +179,7 @@ def test_a_replay_of_a_snapshot_decides_the_same(cluster: Cluster) -> None:
 @settings(max_examples=60, deadline=None)
 @given(clusters())
 def test_repeated_cycles_reach_a_fixed_point(cluster: Cluster) -> None:
-    """With nothing arriving, work is not shuffled about for ever."""
+    """Without arrivals, jobs are not moved forever."""
     changes: list[int] = []
     for _ in range(8):
         session, log = run(cluster)

@@ -1,4 +1,4 @@
-"""The matcher notices what the suite the cases come from does not look at."""
+"""The matcher finds differences that the original suite of the cases ignores."""
 
 from dataclasses import replace
 
@@ -93,10 +93,10 @@ def test_every_expected_amount_is_compared(field: str, value: object) -> None:
 
 
 def test_a_missing_job_fails_the_case() -> None:
-    case = a_case(jobs={"nobody": Expectation(status=TaskStatus.PENDING)})
+    case = a_case(jobs={"missing": Expectation(status=TaskStatus.PENDING)})
     session = run_session(case.cluster, case.config)
 
-    assert list(mismatches(case, session, {})) == ["job nobody: not in the session"]
+    assert list(mismatches(case, session, {})) == ["job missing: not in the session"]
 
 
 def test_a_case_in_which_every_bind_fails_binds_nothing() -> None:

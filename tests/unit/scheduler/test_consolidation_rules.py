@@ -1,4 +1,4 @@
-"""When jobs are moved about to make room."""
+"""Jobs are moved to make room for others."""
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
@@ -30,7 +30,7 @@ def test_a_job_is_moved_to_make_room() -> None:
 
 
 def test_a_job_without_another_place_is_not_moved() -> None:
-    """Two GPUs are free, but the job on the way needs more than what would be left."""
+    """Two GPUs are free, but the job to be moved needs more than what would be left."""
     cluster = a_cluster(
         nodes={"a": 3, "b": 3},
         jobs=[a_job("one", gpus=2, on="a"), a_job("two", gpus=2, on="b"), a_job("big", gpus=2)],
@@ -48,13 +48,13 @@ def test_a_maximum_of_no_victims_turns_consolidation_off() -> None:
 
 
 def test_at_most_the_configured_number_of_jobs_is_considered() -> None:
-    """The limit is exact, and the candidates are those that are to be taken from first."""
+    """The limit is exact, and the first victims in order are the candidates."""
     jobs = [a_job(f"job{i}", on="a", age=9 - i) for i in range(3)]
     jobs += [a_job("young", on="b", age=1), a_job("big", gpus=3)]
     cluster = a_cluster(nodes={"a": 4, "b": 3}, jobs=jobs)
 
     assert promised(consolidate(cluster, victims=1)) == {"young-0": "a", "big-0": "b"}
-    # The youngest of the three on `a` cannot help alone, and nobody else is considered.
+    # Only the youngest of the three on `a` is considered, and it does not free enough.
     older = a_cluster(
         nodes={"a": 4, "b": 3}, jobs=[*jobs[:3], a_job("young", on="b", age=99), jobs[4]]
     )

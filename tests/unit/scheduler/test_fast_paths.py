@@ -1,4 +1,4 @@
-"""Fast paths decide as asking about every node would, and cost what scopes promise."""
+"""Fast paths decide like the reference, and run hooks only as often as their scopes require."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ CHECKED = Parameters(check_fast_paths=True)
 
 
 class Plugged:
-    """A plugin made of one function that registers."""
+    """A plugin made of one function that registers hooks."""
 
     def __init__(self, register: Register) -> None:
         self.name = "plugged"
@@ -140,10 +140,10 @@ def test_a_checked_run_catches_a_scope_that_is_too_narrow() -> None:
 
 
 def count_calls(scope: str, *, tasks: int = 32, gpus: int = 1) -> int:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def score(_task: Task, node: Node) -> float:
-        asked.append(node.name)
+        calls.append(node.name)
         return 0.0
 
     cluster = a_cluster(
@@ -155,7 +155,7 @@ def count_calls(scope: str, *, tasks: int = 32, gpus: int = 1) -> int:
         Plugged(lambda s: s.add_node_order_fn(score, scope=scope))  # type: ignore[arg-type]
     )
     allocate(session)
-    return len(asked)
+    return len(calls)
 
 
 def test_a_static_hook_runs_once_per_node() -> None:
@@ -163,12 +163,12 @@ def test_a_static_hook_runs_once_per_node() -> None:
 
 
 def test_a_node_hook_runs_again_only_for_changed_nodes() -> None:
-    # All nodes at first and whenever the fullest node is another; otherwise the one that changed.
+    # All nodes at first and whenever the fullest node changes; otherwise the changed one.
     assert count_calls("node", tasks=64) < 64 * 10 / 3
 
 
 def test_a_full_node_does_not_rerun_hooks_for_unchanged_nodes() -> None:
-    # Ten nodes once, and then each once more for every task that went there but the last.
+    # Ten nodes once, and each again for every task placed there except the last.
     assert count_calls("node", tasks=80) <= 10 + 80
 
 
@@ -226,7 +226,7 @@ def test_decisions_on_gangs_of_several_kinds_equal_those_of_the_reference() -> N
 
 
 def mixed_job(name: str, *, ones: int, fours: int, age: int) -> JobSpec:
-    """Return a gang of small and large tasks whose names alternate."""
+    """Return a gang of small and large tasks with alternating names."""
     job = a_job(name, tasks=ones + fours, gpus=4, age=age)
     small = a_job(name, tasks=1, gpus=1).tasks[0].request
     tasks = [replace(t, request=small) if i < ones else t for i, t in enumerate(job.tasks)]
@@ -270,15 +270,15 @@ def test_a_rule_of_one_queue_applies_only_to_that_queue() -> None:
 
 
 def test_handlers_of_single_events_receive_them_one_by_one() -> None:
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
 
     def note(event: Event) -> None:
-        told.append((event.task.uid, event.node))
+        events.append((event.task.uid, event.node))
 
     cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=3)])
     run(cluster, Parameters(), lambda s: s.add_event_handler(EventHandler(allocate_fn=note)))
 
-    assert told == [("job-0", "a"), ("job-1", "a"), ("job-2", "a")]
+    assert events == [("job-0", "a"), ("job-1", "a"), ("job-2", "a")]
 
 
 def test_a_hook_that_fails_after_a_gang_was_placed_leaves_no_trace() -> None:

@@ -1,4 +1,4 @@
-"""What searches for victims keep is what looking at every job and node again would find."""
+"""The caches of victim searches equal what a full scan of jobs and nodes finds."""
 
 import random
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def best_node(session: Session, task: Task, job: Job, nodes: Sequence[Node]) -> 
 
 
 def shake(session: Session, statement: Statement, chance: random.Random) -> None:
-    """Evict somebody, or promise somebody a place, or take everything back."""
+    """Evict a task, nominate a task, or roll everything back."""
     tasks = running(session)
     if tasks and chance.random() < 0.6:
         statement.evict(chance.choice(tasks), "shaken")
@@ -178,7 +178,7 @@ def test_dropping_unwanted_jobs_keeps_the_order_of_the_others(seed: int) -> None
 def departments(
     seed: int, *, sizes: Sequence[float], places: Sequence[str | None] = ("node", None, None)
 ) -> Cluster:
-    """Return jobs that wait, or run in places, in a few departments of a few queues each."""
+    """Return pending and running jobs in a few parent queues with a few children each."""
     chance = random.Random(seed)
     queues, leaves = [], []
     for top in range(chance.choice((1, 2, 2, 3))):
@@ -201,11 +201,11 @@ def departments(
     return a_cluster(nodes=nodes, jobs=jobs, queues=queues)
 
 
-def told_first(cluster: Cluster, seed: int) -> list[bool]:
-    """Ask about pairs of jobs whose turn it is first; return whether it was told of each."""
+def known_orders(cluster: Cluster, seed: int) -> list[bool]:
+    """Compare pairs of jobs; return for each whether the order was known."""
     session = open_session(cluster)
     chance = random.Random(seed)
-    told = []
+    known = []
     with session.attempt("test") as statement:
         for _ in range(8):
             shake(session, statement, chance)
@@ -215,19 +215,19 @@ def told_first(cluster: Cluster, seed: int) -> list[bool]:
             served = session.placer.queue(session.waiting.jobs).pop_one_of(pair)
             first = vectors(session).serving_order.first(*pair)
             assert first in (None, served)
-            told.append(first is not None)
-    return told
+            known.append(first is not None)
+    return known
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_job_that_comes_first_of_two_is_served_first(seed: int) -> None:
-    told_first(departments(seed, sizes=(1, 1, 1, 1, 2)), seed)
-    told_first(random_cluster(seed), seed)
+    known_orders(departments(seed, sizes=(1, 1, 1, 1, 2)), seed)
+    known_orders(random_cluster(seed), seed)
 
 
 def test_the_order_of_two_jobs_needs_no_others_if_all_weights_are_equal() -> None:
-    told = [each for seed in SEEDS for each in told_first(departments(seed, sizes=(1,)), seed)]
-    assert sum(told) > 0.8 * len(told)
+    known = [each for seed in SEEDS for each in known_orders(departments(seed, sizes=(1,)), seed)]
+    assert sum(known) > 0.8 * len(known)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_queues_lose_jobs_in_the_order_of_pairwise_comparison(seed: int) -> None
             shake(session, statement, chance)
             queue = session.placer.queue_from(session.interruptible, lambda _: True, victims=True)
             for _ in range(chance.randrange(1, 6)):
-                queue.pop()  # compares, and raises
+                queue.pop()  # raises on a difference
 
 
 def test_a_checked_run_catches_a_loss_rank_that_contradicts_the_order() -> None:
@@ -279,7 +279,7 @@ def test_a_checked_run_catches_a_loss_rank_that_contradicts_the_order() -> None:
 
 
 def simulated_return(session: Session, part: Job, task: Task) -> bool:
-    """Say whether a simulation serves a task that leaves for `part` first, and finds it back."""
+    """Return whether a simulation places a task that left for `part` back where it was."""
     before = task.placement
     with session.attempt("simulation") as statement:
         statement.evict(task, "to see")
@@ -291,11 +291,11 @@ def simulated_return(session: Session, part: Job, task: Task) -> bool:
         return task.placement is before
 
 
-def told_returns(cluster: Cluster, seed: int) -> list[bool]:
-    """Ask of many tasks whether they would return; say of those who would if it was told."""
+def predicted_returns(cluster: Cluster, seed: int) -> list[bool]:
+    """Simulate the return of many tasks; for those that return, report whether it was predicted."""
     session = open_session(cluster)
     chance = random.Random(seed)
-    told = []
+    known = []
     with session.attempt("test") as statement:
         for _ in range(6):
             shake(session, statement, chance)
@@ -306,21 +306,21 @@ def told_returns(cluster: Cluster, seed: int) -> list[bool]:
                     assert session.state() == state
                     simulated = simulated_return(session, part, task)
                     assert simulated or not returns
-                    told += [returns] if simulated else []
-    return told
+                    known += [returns] if simulated else []
+    return known
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_predicted_no_op_move_is_one_in_a_simulation(seed: int) -> None:
-    told_returns(departments(seed, sizes=(1, 1, 1, 1, 2), places=[*SMALL_NODES, None]), seed)
-    told_returns(random_cluster(seed), seed)
+    predicted_returns(departments(seed, sizes=(1, 1, 1, 1, 2), places=[*SMALL_NODES, None]), seed)
+    predicted_returns(random_cluster(seed), seed)
 
 
 def test_most_no_op_moves_are_predicted_without_a_simulation() -> None:
     places = [*SMALL_NODES, *[None] * 3]
     clusters = [departments(seed, sizes=(1,), places=places) for seed in SEEDS]
-    told = [each for seed in SEEDS for each in told_returns(clusters[seed], seed)]
-    assert sum(told) > 0.5 * len(told)
+    known = [each for seed in SEEDS for each in predicted_returns(clusters[seed], seed)]
+    assert sum(known) > 0.5 * len(known)
 
 
 def test_no_return_is_predicted_for_a_task_that_a_limit_may_exclude() -> None:
@@ -335,14 +335,15 @@ def test_no_return_is_predicted_for_a_task_that_a_limit_may_exclude() -> None:
 def test_a_task_that_left_for_a_trial_is_restored_even_after_an_error(failing: str) -> None:
     cluster = a_cluster(nodes={"node": 8}, jobs=[a_job("runs", gpus=2, on="node")])
     session = open_session(cluster)
-    told: list[str] = []
+    events: list[str] = []
 
     def fail(_event: object = None) -> None:
         raise RuntimeError(failing)
 
     session.add_event_handler(
         EventHandler(
-            allocate_fn=lambda _: told.append("back"), deallocate_fn=lambda _: told.append("gone")
+            allocate_fn=lambda _: events.append("back"),
+            deallocate_fn=lambda _: events.append("gone"),
         )
     )
     if failing == "handler":
@@ -356,7 +357,7 @@ def test_a_task_that_left_for_a_trial_is_restored_even_after_an_error(failing: s
 
     assert session.state() == state
     assert session.get_queue_allocated_resources(queue) == has
-    assert told == ["gone", "back"]
+    assert events == ["gone", "back"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -370,7 +371,7 @@ def test_the_best_of_some_nodes_equals_that_of_scoring_each(seed: int) -> None:
             for job in session.waiting.jobs:
                 task = next(iter(job.tasks.values()))
                 ranking = vectors(session).finder.ranking(task, job)
-                # Whether queues allow it is found out before nodes are looked at.
+                # Queue limits are checked before nodes.
                 allowed = session.is_job_over_capacity(job, [task]).schedulable
                 if ranking is None or not allowed or session.pre_predicate(task, job) is not None:
                     continue
@@ -450,7 +451,7 @@ OTHER: dict[str, object] = {
     "legacy_mig": True,
     "claims": (ClaimUse(claim="gpu"),),
 }
-"""For every fact about a task but its name and place, something else than the default."""
+"""A non-default value for every property of a task except name and place."""
 
 
 def test_every_property_of_a_task_except_name_and_place_distinguishes_kinds() -> None:
@@ -465,7 +466,7 @@ def test_tasks_that_differ_in_one_property_are_not_equal(fact: str) -> None:
     other = replace(alike[0], uid="d", **{fact: OTHER[fact]})  # type: ignore[arg-type]
 
     assert end_of_equals([*alike, other, alike[0]], 0) == 3
-    # Equal, if not the very same objects.
+    # Equal, though not identical objects.
     assert end_of_equals([other, deepcopy(other)], 0) == 2
 
 

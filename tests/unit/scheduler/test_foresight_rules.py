@@ -1,4 +1,4 @@
-"""Foresight as a plugin of the scheduler."""
+"""The foresight plugin."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_tasks_avoid_nodes_that_others_depend_on() -> None:
     )
 
     assert "a-wanted" not in placed(run_cycle(cluster, OWN)).values()
-    assert set(placed(run_cycle(cluster)).values()) == {"a-wanted"}  # fills what is in use
+    assert set(placed(run_cycle(cluster)).values()) == {"a-wanted"}  # fills the node in use
 
 
 def test_tasks_without_gpus_go_to_nodes_with_used_gpus() -> None:
@@ -122,7 +122,9 @@ def test_requests_are_counted_in_thousandths_of_gpus() -> None:
 
     assert shapes["whole"] == Shape(5, 0, 2, 1000)
     assert shapes["part"] == Shape(0, 0, 1, 250)
-    assert shapes["memory"] == Shape(0, 0, 1, 400)  # of the smallest GPU, which has 100 MiB
+    assert shapes["memory"] == Shape(
+        0, 0, 1, 400
+    )  # relative to the smallest GPU, which has 100 MiB
     assert shapes["mig"] == Shape(0, 0, 3, 1000)
     assert shapes["none"] == Shape(7, 0, 0, 0)
 
@@ -144,7 +146,7 @@ SEEDS = range(60)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_vector_scores_equal_scalar_scores(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As many nodes as a test has are otherwise told apart one by one.
+    # Otherwise so few nodes are grouped one by one.
     monkeypatch.setattr(foresight, "FEW", seed % 4)
     monkeypatch.setattr(foresight, "KINDS_MAX", 3)
 

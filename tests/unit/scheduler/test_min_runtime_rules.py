@@ -1,4 +1,4 @@
-"""How long a job is safe from other queues."""
+"""Minimum run times protect jobs from other queues."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 
 def reclaimed(queues: list[QueueSpec], method: str, *, minutes_ago: float = 5) -> bool:
-    """Say whether `ours` may take from the job in `theirs` that started so long ago."""
+    """Return whether `ours` may reclaim from a job in `theirs` that started this long ago."""
     plugins = tuple(
         PluginConfig(name=p.name, arguments={"reclaimResolveMethod": method})
         if p.name == "minruntime"
@@ -32,7 +32,7 @@ def reclaimed(queues: list[QueueSpec], method: str, *, minutes_ago: float = 5) -
 
 
 def departments(**settings: timedelta) -> list[QueueSpec]:
-    """Return `ours` and `theirs` in two departments; settings protect queues by name."""
+    """Return `ours` and `theirs` under two parents; settings apply to queues by name."""
 
     def queue(name: str, quota: float, parent: str | None) -> QueueSpec:
         return a_queue(

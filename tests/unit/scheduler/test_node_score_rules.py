@@ -1,4 +1,4 @@
-"""Which of several possible nodes, and GPUs, a task gets."""
+"""Scores choose among possible nodes and GPUs."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def groups(result: CycleResult) -> dict[str, tuple[str, ...]]:
 
 
 def test_a_node_where_the_task_starts_immediately_beats_a_fuller_one() -> None:
-    """Node `a` is fuller, counting what comes free, but nothing on it is free yet."""
+    """Node `a` is fuller, counting what is being released, but nothing on it is idle."""
     nodes = [a_node("a", 2), a_node("b", 8)]
 
     result = allocate(nodes, leaving("gone", "a", 2), a_job("job"))
@@ -148,7 +148,7 @@ def test_memory_of_a_shared_gpu_is_not_exceeded() -> None:
 
 
 def test_a_fraction_of_29_hundredths_is_29_hundredths() -> None:
-    """29 is what 0.29 * 100 is to people; binary fractions make it a little less."""
+    """0.29 * 100 is a little less than 29 in binary fractions."""
     jobs = [a_job("a0", request=ask(0.29), age=3), a_job("a1", request=ask(0.71), age=2)]
     jobs.append(a_job("a2", request=ask(0.01)))
 

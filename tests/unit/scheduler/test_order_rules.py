@@ -1,4 +1,4 @@
-"""In which order jobs, tasks and pod sets come."""
+"""The order of jobs, tasks and pod sets."""
 
 from typing import Any
 

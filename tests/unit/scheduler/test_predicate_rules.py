@@ -1,4 +1,4 @@
-"""Where a task may not run."""
+"""Predicates reject nodes on which a task cannot run."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -83,7 +83,7 @@ def test_opening_a_shared_gpu_uses_one_more_slot() -> None:
 
 
 def test_joining_a_shared_gpu_uses_one_slot() -> None:
-    """The pod that reserves it is there already."""
+    """The pod that reserves the GPU already exists."""
     jobs = [
         a_job("held", request=ask(0.5), on="a", groups=["x"]),
         a_job("job", request=ask(0.5)),
@@ -100,7 +100,7 @@ def test_slots_for_reservations_made_in_this_session_are_counted() -> None:
 
 
 def test_slots_of_nominated_pods_are_not_given_again() -> None:
-    """A gang waits for GPUs to come free; the slots it will take are not free for others."""
+    """A gang waits for GPUs to be released; its future slots are not free for others."""
     gone = a_job("gone", gpus=2, on="a", task={"status": TaskStatus.RELEASING})
     gang = a_job("gang", tasks=2, gpus=2, age=9)
     half = a_job("half", request=ask(0.5))
@@ -222,7 +222,7 @@ def test_the_first_task_with_affinity_to_itself_may_go_anywhere() -> None:
     task = {"labels": {"app": "db"}, "affinity": _near(app="db")}
 
     result = allocate(nodes, a_job("gang", tasks=2, gpus=8, task=task))
-    assert placed(result) == {}  # together they need two nodes, and no zone has two
+    assert placed(result) == {}  # both need two nodes, and no zone has two
 
     assert len(set(placed(allocate(nodes, a_job("gang", tasks=2, task=task))).values())) == 1
 

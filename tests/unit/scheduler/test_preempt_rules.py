@@ -1,4 +1,4 @@
-"""When a job may displace others of its own queue."""
+"""A job preempts others of its own queue."""
 
 from datetime import timedelta
 

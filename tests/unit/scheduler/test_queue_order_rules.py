@@ -1,4 +1,4 @@
-"""Which queue is served first."""
+"""The order in which queues are served."""
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
@@ -20,7 +20,7 @@ def order(*, queues: list[QueueSpec], jobs: list[JobSpec], gpus: int = 8) -> lis
 
 
 def victims(session: Session, *names: str) -> list[str]:
-    """Return these jobs in the order they would be taken from."""
+    """Return these jobs in the order of eviction."""
     queue = session.placer.queue([session.jobs[name] for name in names], victims=True)
     found = []
     while (job := queue.pop()) is not None:
@@ -29,7 +29,7 @@ def victims(session: Session, *names: str) -> list[str]:
 
 
 def test_a_queue_above_its_fair_share_of_everything_is_served_last() -> None:
-    """Even if its priority is higher: that only counts among queues not over-served."""
+    """Even with a higher priority, which counts only among queues within their share."""
 
     def queue(name: str, quota: float, priority: int) -> QueueSpec:
         share = ResourceShare(quota=quota, limit=-1, over_quota_weight=1)
@@ -45,7 +45,7 @@ def test_a_queue_above_its_fair_share_of_everything_is_served_last() -> None:
             jobs=[
                 *(a_job(f"held{i}", queue="over", request=request(1), on="a") for i in range(3)),
                 a_job("second", queue="over", request=request(1)),
-                # More than its quota, so it is not first for being within that.
+                # Above its quota, so that does not put it first.
                 a_job("first", queue="under", request=request(4)),
             ],
         )
@@ -58,7 +58,7 @@ def test_a_queue_above_its_fair_share_of_everything_is_served_last() -> None:
 
 
 def test_a_queue_within_its_quota_is_served_before_one_above_it() -> None:
-    """Although it has more of its share, as seen by the dominant share, and less priority."""
+    """Although it has a larger dominant share and a lower priority."""
     found = order(
         queues=[
             a_queue("within", quota=6, weight=0, priority=100),
@@ -91,7 +91,7 @@ def test_priority_decides_between_queues_above_quota() -> None:
 
 
 def test_a_queue_without_a_share_is_served_last() -> None:
-    """Although it has nothing yet, and the other has a lot."""
+    """Although it uses nothing yet, and the other uses a lot."""
     found = order(
         queues=[a_queue("nothing", quota=0, weight=0, age=9), a_queue("some", quota=1, weight=1)],
         jobs=[
@@ -139,7 +139,7 @@ def test_the_queue_with_the_smaller_share_including_its_next_job_is_served_first
 
 
 def test_earlier_victims_count_as_gone_when_the_next_one_is_chosen() -> None:
-    """Otherwise everything would be taken from the queue that had most to begin with."""
+    """Otherwise one queue, the one that used most at first, would lose everything."""
     session = open_session(
         a_cluster(
             nodes={"a": 8},
@@ -157,7 +157,7 @@ def test_earlier_victims_count_as_gone_when_the_next_one_is_chosen() -> None:
 
 
 def test_a_queue_without_a_share_loses_jobs_first() -> None:
-    """Although it would have nothing left, and the other still a lot."""
+    """Although it would have nothing left, and the other a lot."""
     session = open_session(
         a_cluster(
             nodes={"a": 4},

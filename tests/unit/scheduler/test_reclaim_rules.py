@@ -1,4 +1,4 @@
-"""When one queue may take from another."""
+"""Queues reclaim from other queues."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_queue_within_its_quota_loses_nothing() -> None:
 
 
 def test_a_job_that_lifts_its_queue_above_its_fair_share_may_not_reclaim() -> None:
-    """The gate is asked before anything is simulated."""
+    """This is checked before anything is simulated."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=two_queues(ours=2, theirs=1),
@@ -106,7 +106,7 @@ def test_only_preemptible_jobs_are_victims() -> None:
 
 
 def test_queues_are_compared_where_they_diverge() -> None:
-    """The victim's own queue is within its quota, but its department is beyond."""
+    """The victim's own queue is within its quota, but its parent is above its own."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=[
@@ -125,7 +125,7 @@ def test_queues_are_compared_where_they_diverge() -> None:
 
 
 def test_a_parent_within_its_share_protects_a_child_above_its_own() -> None:
-    """The other way round: compared as leaves, the victim's queue would have to give."""
+    """The other way round: compared as leaves, the victim's queue would lose."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=[
@@ -147,7 +147,7 @@ def test_a_parent_within_its_share_protects_a_child_above_its_own() -> None:
     ("theirs", "multiplier", "expected"),
     [
         (7, 1.0, ["held6-0"]),  # ours would be at 5/4, theirs still at 6/4
-        (6, 1.0, []),  # both would be at 5/4: as well served is already too much
+        (6, 1.0, []),  # both would be at 5/4: equal saturation is already too much
         (5, 1.0, []),
         (7, 1.2, []),  # 1.2 times 5/4 is 6/4
         (8, 1.2, ["held7-0"]),
@@ -156,7 +156,7 @@ def test_a_parent_within_its_share_protects_a_child_above_its_own() -> None:
 def test_a_parent_may_not_end_as_saturated_as_one_that_lost(
     theirs: int, multiplier: float, expected: list[str]
 ) -> None:
-    """The job's own queue stays within its share; its department goes beyond."""
+    """The job's own queue stays within its share; its parent exceeds its own."""
     cluster = a_cluster(
         nodes={"a": 4 + theirs},
         queues=[
@@ -177,7 +177,7 @@ def test_a_parent_may_not_end_as_saturated_as_one_that_lost(
 
 
 def test_tasks_above_the_minimum_are_judged_one_by_one() -> None:
-    """The queue can give one of them; the second would be taken from its quota."""
+    """The queue can lose one of them; the second would cut into its quota."""
 
     def cluster(gpus: int) -> Cluster:
         return a_cluster(
@@ -194,7 +194,7 @@ def test_tasks_above_the_minimum_are_judged_one_by_one() -> None:
 
 
 def test_a_quota_is_served_even_by_queues_within_their_fair_share() -> None:
-    """What others have beyond their own quota must go to somebody who is within theirs."""
+    """Usage above a quota is reclaimed for a queue within its own quota."""
     cluster = a_cluster(
         nodes={"a": 6},
         queues=[
@@ -213,7 +213,7 @@ def test_a_quota_is_served_even_by_queues_within_their_fair_share() -> None:
 
 
 def test_the_minimum_of_a_gang_is_judged_as_one() -> None:
-    """All four go, although after the first the queue would be at its share."""
+    """All four are evicted, although after the first the queue would be at its share."""
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(ours=1, theirs=3),

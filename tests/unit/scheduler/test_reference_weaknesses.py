@@ -55,7 +55,7 @@ def test_a_task_of_an_elastic_victim_is_evicted_once() -> None:
 
 
 def test_a_victim_without_gpus_is_moved_to_a_node_without_gpus() -> None:
-    """Weakness 3, #1939: such nodes were not looked at, so the victim was stopped for good."""
+    """Weakness 3, #1939: such nodes were ignored, so the victim was evicted for good."""
     small = NodeSpec(name="gpu", gpus=1, gpu_count=1, cpu_milli=10, memory_bytes=10)
     plain = NodeSpec(name="plain", cpu_milli=10, memory_bytes=10)
     cluster = a_cluster(
@@ -108,7 +108,7 @@ def test_nodes_of_a_rejected_scenario_are_not_tried_later() -> None:
 
 
 def test_time_comes_from_the_snapshot() -> None:
-    """Weakness 11: plugins looked at the wall clock, so a replay could differ from the original."""
+    """Weakness 11: plugins read the wall clock, so a replay could differ from the original."""
     held = a_job("held", on="a", last_start=NOW)
     cluster = a_cluster(
         nodes={"a": 1},

@@ -204,5 +204,5 @@ def test_a_plan_reports_where_a_search_gave_up(tmp_path: Path) -> None:
 
     assert "preempt gave up at job high after 0 simulations" in by_count.output
     assert "preempt gave up at job high after 0 seconds" in planned(by_time, "plan").output
-    # What is replayed must not depend on how fast a machine is.
+    # A replay must not depend on the speed of the machine.
     assert json.loads(planned(by_time, "replay").output)["gave_up"] == []

@@ -1,4 +1,4 @@
-"""What a cycle asks the fleet for."""
+"""The demand that a cycle reports to the fleet."""
 
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue, ask

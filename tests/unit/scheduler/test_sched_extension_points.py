@@ -1,4 +1,4 @@
-"""Registering answers, and how several become one."""
+"""Registration of hooks, and how their results combine."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -30,7 +30,7 @@ from navarch.scheduler.worlds import a_cluster, a_job, placed
 
 
 class Registers:
-    """A plugin made of one function that registers things."""
+    """A plugin made of one function that registers hooks."""
 
     def __init__(self, register: Callable[[Session], None], name: str = "mine") -> None:
         self.name = name

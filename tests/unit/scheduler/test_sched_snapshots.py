@@ -1,4 +1,4 @@
-"""Snapshots are complete: what follows from one follows from its copy."""
+"""Snapshots are complete: a copy gives the same decisions."""
 
 import io
 import json
@@ -29,7 +29,7 @@ from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, ask
 
 
 def everything() -> Snapshot:
-    """Return a snapshot in which every field says something."""
+    """Return a snapshot with a non-default value in every field."""
     term = AffinityTerm(topology_key="zone", labels={"app": "db"})
     task = {
         "labels": {"app": "db"},
@@ -96,7 +96,7 @@ def everything() -> Snapshot:
                 labels={"x": "y"},
                 device_class="gpu",
                 allocation=(Device(driver="d", pool="a", name="0"),),
-                reserved_for=("somebody",),
+                reserved_for=("another-task",),
             ),
         ),
         config_maps=("settings",),

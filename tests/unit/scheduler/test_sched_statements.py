@@ -1,4 +1,4 @@
-"""Changes that stand together or not at all."""
+"""Statements are committed completely or not at all."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from navarch.scheduler.worlds import NOW, a_cluster, a_job
 
 
 class Refusing(DecisionLog):
-    """Refuses decisions about one task."""
+    """A sink that refuses decisions about one task."""
 
     def __init__(self, task: str) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def test_a_dropped_nomination_is_withdrawn() -> None:
         statement.commit()
 
     with session.attempt() as statement:
-        statement.evict(task, "somebody else needs it")
+        statement.evict(task, "another task needs it")
         statement.commit()
 
     assert [type(decision) for decision in log.decisions] == [Nominate, Withdraw]

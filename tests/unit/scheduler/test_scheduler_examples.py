@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The example plugins work."""
 
 import importlib.util
 import subprocess
@@ -88,7 +88,7 @@ def test_the_tracker_counts_committed_placements_and_not_trials() -> None:
 
     find_action("allocate")(session)
 
-    # Placing the gang of team-b was begun and taken back; team-c was there before.
+    # The gang of team-b was placed in part and rolled back; team-c was running before.
     assert {k: v for k, v in tracker.tasks_per_namespace.items() if v} == {"team-a": 2}
 
 

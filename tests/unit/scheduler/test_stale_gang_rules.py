@@ -1,4 +1,4 @@
-"""What becomes of jobs that run with too few members."""
+"""Eviction of gangs below their minimum."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def evict_stale(
 
 
 def short(**facts: object) -> JobSpec:
-    """Return a job of which one member of the two it needs runs."""
+    """Return a job with one of its two required tasks running."""
     return a_job("short", tasks=2, on=["a", None], **facts)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Keeping a job's tasks close together."""
+"""Topology constraints keep the tasks of a job together."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -23,7 +23,7 @@ TREE = Topology(name="tree", levels=("zone", "rack"))
 
 
 def node(name: str, gpus: int = 2) -> NodeSpec:
-    """Return a node in the zone and rack its name says, such as `z1r2a`."""
+    """Return a node in the zone and rack of its name, such as `z1r2a`."""
     return a_node(name, gpus, labels={"zone": name[:2], "rack": name[2:4]})
 
 
@@ -66,7 +66,7 @@ def test_the_fullest_domain_that_fits_is_tried_first() -> None:
 
 
 def test_after_a_failure_in_one_domain_the_next_is_tried() -> None:
-    """The tightest rack has room for the tasks, but not for the one that must be on type b."""
+    """The fullest rack has room for the tasks, but not for the one that needs type b."""
     tight = a_node("z1r1a", 2, labels={"zone": "z1", "rack": "r1"})
     loose = a_node("z1r2a", 8, labels={"zone": "z1", "rack": "r2", "kai.scheduler/type": "b"})
     job = a_job("gang", tasks=2, topology=near("rack"), task={"node_affinity_in": ("b",)})
@@ -92,7 +92,7 @@ def test_a_preferred_level_that_does_not_fit_is_ignored() -> None:
 
 
 def test_new_tasks_join_the_domain_of_running_ones() -> None:
-    """The other rack is tighter, but two members run in this one."""
+    """The other rack is fuller, but two tasks of the job run in this one."""
     nodes = [node("z1r1a", 8), node("z1r2a", 1)]
     job = a_job("gang", tasks=3, minimum=1, on=["z1r1a", "z1r1a", None], topology=near("rack"))
 

@@ -1,4 +1,4 @@
-"""Optional plugins: what stopping costs, ageing, quotas by type of GPU, reservations."""
+"""Optional plugins: victim cost, ageing, GPU type quotas, reservations."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ def cycle(
 
 
 def contest(**facts: dict[str, Any]) -> Cluster:
-    """Return two full nodes, and a job that outranks those on them."""
+    """Return two full nodes, and a job of higher priority than those on them."""
     running = [
         a_job(name, gpus=8, on=name, last_start=NOW - HOUR, **f) for name, f in facts.items()
     ]
@@ -81,7 +81,7 @@ def test_a_job_loses_no_more_tasks_than_its_disruption_budget() -> None:
 
 
 def moved(*jobs: JobSpec, nodes: dict[str, int]) -> list[str]:
-    """Return who is moved elsewhere so that others fit."""
+    """Return the jobs that are moved so that others fit."""
     plugins = (*DEFAULT_PLUGINS, PluginConfig(name="victimcost"))
     parameters = Parameters(max_consolidation_victims=16)
     config = SchedulerConfig(plugins=plugins, parameters=parameters)
@@ -189,7 +189,7 @@ def test_nodes_are_reserved_for_a_large_gang_and_backfilled_by_short_work() -> N
 
 
 def hour_in_which_it_starts(*plugins: str) -> int | None:
-    """Return when a gang of two nodes starts where every hour a job for two hours comes for one."""
+    """Return when a gang of two nodes starts if a two-hour job for one node arrives every hour."""
     config = SchedulerConfig(
         actions=("allocate",),
         plugins=(

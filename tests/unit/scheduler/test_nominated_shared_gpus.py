@@ -1,4 +1,4 @@
-"""A task does not start at once on a share of a GPU that is only promised."""
+"""A task does not start immediately on a shared GPU with only nominated tasks."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_task_on_a_nominated_shared_gpu_is_nominated(*, fast: bool) -> None:
 
 @BOTH_PATHS
 def test_a_task_starts_on_a_nominated_shared_gpu_if_another_gpu_is_idle(*, fast: bool) -> None:
-    """Both members of the gang wait for the leaving one; one of the two GPUs is idle."""
+    """Both tasks of the gang wait for the leaving one; one of the two GPUs is idle."""
     result = allocate(
         2,
         a_job("leaving", on="node0", task=LEAVING, priority=75),
@@ -67,7 +67,7 @@ def test_a_task_starts_on_a_nominated_shared_gpu_if_another_gpu_is_idle(*, fast:
 
 @BOTH_PATHS
 def test_an_idle_gpu_backs_one_nominated_shared_gpu_at_a_time(*, fast: bool) -> None:
-    """`two` asks for a part of two GPUs, and both shares with room are only promised."""
+    """`two` requests a part of two GPUs, and both shared GPUs with room are nominated."""
     request = ask(0.3, devices=2)
     result = allocate(
         2,
@@ -99,7 +99,7 @@ def test_a_task_waits_for_the_pod_slot_of_a_nominated_shared_gpu(*, fast: bool) 
 
 @BOTH_PATHS
 def test_a_task_is_nominated_if_its_best_shared_gpu_is_nominated(*, fast: bool) -> None:
-    """`b` would fit beside `runs` at once, but work is to be spread over the emptiest GPUs."""
+    """`b` would fit beside `runs` immediately, but the case spreads work over the emptiest GPUs."""
     result = allocate(
         2,
         a_job("leaving", on="node0", task=LEAVING, priority=75),
