@@ -49,7 +49,7 @@ from navarch.core.ids import NodeId
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
 from navarch.ports.store import Committed
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOLS = 32
@@ -276,7 +276,7 @@ def note_found(world: World, node: NodeId, cause: Cause, tally: Tally) -> None:
 def tell(world: World, node: NodeId, results: list[CheckResult]) -> None:
     agent = world.agent(node)
     agent.results |= {result.check: result for result in results}
-    agent.hurry()
+    agent.report_now()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.diagnostics import BurnFigures, CopyFigures, PatternFigures, ToolRun
 from navarch.ports.gpu import GpuHealth
 from navarch.ports.host import Filesystem, MemoryErrors, NetworkPort
-from navarch.sim.world import World
+from navarch.sim.world.world import World
 
 PORTS = tuple(NetworkPort(name=f"mlx5_{i}/1", state="ACTIVE", physical="LinkUp") for i in range(8))
 

@@ -24,8 +24,8 @@ from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
 from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool

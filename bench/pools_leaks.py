@@ -15,15 +15,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
 from navarch.ports.api import PoolView
 from navarch.ports.store import Committed
 from navarch.service.fleet import FleetService
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool, storm
 
-ZONES = tuple(replace(H100, zone=f"zone-{i:02}") for i in range(24))
+ZONES = tuple(evolve(H100, zone=f"zone-{i:02}") for i in range(24))
 NAME = PoolName("churn")
 HOUR = timedelta(hours=1)
 
@@ -113,7 +114,7 @@ def _world(seed: int) -> Books:
     if seed % 3:
         # Answers that come together cost us less to wait for; a third come as they please.
         habits = replace(habits, call_s=(1.0, 1.0))
-    world = simulate(story, seed=seed, pools=[pool], habits=habits, trouble=0.1)
+    world = simulate(story, seed=seed, pools=[pool], habits=habits, error_rate=0.1)
     books.crashes = world.crashes
     return books
 

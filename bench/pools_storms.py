@@ -14,7 +14,7 @@ import time
 
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.store import Committed
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 NAME = PoolName("training")
@@ -82,7 +82,7 @@ def _storm(seed: int) -> tuple[World, int]:
         await world.converge()
 
     pool = a_pool(str(NAME), size=FLOOR, nodes_max=FLOOR + SPARES + 3, spares=SPARES)
-    world = simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1)
+    world = simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.1)
     return world, min(served)
 
 

@@ -24,13 +24,13 @@ import structlog
 from navarch.app import control_plane
 from navarch.control.loop import Loop
 from navarch.service.agents import Timing
-from navarch.sim import clock as clock_of
-from navarch.sim import world as world_of
-from navarch.sim.loop import Nap, SimLoop
+from navarch.sim.kernel import clock as clock_of
+from navarch.sim.kernel.loop import SimLoop, SleepFuture
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import TIMING, World, simulate
+from navarch.sim.world import world as world_of
+from navarch.sim.world.world import TIMING, World, simulate
 from navarch.testing.worlds import a_pool
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +108,7 @@ class CountedLoop(SimLoop):
         return super().call_soon(*call, context=context)
 
 
-class CountedNap(Nap):
+class CountedSleep(SleepFuture):
     """A sleep that counts among them."""
 
     def add_done_callback(
@@ -144,7 +144,7 @@ def wake_ups() -> dict[str, object]:
     """
     setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
     setattr(world_of, "SimLoop", CountedLoop)  # noqa: B010
-    setattr(clock_of, "Nap", CountedNap)  # noqa: B010
+    setattr(clock_of, "SleepFuture", CountedSleep)  # noqa: B010
     try:
         often = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=TIMEOUT)
         sent = woken_in(nodes=500, hours=0.25, computed=False, timing=often)
@@ -152,7 +152,7 @@ def wake_ups() -> dict[str, object]:
     finally:
         setattr(control_plane, "Loop", Loop)  # noqa: B010
         setattr(world_of, "SimLoop", SimLoop)  # noqa: B010
-        setattr(clock_of, "Nap", Nap)  # noqa: B010
+        setattr(clock_of, "SleepFuture", SleepFuture)  # noqa: B010
     return {"sent": sent, "quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
@@ -11,6 +10,7 @@ import pytest
 from tests.support.compute_server import PROJECT, LocalCompute, local_compute
 from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
@@ -25,9 +25,9 @@ from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SimClock
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.leader import CrashPoint
 from navarch.stores.memory import MemoryStore
 from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, live_through, sweep_once
 from navarch.testing.loopback_server import LOSE_ANSWER, Fault, HttpRequest
@@ -70,7 +70,7 @@ def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
     return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
 
 
-def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
+def at_gcp(wire: CrashPoint) -> tuple[SweptFleet, int, int]:
     """Run one life at Compute Engine; return the fleet, the machines alive and those ever made."""
     with local_compute(lag_s=20.0) as local:
         local.wire.fault = now_and_then()
@@ -96,7 +96,7 @@ def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider
     return LambdaCloud(clock, account, name="lambda", ssh_key="laptop")
 
 
-def at_lambda(wire: Tripwire) -> tuple[SweptFleet, int, int]:
+def at_lambda(wire: CrashPoint) -> tuple[SweptFleet, int, int]:
     """Run one life at Lambda; return the fleet, the machines alive and those ever made."""
     with local_lambda(lag_s=20.0) as local:
         local.wire.fault = now_and_then()
@@ -118,8 +118,8 @@ def least_gap(moments_s: Sequence[float]) -> float:
 CLOUDS = {"gcp": at_gcp, "lambda": at_lambda}
 
 
-def untouched(cloud: str) -> Tripwire:
-    wire = Tripwire()
+def untouched(cloud: str) -> CrashPoint:
+    wire = CrashPoint()
     swept, alive, made = CLOUDS[cloud](wire)
     assert (swept.crashes, alive, made) == (0, 0, MACHINES)
     return wire
@@ -139,7 +139,7 @@ def test_a_crash_at_a_sampled_call_leaks_nothing_and_buys_nothing_twice(
 ) -> None:
     calls = untouched(cloud).calls
     for at in range(int(after), calls, calls // A_FEW):
-        crash(cloud, Tripwire(at=at, after=after))
+        crash(cloud, CrashPoint(at=at, after=after))
 
 
 @pytest.mark.long
@@ -151,10 +151,10 @@ def test_a_crash_at_any_call_leaks_nothing_and_buys_nothing_twice(
 ) -> None:
     calls = untouched(cloud).calls
     for at in range(chunk, calls, CHUNKS):
-        crash(cloud, Tripwire(at=at, after=after))
+        crash(cloud, CrashPoint(at=at, after=after))
 
 
-def crash(cloud: str, wire: Tripwire) -> None:
+def crash(cloud: str, wire: CrashPoint) -> None:
     """Run one life with a crash; fail if a machine leaks or is bought twice."""
     at = wire.at
     swept, alive, made = CLOUDS[cloud](wire)
@@ -192,7 +192,7 @@ def test_a_new_leader_keeps_the_rate_limits_that_its_predecessor_used() -> None:
             await swept.submit(lambda plane: plane.fleet.scale(POOL, 2, reason="more"))
             await swept.until(2)
 
-        wire = Tripwire(after=True)
+        wire = CrashPoint(after=True)
 
         def die_at_the_first_launch(request: HttpRequest) -> Fault:
             if request.path.endswith("/launch") and wire.at is None:
@@ -212,7 +212,7 @@ def test_a_new_leader_keeps_the_rate_limits_that_its_predecessor_used() -> None:
 
 
 def test_a_stock_out_in_one_zone_is_retried_in_the_next_within_two_seconds() -> None:
-    elsewhere = replace(AT_GCP, zone="us-central1-b")
+    elsewhere = evolve(AT_GCP, zone="us-central1-b")
     with local_compute() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
         local.sold_out.add(AT_GCP.zone)
         alive = lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()}  # noqa: E731
@@ -226,7 +226,7 @@ async def fill(
 ) -> None:
     """Let the control plane fill a pool of `wanted` nodes."""
     cluster = Cluster(id="many", secret=b"the sweep's secret")
-    swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, Tripwire())
+    swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, CrashPoint())
     pool = Pool(
         name=POOL,
         offerings=offerings,

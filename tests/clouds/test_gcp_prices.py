@@ -14,8 +14,8 @@ from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.pricelist import REFRESH_INTERVAL, RETRY_INTERVAL, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.loopback_server import HttpResponse
 
 US = ("us-central1", "us-east5")

@@ -1,6 +1,5 @@
 """A crash at every call to a real Docker engine, and at every commit in between."""
 
-import asyncio
 import http.client
 import socket
 import tempfile
@@ -13,12 +12,14 @@ from tests.support.docker_engine import EngineDidNotStartError, docker_engine, e
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
+from navarch.http.message import Endpoint, Response
+from navarch.http.pool import ConnectionPool
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine
-from navarch.providers.docker.engine import Answer, target
-from navarch.sim.incarnation import Tripwire
+from navarch.providers.docker.engine import decode, target
+from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
 OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
@@ -40,7 +41,7 @@ class BlockingEngine(Engine):
 
     def __init__(self, path: str, offload: Offload, made: list[str]) -> None:
         """Record every created container in `made`."""
-        super().__init__(_no_streams, path)
+        super().__init__(ConnectionPool(Endpoint(host="docker", socket=path)), path)
         self._made = made
         self._path = path
         self._offload = offload
@@ -52,27 +53,23 @@ class BlockingEngine(Engine):
         *,
         query: Mapping[str, str] | None = None,
         body: object = None,
-    ) -> Answer:
+    ) -> Response:
         return await self._offload.run(lambda: self.request_now(method, path, query, body))
 
     def request_now(
         self, method: str, path: str, query: Mapping[str, str] | None, body: object = None
-    ) -> Answer:
+    ) -> Response:
         connection = _Connection(self._path)
         content = b"" if body is None else msgspec.json.encode(body)
         connection.request(
             method, target(path, query), content, {"Content-Type": "application/json"}
         )
         reply = connection.getresponse()
-        answer = Answer(status=reply.status, body=reply.read())
+        response = Response(status=reply.status, headers={}, body=reply.read())
         connection.close()
-        if path == "/containers/create" and answer.status == 201:
-            self._made.append(answer.json()["Id"])
-        return answer
-
-
-async def _no_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    raise OSError("there are no sockets in virtual time")
+        if path == "/containers/create" and response.status == 201:
+            self._made.append(decode(response)["Id"])
+        return response
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +85,12 @@ def path() -> Iterator[str]:
             pytest.skip(f"the engine did not start: {error}")
 
 
-def live(path: str, wire: Tripwire) -> SweptFleet:
-    now = BlockingEngine(path, TrippedOffload(Tripwire()), made=[])
+def live(path: str, wire: CrashPoint) -> SweptFleet:
+    now = BlockingEngine(path, TrippedOffload(CrashPoint()), made=[])
     made: list[str] = []
 
     def alive() -> set[str]:
-        found = now.request_now("GET", "/containers/json", {"all": "1"}).json()
+        found = decode(now.request_now("GET", "/containers/json", {"all": "1"}))
         return {each["Id"] for each in found}
 
     def build(_clock: Clock, offload: Offload) -> Provider:
@@ -109,7 +106,7 @@ def live(path: str, wire: Tripwire) -> SweptFleet:
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
 def test_a_crash_at_any_call_leaks_and_duplicates_no_container(path: str, after: bool) -> None:
-    calls = live(path, Tripwire()).wire.calls
+    calls = live(path, CrashPoint()).wire.calls
     for at in range(calls):
-        swept = live(path, Tripwire(at=at, after=after))
+        swept = live(path, CrashPoint(at=at, after=after))
         assert swept.crashes == 1, f"no crash at call {at} of {calls}"

@@ -12,11 +12,12 @@ from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.ports.provider import Provider
 from navarch.providers.simulated import Habits, SimulatedCloud
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract, Story
 
 LAG_S = 45.0
@@ -97,7 +98,7 @@ def test_a_sold_out_type_is_available_again_after_a_termination() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()
         first = await cloud.provision(request)
-        other = replace(request, token=Token("t-2"), name="training-1")
+        other = evolve(request, token=Token("t-2"), name="training-1")
         with pytest.raises(CapacityError):
             await cloud.provision(other)
         await cloud.terminate(first.id)

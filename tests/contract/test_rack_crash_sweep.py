@@ -15,7 +15,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.ports.shell import Login, Ran, Shell, ShellError
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
 OFFERING = Offering(provider=ProviderName("rack"), instance_type="h100-8x", region="here")
@@ -59,7 +59,7 @@ class TrippedShells:
     """Shells with a possible crash before or after each command."""
 
     rack: Rack
-    wire: Tripwire
+    wire: CrashPoint
 
     async def connect(self, login: Login, *, within: timedelta) -> Shell:
         async def effect() -> Shell:
@@ -103,7 +103,7 @@ def _ran(command: str, home: Path, within: timedelta) -> Ran:
     return Ran(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
-def live(folder: Path, wire: Tripwire, *, lose_every: int = 0) -> SweptFleet:
+def live(folder: Path, wire: CrashPoint, *, lose_every: int = 0) -> SweptFleet:
     rack = Rack(folder / "machines", lose_every)
     hosts = {
         f"r{index}": Host(
@@ -139,18 +139,18 @@ def live(folder: Path, wire: Tripwire, *, lose_every: int = 0) -> SweptFleet:
 def test_a_crash_at_a_sampled_call_leaves_no_machine_leased_or_claimed(
     tmp_path: Path, after: bool
 ) -> None:
-    calls = live(tmp_path / "calm", Tripwire()).wire.calls
+    calls = live(tmp_path / "calm", CrashPoint()).wire.calls
     for at in range(int(after), calls, calls // A_FEW):
-        assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
+        assert live(tmp_path / f"{at}", CrashPoint(at=at, after=after)).crashes == 1
 
 
 @pytest.mark.parametrize("lose_every", [4, 5, 7])  # a termination needs three responses in a row
 def test_lost_connections_leave_no_machine_leased_or_claimed(
     tmp_path: Path, lose_every: int
 ) -> None:
-    calls = live(tmp_path / "calm", Tripwire(), lose_every=lose_every).wire.calls
+    calls = live(tmp_path / "calm", CrashPoint(), lose_every=lose_every).wire.calls
     for at in range(1, calls, calls // 3):
-        wire = Tripwire(at=at, after=True)
+        wire = CrashPoint(at=at, after=True)
         assert live(tmp_path / f"{at}", wire, lose_every=lose_every).crashes == 1
 
 
@@ -159,6 +159,6 @@ def test_lost_connections_leave_no_machine_leased_or_claimed(
 def test_a_crash_at_any_call_leaves_no_machine_leased_or_claimed(
     tmp_path: Path, after: bool
 ) -> None:
-    calls = live(tmp_path / "calm", Tripwire()).wire.calls
+    calls = live(tmp_path / "calm", CrashPoint()).wire.calls
     for at in range(calls):
-        assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
+        assert live(tmp_path / f"{at}", CrashPoint(at=at, after=after)).crashes == 1

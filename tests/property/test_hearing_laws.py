@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.ids import NodeId
-from navarch.sim.clock import SimClock
-from navarch.sim.hearing import ComputedHearing
-from navarch.sim.pulse import Pulse
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.world.heartbeats import HeartbeatSchedule
+from navarch.sim.world.liveness import ComputedLiveness
 from navarch.stores.telemetry import TelemetryTable
 
 NAMES = [NodeId(name) for name in "abcde"]
@@ -28,11 +28,11 @@ def test_the_first_to_be_overdue_is_found_as_if_all_were_looked_at(
     steps: list[tuple[NodeId, str, float]],
 ) -> None:
     async def story() -> None:
-        clock, resting = SimClock(), dict[NodeId, Pulse]()
+        clock, resting = SimClock(), dict[NodeId, HeartbeatSchedule]()
 
-        def begin(nodes: list[NodeId]) -> ComputedHearing:
+        def begin(nodes: list[NodeId]) -> ComputedLiveness:
             timeout = timedelta(seconds=90)
-            return ComputedHearing(clock, timeout=timeout, nodes=nodes, resting=resting)
+            return ComputedLiveness(clock, timeout=timeout, nodes=nodes, suspended=resting)
 
         hearing = begin(NAMES[:2])
         known = set(NAMES[:2])
@@ -45,12 +45,12 @@ def test_the_first_to_be_overdue_is_found_as_if_all_were_looked_at(
                 known.discard(node)
             elif node in resting:
                 if what == "rise":
-                    hearing.rise(node, resting[node])
+                    hearing.resume(node, resting[node])
             elif what == "heard":
                 hearing.heard(node)
                 known.add(node)
             elif what == "rest" and node in known:
-                hearing.rest(node, Pulse.of(node, started_s=0.0, interval_s=10.0))
+                hearing.suspend(node, HeartbeatSchedule.of(node, started_s=0.0, interval_s=10.0))
             assert hearing.overdue_from() == TelemetryTable.overdue_from(hearing)
 
     run_simulated(story())

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from navarch.core.errors import TransientError
 from navarch.providers.rate_limit import RateLimit, acquire
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 
 CALL_S, LAUNCH_S = 1.0, 12.0
 EXACT = 1e-6

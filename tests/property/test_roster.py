@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.ids import NodeId
-from navarch.sim.stage.roster import Roster
+from navarch.sim.runner.roster import Roster
 
 moves = st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef").map(NodeId)), max_size=40)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.control.time_limit import TimeLimit
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.running import run_simulated
 
 LIMIT_S = 10.0
 

@@ -24,8 +24,8 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
 from navarch.providers.simulated import Habits
-from navarch.sim.clock import InlineOffload, SeededEntropy
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
+from navarch.sim.world.world import World, simulate
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import a_pool
 

@@ -16,14 +16,15 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.errors import MetricsError
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import Story, World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import Story, World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -85,7 +86,7 @@ class Demand:
 
 def a_scaled_pool(low: int, high: int, autoscaling: Autoscaling | None, **settings: object) -> Pool:
     pool = a_pool(size=low, nodes_max=high, autoscaling=autoscaling)
-    return replace(pool, **settings)  # type: ignore[arg-type]
+    return evolve(pool, **settings)  # type: ignore[arg-type]
 
 
 def tell(story: Story, pool: Pool, demand: Demand, *, seed: int = 1) -> World:
@@ -456,4 +457,4 @@ def test_an_autoscaled_pool_comes_to_rest_after_any_storm(seed: int) -> None:
         await world.converge()
 
     pool = a_scaled_pool(1, 6, QUEUE)
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.2, prepare=demand.join)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.2, prepare=demand.join)

@@ -7,7 +7,7 @@ from navarch.core.held import HeldBy
 from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.sim.rollout import NEW, OLD, Rollout, roll_out
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")
@@ -54,7 +54,7 @@ async def upgraded(world: World) -> None:
         world.install_driver(node.id, NEW)
         agent = world.agent(node.id)
         agent.results[STUCK.check] = STUCK
-        agent.hurry()
+        agent.report_now()
     await world.until(lambda: len(held(world)) + given_up(world) == NODES, within_s=300)
 
 

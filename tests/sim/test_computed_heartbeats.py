@@ -1,18 +1,18 @@
 """Computed heartbeats tell the same story as heartbeats sent one by one."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.health.checks.xid import assess_xid
 from navarch.service.agents import Timing
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOL = PoolName("training")
@@ -40,12 +40,12 @@ def trouble(world: World, chance: Random) -> None:
     )
     if kind == "crash" and chance.random() < 0.3:
         world.crash()
-    elif kind == "mend" and world.cut_off:
-        world.cut_off.discard(chance.choice(sorted(world.cut_off)))
+    elif kind == "mend" and world.partitioned:
+        world.partitioned.discard(chance.choice(sorted(world.partitioned)))
     elif serving:
         node = chance.choice(serving)
         if kind == "cut":
-            world.cut(node)
+            world.partition(node)
         elif kind == "hang":
             world.silence(node)
         elif kind == "fail":
@@ -53,7 +53,7 @@ def trouble(world: World, chance: Random) -> None:
         elif kind == "reclaim":
             world.reclaim(node)
         elif kind == "break" and world.machine(node).alive:
-            world.break_down(node, FALLEN, mended_by=RecoveryStep.REBOOT)
+            world.break_down(node, FALLEN, cleared_by=RecoveryStep.REBOOT)
 
 
 FALLEN = CheckResult(
@@ -76,7 +76,7 @@ def test_an_agent_at_rest_tells_of_a_fault_at_once() -> None:
         await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
         await world.clock.sleep(1800)
         node = world.serving(POOL)[0]
-        world.break_down(node, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(node, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.clock.sleep(1)
         assert world.fleet().nodes[node].health is Health.UNHEALTHY
 
@@ -95,7 +95,7 @@ def persisting(
         for pid in ("7", "8"):
             seen = of_process(pid, found, at=world.clock.now()) if found.lasting else found
             world.agent(node).results[seen.check] = seen
-            world.rouse(node)
+            world.wake(node)
             await world.clock.sleep(minutes * 30)
 
     pools = [a_pool(POOL, size=5, nodes_max=12, unhealthy_after=unhealthy_after)]
@@ -104,7 +104,7 @@ def persisting(
 
 def of_process(pid: str, found: CheckResult, *, at: datetime) -> CheckResult:
     facts = {**found.facts, "at": at.isoformat(), "pid": pid}
-    return replace(found, check=f"{found.check}/{pid}", facts=facts)
+    return evolve(found, check=f"{found.check}/{pid}", facts=facts)
 
 
 HOT = CheckResult(check="temperature", health=Health.UNHEALTHY, reason="95 C")

@@ -13,9 +13,9 @@ from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node
 from navarch.service.agents import AgentService
 from navarch.service.weighing import Weighed, Weighing
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")
@@ -80,7 +80,9 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
         )
         world.policies = rules(GREEDY)
         world.crash()
-        await world.until(lambda: world.control is not None and not world.wire.dead, within_s=60)
+        await world.until(
+            lambda: world.control is not None and not world.crash_point.dead, within_s=60
+        )
         assert world.control is not None
         await world.control.agents.report_health(crashed, HealthReport(results=(crash,)))
         assert world.fleet().nodes[crashed].health is Health.UNKNOWN

@@ -7,8 +7,8 @@ import pytest
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.providers.simulated import Habits
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -42,7 +42,7 @@ async def a_busy_hour(world: World) -> None:
 
 def calls_of_an_untouched_run() -> int:
     world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
-    return world.wire.calls
+    return world.crash_point.calls
 
 
 CALLS = calls_of_an_untouched_run()
@@ -50,7 +50,7 @@ CALLS = calls_of_an_untouched_run()
 
 def test_the_story_has_calls_worth_crashing_at() -> None:
     world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
-    kinds = {what.partition(" ")[0] for what in world.wire.log}
+    kinds = {what.partition(" ")[0] for what in world.crash_point.log}
     closing = {"cordon", "uncordon", "drain", "is_drained"}
     assert {"commit", "provision", "terminate", "list", *closing} <= kinds
 
@@ -61,19 +61,24 @@ def test_a_crash_at_any_call_leaves_no_machine_leaked_doubled_or_lost(
     after: bool, chunk: int
 ) -> None:
     for at in range(chunk, CALLS, CHUNKS):
-        tripwire = Tripwire(at=at, after=after)
-        world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING, tripwire=tripwire)
+        crash_point = CrashPoint(at=at, after=after)
+        world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING, crash_point=crash_point)
         assert world.crashes == 1, f"no crash at call {at} of {CALLS}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_a_crash_in_a_storm_leaves_no_machine_leaked_doubled_or_lost(seed: int) -> None:
-    untouched = simulate(a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1)
+    untouched = simulate(a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1)
     # A storm has many hundred calls; forty of them for each seed are spread over all kinds.
-    step = max(1, untouched.wire.calls // 40)
-    for at in range(seed % step, untouched.wire.calls, step):
-        tripwire = Tripwire(at=at, after=bool((at + seed) % 2))
+    step = max(1, untouched.crash_point.calls // 40)
+    for at in range(seed % step, untouched.crash_point.calls, step):
+        crash_point = CrashPoint(at=at, after=bool((at + seed) % 2))
         simulate(
-            a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1, tripwire=tripwire
+            a_busy_hour,
+            seed=seed,
+            pools=[POOL],
+            habits=STORMY,
+            error_rate=0.1,
+            crash_point=crash_point,
         )

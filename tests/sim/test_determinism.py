@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.loop import SimLoop, StuckError
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.loop import SimLoop, StuckError
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -30,7 +30,7 @@ def told(seed: int) -> str:
         await world.converge()
 
     pools = [a_pool(size=3), a_pool("inference", size=2)]
-    world = simulate(story, seed=seed, pools=pools, habits=STORMY, trouble=0.2)
+    world = simulate(story, seed=seed, pools=pools, habits=STORMY, error_rate=0.2)
     return hashlib.sha256("\n".join(world.trace).encode()).hexdigest()
 
 
@@ -53,7 +53,7 @@ OTHERS = [each for each in os.environ.get("NAVARCH_OTHER_PYTHONS", "").split(":"
 SCENARIOS = ("failover", "stress/quick-test", "control-plane-crash", "autoscaling")
 PLAY = """
 import sys
-from navarch.sim.seeds import play_seeds
+from navarch.sim.runner.seeds import play_seeds
 from pathlib import Path
 for path in sys.argv[1:]:
     print(*[result.trace for result in play_seeds(Path(path), range(3))])

@@ -15,8 +15,8 @@ from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuEvent, GpuHealth, NvLink
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import NOW, a_pool
 
 TRAINING = PoolName("training")
@@ -78,7 +78,7 @@ def xid(code: int, text: str = "") -> Gpus:
 def report(world: World, node: NodeId, results: list[CheckResult]) -> None:
     agent = world.agent(node)
     agent.results |= {result.check: result for result in results}
-    agent.hurry()
+    agent.report_now()
 
 
 def rack(number: int) -> str:

@@ -20,7 +20,7 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 CALM, LADDER = PoolName("calm"), PoolName("ladder")
@@ -92,7 +92,7 @@ def an_eventful_hour(seed: int) -> list[str]:
         pools=pools(),
         timing=TIMING,
         habits=replace(STORMY if stormy else Habits(), announces=seed % 3 == 0),
-        trouble=0.1 if stormy else 0.0,
+        error_rate=0.1 if stormy else 0.0,
         computed=not stormy and seed % 2 == 0,
     ).trace
 
@@ -114,8 +114,8 @@ def has_agent(world: World, node: NodeId) -> bool:
 
 
 def mend(world: World, _node: NodeId, chance: Random) -> None:
-    if world.cut_off:
-        world.cut_off.discard(chance.choice(sorted(world.cut_off)))
+    if world.partitioned:
+        world.partitioned.discard(chance.choice(sorted(world.partitioned)))
 
 
 def fail(world: World, node: NodeId, chance: Random) -> None:
@@ -124,7 +124,7 @@ def fail(world: World, node: NodeId, chance: Random) -> None:
 
 def break_down(world: World, node: NodeId, chance: Random) -> None:
     steps = [RecoveryStep.RESET_GPU, RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE]
-    world.break_down(node, UNCONTAINED, mended_by=chance.choice(steps))
+    world.break_down(node, UNCONTAINED, cleared_by=chance.choice(steps))
 
 
 def restart(world: World, node: NodeId, chance: Random) -> None:
@@ -134,7 +134,7 @@ def restart(world: World, node: NodeId, chance: Random) -> None:
 EVENTS: dict[str, Callable[[World, NodeId, Random], object]] = {
     "break down": break_down,
     "crash": lambda world, _node, _chance: world.crash(),
-    "cut": lambda world, node, _chance: world.cut(node),
+    "cut": lambda world, node, _chance: world.partition(node),
     "fail": fail,
     "hang": lambda world, node, _chance: world.silence(node),
     "mend": mend,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.chance import Chance
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.runner.rate import failure_moments
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.chance import Chance
-from navarch.sim.stage.rate import failure_moments
-from navarch.sim.stage.virtual import run_scenario
 
 LIBRARY = Path(__file__).parents[2] / "scenarios" / "incidents"
 LLAMA3 = LIBRARY / "llama3-pretraining.yaml"

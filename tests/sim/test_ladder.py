@@ -14,8 +14,8 @@ from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recover
 from navarch.core.remediation import Remediation
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -43,7 +43,7 @@ WORN_OUT = xid(64, "replace")
 
 
 def steps_done(world: World) -> list[str]:
-    return [str(deed.step) for deed in world.deeds]
+    return [str(deed.step) for deed in world.action_log]
 
 
 def the_recovery(world: World) -> Recovery:
@@ -57,7 +57,7 @@ def ladder_story(
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, result, mended_by=mended_by)
+        world.break_down(victim, result, cleared_by=mended_by)
         await world.until(lambda: victim not in world.serving(TRAINING), within_s=60)
         await world.converge()
         check(world, victim)
@@ -121,9 +121,9 @@ def test_work_has_left_before_a_machine_is_rebooted() -> None:
         victim = world.serving(TRAINING)[0]
         world.workloads.drain_s = (200.0, 200.0)
         began = world.clock.monotonic()
-        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
-        await world.until(lambda: bool(world.deeds), within_s=900)
-        assert world.deeds[0].at_s >= began + 200.0
+        world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
+        await world.until(lambda: bool(world.action_log), within_s=900)
+        assert world.action_log[0].at_s >= began + 200.0
         assert ("drain", victim) in world.workloads.calls
         await world.converge()
 
@@ -135,8 +135,8 @@ def test_a_gpu_that_is_held_is_not_reset_and_the_holder_is_named() -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         world.effects[world.machine(victim).id].holders = "nv-hostengine (pid 812)"
-        world.break_down(victim, UNCONTAINED, mended_by=RecoveryStep.RESET_GPU)
-        await world.until(lambda: bool(world.deeds), within_s=1800)
+        world.break_down(victim, UNCONTAINED, cleared_by=RecoveryStep.RESET_GPU)
+        await world.until(lambda: bool(world.action_log), within_s=1800)
         assert steps_done(world) == ["reboot"]
         assert any("nv-hostengine (pid 812)" in a.outcome for a in the_recovery(world).history)
         await world.converge()
@@ -149,7 +149,7 @@ def test_a_machine_that_boots_by_itself_voids_what_was_planned_for_its_last_boot
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         world.workloads.drain_s = (250.0, 250.0)
-        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.until(lambda: world.fleet().nodes[victim].phase is Phase.DRAINING, within_s=60)
         world.effects[world.machine(victim).id].faults.clear()
         world.restart_agent(victim, boot_id="boot-2")
@@ -165,11 +165,11 @@ def test_a_node_may_not_be_rebooted_for_ever() -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         for _ in range(4):
-            world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+            world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
             await world.clock.sleep(7200)
             if victim not in world.serving(TRAINING):
                 break
-        done = Counter(deed.step for deed in world.deeds)
+        done = Counter(deed.step for deed in world.action_log)
         assert done == {RecoveryStep.REBOOT: 3, RecoveryStep.POWER_CYCLE: 1}
         await world.converge()
 
@@ -186,7 +186,7 @@ def test_a_ladder_without_a_top_ends_with_people() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, UNCONTAINED, mended_by=RecoveryStep.REPLACE)
+        world.break_down(victim, UNCONTAINED, cleared_by=RecoveryStep.REPLACE)
         await world.clock.sleep(3600)
         assert the_recovery(world).state is RecoveryState.TICKET
         assert victim not in world.serving(TRAINING)
@@ -205,7 +205,7 @@ def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.clock.sleep(3600)
         assert steps_done(world) == []
         node = world.fleet().nodes[victim]
@@ -226,7 +226,7 @@ def test_work_is_kept_off_a_broken_node_only_where_somebody_wants_something_done
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
         for remediation, closed in ((told, False), (dry, False), (done, True)):
             spec = replace(pool_spec(pool), remediation=remediation)
             await world.ask(lambda api, spec=spec: api.put_pool(spec, reason="trying it"))  # type: ignore[misc]
@@ -247,21 +247,23 @@ async def a_climb(world: World) -> None:
     """A GPU that only a power cycle mends, then one that a reset mends, and a silent machine."""
     await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
     first, second = world.serving(TRAINING)
-    world.break_down(first, UNCONTAINED, mended_by=RecoveryStep.POWER_CYCLE)
+    world.break_down(first, UNCONTAINED, cleared_by=RecoveryStep.POWER_CYCLE)
     await world.clock.sleep(2700)
-    world.break_down(second, xid(94, "reset_gpu"), mended_by=RecoveryStep.RESET_GPU)
+    world.break_down(second, xid(94, "reset_gpu"), cleared_by=RecoveryStep.RESET_GPU)
     await world.clock.sleep(900)
-    world.break_down(second, FALLEN, mended_by=RecoveryStep.REBOOT)
+    world.break_down(second, FALLEN, cleared_by=RecoveryStep.REBOOT)
     await world.clock.sleep(900)
     await world.converge()
-    check_deeds(world)
+    check_action_log(world)
 
 
-def check_deeds(world: World) -> None:
+def check_action_log(world: World) -> None:
     """Never the same step twice for one fault; never a reset on a boot it was not meant for."""
-    twice = [key for key, n in Counter((d.recovery, d.step) for d in world.deeds).items() if n > 1]
+    twice = [
+        key for key, n in Counter((d.recovery, d.step) for d in world.action_log).items() if n > 1
+    ]
     assert not twice, f"seed {world.seed}: done twice: {twice}"
-    for deed in world.deeds:
+    for deed in world.action_log:
         recovery = world.fleet().recoveries.get(deed.recovery)  # type: ignore[call-overload]
         assert recovery is not None, f"{deed} was done for nobody"
         if deed.step is RecoveryStep.RESET_GPU:
@@ -269,15 +271,15 @@ def check_deeds(world: World) -> None:
             # A recovery is named after the boot on which its fault was seen.
             meant = recovery_id(recovery.node, deed.boot_id, recovery.check)
             assert recovery.id == meant, f"{deed} was not meant for this boot"
-    resets = [deed for deed in world.deeds if deed.step is RecoveryStep.RESET_GPU]
-    reboots = [deed for deed in world.deeds if deed.step is not RecoveryStep.RESET_GPU]
+    resets = [deed for deed in world.action_log if deed.step is RecoveryStep.RESET_GPU]
+    reboots = [deed for deed in world.action_log if deed.step is not RecoveryStep.RESET_GPU]
     for reset in resets:
         later = [b for b in reboots if b.recovery == reset.recovery and b.at_s < reset.at_s]
         assert not later, f"{reset} came after {later}"
 
 
 CALM = Habits(listing_lag_s=30.0)
-LOG = simulate(a_climb, seed=1, pools=[POOL], habits=CALM).wire.log
+LOG = simulate(a_climb, seed=1, pools=[POOL], habits=CALM).crash_point.log
 STEPS = [
     number
     for number, what in enumerate(LOG)
@@ -300,19 +302,21 @@ def test_a_crash_at_any_step_repeats_nothing_and_resets_no_new_boot(
     after: bool, chunk: int
 ) -> None:
     for at in STEPS[chunk::CHUNKS]:
-        tripwire = Tripwire(at=at, after=after)
-        world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM, tripwire=tripwire)
+        crash_point = CrashPoint(at=at, after=after)
+        world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM, crash_point=crash_point)
         assert world.crashes == 1, f"no crash at call {at}: {LOG[at]}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_no_step_is_repeated_in_a_storm(seed: int) -> None:
-    untouched = simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1)
-    step = max(1, untouched.wire.calls // 20)
-    for at in range(seed % step, untouched.wire.calls, step):
-        tripwire = Tripwire(at=at, after=bool((at + seed) % 2))
-        simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1, tripwire=tripwire)
+    untouched = simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1)
+    step = max(1, untouched.crash_point.calls // 20)
+    for at in range(seed % step, untouched.crash_point.calls, step):
+        crash_point = CrashPoint(at=at, after=bool((at + seed) % 2))
+        simulate(
+            a_climb, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1, crash_point=crash_point
+        )
 
 
 def test_the_deadline_of_a_reboot_is_the_pools() -> None:
@@ -323,7 +327,7 @@ def test_the_deadline_of_a_reboot_is_the_pools() -> None:
         world.reboot_s = (1800.0, 1800.0)
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.clock.sleep(3600)
         assert steps_done(world) == ["reboot"]
         await world.converge()

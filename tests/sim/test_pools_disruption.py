@@ -13,7 +13,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -137,7 +137,7 @@ def test_nodes_that_nobody_uses_are_given_back_and_those_at_work_are_not(seed: i
 
     lean = Disruption(empty_after=timedelta(minutes=10))
     pool = a_pool(size=1, nodes_max=5, nodes_wanted=5, disruption=lean)
-    simulate(story, seed=seed, pools=[pool], prepare=prepare, trouble=0.05)
+    simulate(story, seed=seed, pools=[pool], prepare=prepare, error_rate=0.05)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -210,5 +210,5 @@ def test_lost_messages_of_a_sound_node_do_not_take_a_pool_under_its_floor(seed: 
         await world.converge()
 
     pool = a_pool(size=4, nodes_max=9, spares=2)
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.1)
     assert min(served) >= 4

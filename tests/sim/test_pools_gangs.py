@@ -9,19 +9,20 @@ import pytest
 
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
 HOLD = timedelta(minutes=10)
-NORTH = replace(H100, zone="north")
-SOUTH = replace(H100, zone="south")
+NORTH = evolve(H100, zone="north")
+SOUTH = evolve(H100, zone="south")
 
 
 def gang_pool(
@@ -166,10 +167,10 @@ def test_gangs_survive_a_storm_with_crashes(seed: int) -> None:
 
     habits = replace(STORMY, blocks={"a": 3, "b": 6, "c": 5})
     pool = gang_pool(nodes_max=10)
-    simulate(story, seed=seed, pools=[pool], habits=habits, trouble=0.1, prepare=watch_gangs)
+    simulate(story, seed=seed, pools=[pool], habits=habits, error_rate=0.1, prepare=watch_gangs)
 
 
-def rollback(tripwire: Tripwire, seed: int = 7) -> World:
+def rollback(crash_point: CrashPoint, seed: int = 7) -> World:
     """A gang that does not fit, is given back, and fits when a block has been enlarged."""
 
     async def story(world: World) -> None:
@@ -185,19 +186,19 @@ def rollback(tripwire: Tripwire, seed: int = 7) -> World:
         seed=seed,
         pools=[gang_pool()],
         habits=Habits(blocks={"a": 3, "b": 1}, listing_lag_s=20.0),
-        tripwire=tripwire,
+        crash_point=crash_point,
         prepare=watch_gangs,
     )
 
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_gang_is_whole_or_given_back_wherever_the_control_plane_dies(after: bool) -> None:
-    calls = rollback(Tripwire()).wire.log
+    calls = rollback(CrashPoint()).crash_point.log
     # A listing changes nothing, and there are hundreds.
     places = [at for at, what in enumerate(calls) if what not in ("list", "notices")]
     assert len(places) > 40
     for at in places[::2] if after else places[1::2]:
-        world = rollback(Tripwire(at=at, after=after))
+        world = rollback(CrashPoint(at=at, after=after))
         assert world.crashes == 1, at
 
 
@@ -242,11 +243,11 @@ def test_a_gang_that_is_being_bought_counts_as_demand_however_idle_the_pool_is(s
         shrink_after=timedelta(minutes=1),
         autoscaling=Autoscaling(reactive=ReactiveSettings()),
     )
-    pool = replace(pool, gang_hold=timedelta(minutes=40))
+    pool = evolve(pool, gang_hold=timedelta(minutes=40))
     simulate(story, seed=seed, pools=[pool], habits=Habits(blocks={"a": 4}), prepare=prepare)
 
 
-RESERVED = replace(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Decimal(0))
+RESERVED = evolve(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Decimal(0))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -276,6 +277,6 @@ def test_a_reservation_that_others_use_too_is_found_full_and_left(seed: int) -> 
         taken = Counter(m.request.reservation for m in world.cloud.alive())
         assert taken == {"r-1": 1, "": 3}
 
-    unknown = replace(RESERVED, reserved_nodes=None)
+    unknown = evolve(RESERVED, reserved_nodes=None)
     pool = a_pool(size=4, nodes_max=6, offerings=(unknown, H100))
     simulate(story, seed=seed, pools=[pool], habits=Habits(reservations={"r-1": 1}))

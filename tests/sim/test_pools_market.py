@@ -6,10 +6,11 @@ import pytest
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool
 
 TRAINING, BATCH = PoolName("training"), PoolName("batch")
@@ -18,7 +19,7 @@ POOLS = [a_pool(size=16), a_pool("batch", size=16)]
 
 
 def calls(world: World) -> int:
-    return world.wire.log.count("provision")
+    return world.crash_point.log.count("provision")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -68,7 +69,7 @@ def test_why_shows_the_table_behind_each_choice() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_pool_goes_elsewhere_when_no_machine_comes_up_at_its_first_choice(seed: int) -> None:
-    bad, good = replace(H100, zone="bad"), replace(H100, zone="good")
+    bad, good = evolve(H100, zone="bad"), evolve(H100, zone="good")
 
     async def story(world: World) -> None:
         # Ten minutes until the first are given up, three for one elsewhere, three for the rest;

@@ -1,6 +1,5 @@
 """The ledger against the cloud's own bill, and budgets that act."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -8,9 +7,10 @@ import pytest
 from navarch.app.control_plane import Opinions
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.ports.api import CostBy
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -36,14 +36,14 @@ def test_every_way_to_add_up_equals_the_clouds_bill_to_the_cent(seed: int) -> No
             assert abs(report.total.spent - bill) < CENT
             assert sum(line.spent for line in report.lines) == report.total.spent
 
-    simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, trouble=0.1)
+    simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, error_rate=0.1)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_spot_machines_that_are_reclaimed_are_on_the_bill_at_the_price_of_their_day(
     seed: int,
 ) -> None:
-    spot = replace(H100, spot=True, price_per_hour=Decimal("31.07"))
+    spot = evolve(H100, spot=True, price_per_hour=Decimal("31.07"))
     pool = a_pool(size=4, nodes_max=6, offerings=(spot, H100))
 
     def cheap(world: World) -> None:
@@ -63,7 +63,7 @@ def test_spot_machines_that_are_reclaimed_are_on_the_bill_at_the_price_of_their_
         prices = {m.price_per_hour for m in world.cloud.machines.values() if m.request.spot}
         assert prices == {Decimal("31.07"), Decimal("44.44")}
 
-    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1, prepare=cheap)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, error_rate=0.1, prepare=cheap)
 
 
 def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_lost() -> None:
@@ -122,5 +122,5 @@ def test_a_generous_budget_changes_nothing() -> None:
         await world.clock.sleep(3600)
 
     with_budget = simulate(story, seed=4, pools=[RED], opinions=Opinions(budgets=[budget]))
-    without = simulate(story, seed=4, pools=[replace(RED)])
+    without = simulate(story, seed=4, pools=[evolve(RED)])
     assert with_budget.trace == without.trace

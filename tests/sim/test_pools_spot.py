@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Disruption, DisruptionBudget
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
@@ -15,12 +16,12 @@ from navarch.core.notice import Notice, NoticeKind
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.world import World, simulate
+from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
-SPOT = replace(H100, spot=True, price_per_hour=Decimal("30.00"))
+SPOT = evolve(H100, spot=True, price_per_hour=Decimal("30.00"))
 PRICES, SPOT_PRICES = {"h100-8x": Decimal("98.32")}, {"h100-8x": Decimal("30.00")}
 NOTICE_S = 120.0
 
@@ -150,7 +151,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
 
     habits = Habits(announces=True, stock={"h100-8x spot": 5, "h100-8x": 5})
     pool = spot_pool()
-    pool = replace(pool, disruption=replace(pool.disruption, savings_min=savings_min))
+    pool = evolve(pool, disruption=evolve(pool.disruption, savings_min=savings_min))
     simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)
 
 
@@ -169,7 +170,7 @@ def test_a_pool_on_spot_machines_survives_a_storm_of_reclaims(seed: int) -> None
         assert len(world.serving(TRAINING)) == 3
 
     habits = replace(STORMY, announces=True)
-    simulate(story, seed=seed, pools=[spot_pool()], habits=habits, trouble=0.1, prepare=priced)
+    simulate(story, seed=seed, pools=[spot_pool()], habits=habits, error_rate=0.1, prepare=priced)
 
 
 CALLS = 36
@@ -182,16 +183,16 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.wire.calls = 0
-        world.wire.at = at
-        world.wire.after = after
+        world.crash_point.calls = 0
+        world.crash_point.at = at
+        world.crash_point.after = after
         world.give_notice(victim, after_s=NOTICE_S)
         await world.until(lambda: ("drain", victim) in world.workloads.calls, within_s=NOTICE_S)
         await world.until(
             lambda: len(world.serving(TRAINING)) == 2 and victim not in world.serving(TRAINING),
             within_s=1800,
         )
-        assert world.crashes == 1, world.wire.calls
+        assert world.crashes == 1, world.crash_point.calls
 
     habits = Habits(announces=True)
     simulate(
@@ -200,13 +201,13 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
         pools=[spot_pool(2)],
         habits=habits,
         prepare=priced,
-        tripwire=Tripwire(),
+        crash_point=CrashPoint(),
     )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_pool_does_not_return_to_spot_machines_that_never_come_up(seed: int) -> None:
-    dead, sound = replace(SPOT, zone="dead"), replace(H100, zone="sound")
+    dead, sound = evolve(SPOT, zone="dead"), evolve(H100, zone="sound")
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)

@@ -16,7 +16,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus, Phase, instance_state
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")
@@ -152,10 +152,10 @@ def test_a_long_outage_of_the_control_plane_is_not_held_against_the_nodes() -> N
 
     async def story(world: World) -> None:
         before = await filled(world)
-        world.cut_off.update(before)
+        world.partitioned.update(before)
         await world.clock.sleep(60)
         world.crash()
-        world.cut_off.clear()
+        world.partitioned.clear()
         await world.clock.sleep(600)
         assert world.serving(TRAINING) == before
 
@@ -197,13 +197,13 @@ def test_a_command_reaches_its_node_though_the_answer_is_lost() -> None:
 
     async def story(world: World) -> None:
         node, _ = await filled(world)
-        world.cut_off.add(node)
+        world.partitioned.add(node)
         command = await world.ask(lambda f: f.issue(node, CommandKind.RUN_DIAGNOSTIC))
         await world.clock.sleep(60)
         world.crash()
         await world.clock.sleep(20)
         assert world.fleet().commands[command.id].status is CommandStatus.PENDING
-        world.cut_off.discard(node)
+        world.partitioned.discard(node)
         await world.clock.sleep(120)
         assert world.fleet().commands[command.id].status is CommandStatus.COMPLETED
         assert list(world.agent(node).carried_out) == [command.id]

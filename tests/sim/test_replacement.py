@@ -3,7 +3,7 @@
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
@@ -22,7 +22,9 @@ def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> Non
         assert victim not in world.serving(TRAINING)
         assert set(rest) <= set(world.serving(TRAINING)), "a healthy node was disturbed"
 
-    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), trouble=0.2)
+    simulate(
+        story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), error_rate=0.2
+    )
 
 
 def test_what_is_decided_at_one_moment_about_a_failure_is_one_commit() -> None:
@@ -32,7 +34,7 @@ def test_what_is_decided_at_one_moment_about_a_failure_is_one_commit() -> None:
         await world.converge()
         world.store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         world.fail(world.serving(TRAINING)[0], "XID 79: GPU has fallen off the bus")
-        await world.until(lambda: not world.at_rest(), within_s=600)
+        await world.until(lambda: not world.is_settled(), within_s=600)
         await world.converge()
 
     simulate(story, seed=1, pools=[a_pool(size=4)])

@@ -5,10 +5,10 @@ import yaml
 
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
@@ -77,13 +77,13 @@ def test_of_two_that_believe_to_lead_only_one_acts(seed: int) -> None:
                 world.fail(serving[0], "XID 79")
                 await world.clock.sleep(0.05 * (seed % 7))
             terms.append(world.store.term)
-            world.usurp()
+            world.split_brain_takeover()
         await world.clock.sleep(600)
         await world.converge()
         terms.append(world.store.term)
 
     terms: list[int] = []
-    simulate(story, seed=seed, pools=[a_pool(size=4)], habits=STORMY, trouble=0.2)
+    simulate(story, seed=seed, pools=[a_pool(size=4)], habits=STORMY, error_rate=0.2)
 
     assert terms == sorted(set(terms)), "each of them began a term of its own"
 
@@ -93,14 +93,14 @@ def test_one_that_was_superseded_ends_with_its_next_write() -> None:
         await world.clock.sleep(900)
         old = world.control
         assert old is not None
-        world.usurp()
+        world.split_brain_takeover()
         await world.clock.sleep(1.0)
         assert world.control is not old
-        before = world.wire
+        before = world.crash_point
         world.fail(world.serving(TRAINING)[0], "XID 79")
         await world.clock.sleep(900)
         assert world.control is not old
-        assert world.wire is before, "the one that leads has not died of it"
+        assert world.crash_point is before, "the one that leads has not died of it"
         assert old.store.term < world.store.term
         assert len(world.serving(TRAINING)) == 3
 

@@ -3,8 +3,8 @@
 import pytest
 
 from navarch.core.ids import PoolName
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
@@ -33,7 +33,9 @@ def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
         await world.converge()
         assert world.crashes == 6
 
-    simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=storm(seed), trouble=0.2)
+    simulate(
+        story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=storm(seed), error_rate=0.2
+    )
 
 
 def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:
@@ -44,9 +46,9 @@ def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:
         world.crash()
         await world.converge()
         await world.clock.sleep(600)
-        before = world.wire.log.count("list")
+        before = world.crash_point.log.count("list")
         await world.clock.sleep(3600)
-        assert world.wire.log.count("list") - before <= 61
+        assert world.crash_point.log.count("list") - before <= 61
 
     simulate(story, seed=1, pools=[a_pool(size=4)])
 
@@ -59,7 +61,7 @@ def test_a_silent_node_is_not_taken_for_one_that_is_back_because_nobody_was_ther
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=1800)
         node = world.serving(TRAINING)[0]
-        world.cut(node)
+        world.partition(node)
         await world.until(lambda: not world.fleet().nodes[node].serving, within_s=120)
         before = len(world.trace)
         world.crash()
@@ -67,7 +69,7 @@ def test_a_silent_node_is_not_taken_for_one_that_is_back_because_nobody_was_ther
         assert not world.fleet().nodes[node].serving
         assert not [x for x in world.trace[before:] if "every check passes" in x and node in x]
 
-        world.cut_off.discard(node)
+        world.partitioned.discard(node)
         await world.until(lambda: world.fleet().nodes[node].serving, within_s=32)
 
     pool = a_pool(TRAINING, size=3, nodes_max=3, unhealthy_after=10)

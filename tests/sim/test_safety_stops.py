@@ -8,7 +8,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.service.held import HeldService
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")
@@ -39,7 +39,7 @@ def test_a_fleet_that_stops_reporting_for_a_while_loses_no_node(seed: int, minut
     async def story(world: World) -> None:
         nodes = await filled(world, 100)
         for name in nodes:
-            world.cut(name)
+            world.partition(name)
         await world.clock.sleep(240)
         pool = world.fleet().pools[TRAINING]
         assert pool.held is not None
@@ -48,8 +48,8 @@ def test_a_fleet_that_stops_reporting_for_a_while_loses_no_node(seed: int, minut
         await world.clock.sleep(minutes * 60 - 240)
         assert retired(world) == []
         for name in nodes:
-            world.cut_off.discard(name)
-            world.rouse(name)
+            world.partitioned.discard(name)
+            world.wake(name)
         await world.until(lambda: len(world.serving(TRAINING)) == 100, within_s=300)
         await world.until(lambda: world.fleet().pools[TRAINING].held is None, within_s=60)
         assert retired(world) == []
@@ -77,7 +77,7 @@ def test_a_crash_in_the_middle_of_an_outage_changes_nothing() -> None:
     async def story(world: World) -> None:
         nodes = await filled(world, 30)
         for name in nodes[:10]:
-            world.cut(name)
+            world.partition(name)
         for _ in range(4):
             await world.clock.sleep(400)
             world.crash()
@@ -126,7 +126,7 @@ def test_a_falsely_fatal_check_costs_the_budget_and_no_more(size: int, ill: int,
         for name in nodes[:ill]:
             agent = world.agent(name)
             agent.results[FALSE_ALARM.check] = FALSE_ALARM
-            agent.hurry()
+            agent.report_now()
         await world.clock.sleep(6 * HOUR_S)
         assert len(retired(world)) == budget, "5 % of the pool"
         held = [x for x in world.nodes(TRAINING) if x.held]
@@ -160,7 +160,7 @@ async def spoil_new_machines(world: World, seconds: float) -> None:
         for agent in world.agents.values():
             if FALSE_ALARM.check not in agent.results:
                 agent.results[FALSE_ALARM.check] = FALSE_ALARM
-                agent.hurry()
+                agent.report_now()
         await world.clock.sleep(5)
 
 
@@ -176,7 +176,7 @@ def heal(world: World) -> None:
         agent.results[FALSE_ALARM.check] = CheckResult(
             check=FALSE_ALARM.check, health=Health.HEALTHY
         )
-        agent.hurry()
+        agent.report_now()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

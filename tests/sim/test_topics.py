@@ -11,9 +11,9 @@ from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import Remediation
 from navarch.ports.store import Topic
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import World, simulate
+from navarch.sim.world.world import World, simulate
 from navarch.stores.subscribers import Listener, Subscribers
 from navarch.testing.worlds import STORMY, a_pool
 
@@ -72,7 +72,7 @@ def stormy_story(seed: int) -> list[str]:
     async def story(world: World) -> None:
         await world.clock.sleep(1800)
         if serving := world.serving(MENDED):
-            world.break_down(serving[0], FALLEN, mended_by=RecoveryStep.REBOOT)
+            world.break_down(serving[0], FALLEN, cleared_by=RecoveryStep.REBOOT)
         if serving := world.serving(PoolName("gangs")):
             world.fail(serving[0], "XID 79")
         await world.clock.sleep(600)
@@ -84,7 +84,7 @@ def stormy_story(seed: int) -> list[str]:
         a_pool("mended", size=2, nodes_max=3, remediation=Remediation(strategy="ladder")),
         a_pool("gangs", size=4, nodes_max=8, gang=4, gang_hold=timedelta(minutes=10)),
     ]
-    return simulate(story, seed=seed, pools=pools, habits=STORMY, trouble=0.2).trace
+    return simulate(story, seed=seed, pools=pools, habits=STORMY, error_rate=0.2).trace
 
 
 @pytest.mark.parametrize("seed", range(10))

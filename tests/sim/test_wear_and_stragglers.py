@@ -13,8 +13,8 @@ from navarch.health.checks.work import WorkCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import SpareRows
-from navarch.sim.agent import SimAgent
-from navarch.sim.world import World, simulate
+from navarch.sim.world.agent import SimAgent
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")
@@ -40,7 +40,7 @@ class Bench:
         for check in (RowsCheck(), WorkCheck()):
             for result in check.run(view):
                 self.agent.results[result.check] = result
-        self.agent.rouse()
+        self.agent.wake()
 
 
 def conditions(world: World, kind: str) -> dict[NodeId, list[Condition]]:

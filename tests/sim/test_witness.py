@@ -1,17 +1,16 @@
 """The witness between the control plane and the clouds sees what must not be done."""
 
-from dataclasses import replace
-
 import pytest
 
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
-from navarch.sim.claims import Claims
-from navarch.sim.clock import SeededEntropy
-from navarch.sim.incarnation import Tripwire, WiredStore, wired
-from navarch.sim.world import World, simulate
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.world.claims import Claims
+from navarch.sim.world.leader import CrashPoint, LeaderStore, leader_provider
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOL = PoolName("training")
@@ -20,7 +19,7 @@ POOL = PoolName("training")
 def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 2, within_s=1800)
-        provider = wired(world.cloud, world.store, Tripwire(), Claims(world.store))
+        provider = leader_provider(world.cloud, world.store, CrashPoint(), Claims(world.store))
         mine, other = world.serving(POOL)
         machine = world.machine(mine).id
         with pytest.raises(AssertionError, match=f"{machine} is the machine of {mine}"):
@@ -48,16 +47,16 @@ def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> 
 
 def test_a_process_that_has_died_hears_of_no_commit_and_another_of_all() -> None:
     async def story(world: World) -> None:
-        wires = [Tripwire(), Tripwire()]
+        wires = [CrashPoint(), CrashPoint()]
         heard: list[list[int]] = [[], []]
         for wire, revisions in zip(wires, heard, strict=True):
-            store = WiredStore(world.store, wire, SeededEntropy("1"))
+            store = LeaderStore(world.store, wire, SeededEntropy("1"))
             store.subscribe(lambda done, to=revisions: to.append(done.after.revision))  # type: ignore[misc]
         await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
         assert heard[0] == heard[1] != []
         until_then = list(heard[0])
-        wires[0].cut()
-        dead = WiredStore(world.store, wires[0], SeededEntropy("1"))
+        wires[0].kill()
+        dead = LeaderStore(world.store, wires[0], SeededEntropy("1"))
         dead.subscribe(lambda done: heard[0].append(done.after.revision))
         world.fail(world.serving(POOL)[0], "XID 79")
         await world.until(lambda: len(heard[1]) > len(until_then), within_s=1800)
@@ -74,7 +73,7 @@ def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
         reported: list[int] = []
         old.store.subscribe(lambda done: reported.append(done.after.revision))
         seen = old.store.fleet()
-        world.usurp()
+        world.split_brain_takeover()
         await world.until(lambda: world.control is not old, within_s=10)
         world.fail(world.serving(POOL)[0], "XID 79")
         await world.converge()
@@ -87,4 +86,4 @@ def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
 
 def on(node: Node, machine: InstanceId) -> Node:
     assert node.launch is not None
-    return replace(node, launch=replace(node.launch, instance=machine))
+    return evolve(node, launch=evolve(node.launch, instance=machine))

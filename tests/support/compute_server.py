@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.support.google_discovery import Call, Discovery
 
-from navarch.sim.loop import EPOCH
+from navarch.sim.kernel.loop import EPOCH
 from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 
 PROJECT = "navarch-test"

@@ -56,9 +56,9 @@ from navarch.service.fleet import FleetService
 from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.world.leader import LeaderNotifier, LeaderProvider, LeaderStore
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.bringup import FolderBringUpLogs, MemoryBringUpLogs
@@ -80,7 +80,7 @@ def offloads(thread: ThreadOffload, inline: InlineOffload) -> tuple[Offload, Off
 
 
 def stores(
-    memory: MemoryStore, sqlite: SqliteStore, wired: WiredStore
+    memory: MemoryStore, sqlite: SqliteStore, wired: LeaderStore
 ) -> tuple[Store, Store, Store]:
     return memory, sqlite, wired
 
@@ -111,15 +111,15 @@ def aws_abilities(
     return account, account, account, account
 
 
-def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Provider]:
+def providers(cloud: SimulatedCloud, wired: LeaderProvider) -> tuple[Provider, Provider]:
     return cloud, wired
 
 
-def rebooting(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Reboots, Reboots]:
+def rebooting(cloud: SimulatedCloud, wired: LeaderProvider) -> tuple[Reboots, Reboots]:
     return cloud, wired
 
 
-def power_cycling(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[PowerCycles, PowerCycles]:
+def power_cycling(cloud: SimulatedCloud, wired: LeaderProvider) -> tuple[PowerCycles, PowerCycles]:
     return cloud, wired
 
 
@@ -166,7 +166,7 @@ def notice_watches(watch: SourceWatch) -> NoticeWatch:
 
 
 def notifiers(
-    workloads: SimWorkloads, wired: WiredNotifier
+    workloads: SimWorkloads, wired: LeaderNotifier
 ) -> tuple[WorkloadNotifier, WorkloadNotifier]:
     return workloads, wired
 

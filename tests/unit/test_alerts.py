@@ -8,8 +8,8 @@ from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW
 
@@ -83,7 +83,7 @@ class Reader:
         self.store.subscribe(lambda done: self._count(done.change))
 
     def _count(self, change: Change) -> None:
-        self.marked += len(change.bookmarks)
+        self.marked += len(change.cursors)
 
     async def notify(self, event: Recorded) -> None:
         self.told.append(event.event.about)

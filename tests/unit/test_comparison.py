@@ -1,9 +1,9 @@
 """One listing held against the fleet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -63,7 +63,7 @@ def learn(
         is_silent=lambda _: silent,
         lag=LAG,
         now=NOW,
-    ).learn()
+    ).reconcile()
 
 
 def thrice(nodes: Sequence[Node], machines: Sequence[Instance], **given: object) -> Findings:
@@ -120,20 +120,20 @@ def test_a_machine_that_reappears_is_counted_anew() -> None:
 def test_a_machine_too_young_to_be_listed_is_not_missed() -> None:
     node = a_node("training-0", phase=Phase.BOOTING)
     assert node.launch is not None
-    young = replace(node, launch=replace(node.launch, launched_at=NOW - LAG / 2))
+    young = evolve(node, launch=evolve(node.launch, launched_at=NOW - LAG / 2))
     assert learn([young], []).seen.missed == {}
 
 
 def test_a_leaked_machine_is_ended_only_after_three_sightings() -> None:
     gone = a_node("training-0", phase=Phase.GONE, retiring=GOING)
-    assert learn([gone], [a_machine()]).condemned == ()
-    ((machine, owner),) = thrice([gone], [a_machine()]).condemned
+    assert learn([gone], [a_machine()]).to_terminate == ()
+    ((machine, owner),) = thrice([gone], [a_machine()]).to_terminate
     assert (machine.id, owner.node) == ("i-training-0", "training-0")
 
 
 def test_a_machine_bought_under_an_older_token_of_the_node_is_leaked() -> None:
     lesson = thrice([a_node("training-0")], [a_machine("i-2", token="older"), a_machine()])
-    assert [machine.id for machine, _ in lesson.condemned] == ["i-2"]
+    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-2"]
     assert phases(lesson) == {}
 
 
@@ -141,19 +141,19 @@ def test_a_stray_listed_first_does_not_take_the_place_of_the_nodes_own_machine()
     """Found by a storm: the second machine in the list was killed, and it was the right one."""
     node = a_node("training-0", phase=Phase.REQUESTED)
     lesson = thrice([node], [a_machine("i-1", token="older"), a_machine("i-2")])
-    assert [machine.id for machine, _ in lesson.condemned] == ["i-1"]
+    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-1"]
     assert [found.instance for found in lesson.change.nodes] == ["i-2"]
 
 
 def test_of_two_machines_under_one_token_the_second_must_go() -> None:
     lesson = thrice([a_node("training-0")], [a_machine(), a_machine("i-twin")])
-    assert [machine.id for machine, _ in lesson.condemned] == ["i-twin"]
+    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-twin"]
 
 
 def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> None:
     stranger = a_machine("i-theirs", labels={"owner": "somebody else"})
     lesson = thrice([], [stranger])
-    assert lesson.condemned == ()
+    assert lesson.to_terminate == ()
     first = learn([], [stranger])
     assert ["i-theirs" in event.reason for event in first.change.events] == [True]
     assert learn([], [stranger], before=first.seen).change.empty
@@ -162,7 +162,7 @@ def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> No
 def test_a_machine_that_wears_our_name_without_our_signature_is_a_stranger() -> None:
     forged = {**a_machine().labels, SIGNATURE: "0" * 32}
     lesson = thrice([], [a_machine("i-forged", labels=forged)])
-    assert lesson.condemned == ()
+    assert lesson.to_terminate == ()
     first = learn([], [a_machine("i-forged", labels=forged)])
     assert "without the signature" in first.change.events[0].reason
 
@@ -170,7 +170,7 @@ def test_a_machine_that_wears_our_name_without_our_signature_is_a_stranger() -> 
 def test_a_machine_of_another_cluster_is_a_stranger() -> None:
     other = Cluster(id="cluster-2", secret=b"s" * 32)
     owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t"))
-    assert thrice([], [a_machine(labels=other.labels(owner))]).condemned == ()
+    assert thrice([], [a_machine(labels=other.labels(owner))]).to_terminate == ()
 
 
 def test_a_machine_that_the_store_has_forgotten_is_taken_back() -> None:
@@ -184,13 +184,13 @@ def test_forgotten_machines_are_taken_back_up_to_the_maximum() -> None:
     machines = [a_machine(f"i-{n}", f"training-{n}") for n in range(5)]
     lesson = thrice([], machines, pool=a_pool(size=1, nodes_max=2))
     assert [node.id for node in lesson.change.nodes] == ["training-0", "training-1"]
-    assert [machine.id for machine, _ in lesson.condemned] == ["i-2", "i-3", "i-4"]
+    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-2", "i-3", "i-4"]
 
 
 def test_a_machine_whose_number_was_given_out_here_is_not_taken_back() -> None:
     lesson = thrice([], [a_machine("i-9", "training-2")], pool=a_pool(next_index=3))
     assert lesson.change.nodes == []
-    assert [machine.id for machine, _ in lesson.condemned] == ["i-9"]
+    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-9"]
 
 
 def test_what_a_stray_cost_is_in_the_ledger_from_its_launch_to_its_end() -> None:

@@ -2,19 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.drains import DrainWatch
 from navarch.control.operations import OperationRunner
 from navarch.control.pool_indexes import PoolIndexes
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -73,14 +73,14 @@ def test_who_waits_for_a_replacement_hears_of_it() -> None:
 def test_when_the_last_has_left_no_date_is_kept() -> None:
     async def story(site: Site) -> None:
         draining = a_node("training-0", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
-        other = replace(draining, id=a_node("training-1").id)
+        other = evolve(draining, id=a_node("training-1").id)
         await site.fill(draining, other)
         date = site.planning.agenda.due_at()
         assert date not in (None, LONG_AGO), "work may still be there when the time is up"
-        await site.change(replace(draining, phase=Phase.TERMINATING))
+        await site.change(evolve(draining, phase=Phase.TERMINATING))
         await site.planning.reconcile()
         assert site.planning.agenda.due_at() == date, "one is left"
-        assert await site.change(replace(other, phase=Phase.TERMINATING)) is None
+        assert await site.change(evolve(other, phase=Phase.TERMINATING)) is None
 
     played(story)
 
@@ -95,8 +95,8 @@ def test_who_begins_to_drain_gives_its_pool_a_date_and_nothing_to_plan() -> None
         )
         assert await site.change(first) == first.since + timeout
         assert await site.change(second) == second.since + timeout
-        third = replace(first, since=NOW + timedelta(minutes=2))
-        await site.change(replace(first, phase=Phase.READY))
+        third = evolve(first, since=NOW + timedelta(minutes=2))
+        await site.change(evolve(first, phase=Phase.READY))
         await site.planning.reconcile()
         assert await site.change(third) == second.since + timeout, "the earlier date stands"
 

@@ -1,17 +1,16 @@
 """Who may be drained now, and who has been drained long enough."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
-from navarch.fleet.drains import plan_drains, seen_by_drains
-from navarch.fleet.notices import notice_due
+from navarch.fleet.drains import notice_due, plan_drains, seen_by_drains
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -46,7 +45,7 @@ def test_a_node_on_which_nothing_can_run_does_not_wait_for_a_replacement_nobody_
     )
     fatal = a_node("training-0", retiring=BROKEN, conditions=(lost,))
     assert moved(pool, [fatal, other]) == [("Drain", "training-0")]
-    ill = a_node("training-0", retiring=BROKEN, conditions=(replace(lost, fatal=False),))
+    ill = a_node("training-0", retiring=BROKEN, conditions=(evolve(lost, fatal=False),))
     assert moved(pool, [ill, other]) == [], "its work may go on until there is another"
 
 
@@ -104,24 +103,24 @@ def test_the_next_look_is_when_the_first_drain_times_out() -> None:
 def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> None:
     testing = Condition(check=TESTING, health=Health.DEGRADED, reason="burn", since=NOW)
     node = a_node("training-0", registered_at=NOW)
-    busy = replace(node, conditions=(testing,), health=Health.DEGRADED)
+    busy = evolve(node, conditions=(testing,), health=Health.DEGRADED)
 
     assert node.serving
     assert not busy.serving
     assert notice_due(busy) is NotifiedState.CORDONED
-    assert notice_due(replace(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
+    assert notice_due(evolve(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
 
 
 def test_work_is_kept_off_a_node_that_is_not_well_once_something_is_done_about_it() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
-    told = replace(broken, told=NotifiedState.CORDONED)
+    told = evolve(broken, told=NotifiedState.CORDONED)
     assert notice_due(told) is NotifiedState.OPEN, "what is held back now is open again"
-    assert notice_due(replace(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, retiring=BROKEN)) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, pool=None)) is NotifiedState.CORDONED, (
+    assert notice_due(evolve(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, retiring=BROKEN)) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, pool=None)) is NotifiedState.CORDONED, (
         "no pool decides about it"
     )
 
@@ -163,9 +162,9 @@ def test_a_machine_that_boots_is_not_drained_but_ended() -> None:
 def test_a_machine_that_goes_while_it_is_ended_sets_nobody_draining() -> None:
     """So its end is no reason to plan: who waits for a replacement waits on."""
     ended = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
-    gone = replace(ended, phase=Phase.GONE)
+    gone = evolve(ended, phase=Phase.GONE)
     waits = a_node("training-1", retiring=BROKEN)
     pool = a_pool(size=1, nodes_max=3)
     assert moved(pool, [ended, waits]) == moved(pool, [gone, waits]) == []
     assert seen_by_drains(ended) == seen_by_drains(gone)
-    assert seen_by_drains(ended) != seen_by_drains(replace(ended, phase=Phase.DRAINING))
+    assert seen_by_drains(ended) != seen_by_drains(evolve(ended, phase=Phase.DRAINING))

@@ -4,10 +4,10 @@ import asyncio
 from datetime import datetime, timedelta
 
 from navarch.core.ids import NodeId
-from navarch.sim.clock import SimClock
-from navarch.sim.hearing import ComputedHearing
-from navarch.sim.pulse import Pulse
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.world.heartbeats import HeartbeatSchedule
+from navarch.sim.world.liveness import ComputedLiveness
 
 TIMEOUT = timedelta(seconds=30)
 A, B = NodeId("a"), NodeId("b")
@@ -19,14 +19,16 @@ def told(*, speak: list[NodeId], rest: list[NodeId]) -> list[timedelta]:
 
     async def story() -> datetime:
         clock = SimClock()
-        hearing = ComputedHearing(clock, timeout=TIMEOUT, nodes=(), resting={})
+        hearing = ComputedLiveness(clock, timeout=TIMEOUT, nodes=(), suspended={})
         hearing.subscribe(moments.append)
         began = clock.now()
         for node in speak:
             hearing.heard(node)
         for node in rest:
-            pulse = Pulse.of(node, started_s=clock.monotonic(), interval_s=10.0, instant=True)
-            hearing.rest(node, pulse)
+            pulse = HeartbeatSchedule.of(
+                node, started_s=clock.monotonic(), interval_s=10.0, instant=True
+            )
+            hearing.suspend(node, pulse)
         await asyncio.sleep(0)
         assert clock.now() == began, "it is told within the moment"
         return began

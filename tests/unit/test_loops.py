@@ -23,8 +23,8 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
 from navarch.ports.provider import ProvisionRequest
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import EPOCH, SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import EPOCH, SimLoop
 from navarch.testing.provider_contract import ProviderContract
 from navarch.testing.worlds import NOW
 

@@ -2,19 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from navarch.control.drains import POLL, DrainWatch
 from navarch.control.notices import NoticeReconciler
 from navarch.control.operations import OperationRunner
 from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.errors import TransientError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -108,7 +108,7 @@ def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> 
 
 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
-    node, commits, calls = told(replace(LEAVING, retiring=None))
+    node, commits, calls = told(evolve(LEAVING, retiring=None))
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -12,6 +11,7 @@ from navarch.app.offer_catalog import REFRESH, Account, OfferCatalog
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.offers import render_offers
 from navarch.core.errors import InvalidError, TransientError
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import Capacity, Offer
@@ -31,7 +31,7 @@ def at(provider: str, kind: str, gpus: int, price: str, **more: object) -> Offer
         region="r-1",
         price_per_hour=Decimal(price),
     )
-    return replace(whole, **more)  # type: ignore[arg-type]
+    return evolve(whole, **more)  # type: ignore[arg-type]
 
 
 EIGHT = at("aws", "p5.48xlarge", 8, "55.04")
@@ -81,7 +81,7 @@ def test_somebody_who_goes_up_with_gangs_has_room_for_one_to_move() -> None:
 
 
 def test_offers_can_be_had_of_one_provider_by_name_or_by_type() -> None:
-    mine = [Offer(offering=replace(EIGHT, provider=ProviderName("work")), provider_type="aws")]
+    mine = [Offer(offering=evolve(EIGHT, provider=ProviderName("work")), provider_type="aws")]
     for word in ("work", "aws"):
         assert len(sift_offers(mine, [], lambda _: None, provider=word)) == 1
     assert sift_offers(mine, [], lambda _: None, provider="gcp") == []
@@ -100,7 +100,7 @@ def test_what_was_refused_is_marked_with_what_the_provider_said() -> None:
 def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere() -> None:
     sold = [Offer(offering=EIGHT)]
     pool = a_pool(
-        offerings=(replace(EIGHT, region=""), replace(EIGHT, region="", reservation="ours"))
+        offerings=(evolve(EIGHT, region=""), evolve(EIGHT, region="", reservation="ours"))
     )
 
     found = sift_offers(sold, [pool], lambda _: None)
@@ -112,8 +112,8 @@ def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere
 
 
 def test_the_places_that_pools_buy_at_replace_an_offer_that_names_none() -> None:
-    general = [Offer(offering=replace(EIGHT, region=""), gpu_memory_gib=80.0)]
-    pool = a_pool(offerings=(replace(EIGHT, zone="r-1a"), replace(EIGHT, zone="r-1b")))
+    general = [Offer(offering=evolve(EIGHT, region=""), gpu_memory_gib=80.0)]
+    pool = a_pool(offerings=(evolve(EIGHT, zone="r-1a"), evolve(EIGHT, zone="r-1b")))
     found = sift_offers(general, [pool], lambda _: None)
     assert [offer.offering.zone for offer in found] == ["r-1a", "r-1b"]
     assert all(offer.gpu_memory_gib == 80.0 for offer in found), "what is known of the kind stays"
@@ -156,12 +156,14 @@ def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue(
 
 def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bought() -> None:
     async def ask() -> Sequence[Offering]:
-        return [replace(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
+        return [evolve(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
 
     async def ask_sold_out() -> Sequence[Offering]:
-        return [replace(ONE, provider=ProviderName("work"), region="")]
+        return [evolve(ONE, provider=ProviderName("work"), region="")]
 
-    account = Account(name=ProviderName("work"), type="lambda", ask=ask, ask_sold_out=ask_sold_out)
+    account = Account(
+        name=ProviderName("work"), type="lambda", list_offerings=ask, list_sold_out=ask_sold_out
+    )
     shelf = OfferCatalog(Hours(), [account])
     found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
@@ -177,7 +179,7 @@ def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -
             at("work", "p5.48xlarge", 8, "15.81", gpu_type="H100", spot=True),
         ]
 
-    account = Account(name=ProviderName("work"), type="aws", ask=ask)
+    account = Account(name=ProviderName("work"), type="aws", list_offerings=ask)
     offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     usual, spot = [offer for offer in offers if offer.configured]
     assert usual.offering.price_per_hour == Decimal("55.04")
@@ -197,7 +199,9 @@ def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down
         return [at("work", "p5.48xlarge", 8, "50")]
 
     clock = Hours()
-    assortment = OfferCatalog(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
+    assortment = OfferCatalog(
+        clock, [Account(name=ProviderName("work"), type="aws", list_offerings=ask)]
+    )
 
     def mine() -> list[Decimal]:
         offers = asyncio.run(assortment.offers())
@@ -221,7 +225,7 @@ def test_what_is_not_sold_on_demand_is_not_bought_for_nothing() -> None:
 def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
     offers = [
         Offer(
-            offering=replace(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
+            offering=evolve(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
             gpu_memory_gib=80.0,
             interconnect="NVSwitch 900GB/s",
             fabric="3200 Gigabit; EFA x32",

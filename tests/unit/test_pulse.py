@@ -5,10 +5,10 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.sim.pulse import Pulse
+from navarch.sim.world.heartbeats import HeartbeatSchedule
 
 PULSES = st.builds(
-    Pulse.of,
+    HeartbeatSchedule.of,
     st.text(max_size=8),
     started_s=st.floats(0, 1e6),
     interval_s=st.sampled_from([0.1, 1.0, 10.0, 30.0, 7.3]),
@@ -18,7 +18,7 @@ PULSES = st.builds(
 
 @given(PULSES, st.integers(0, 300), st.integers(0, 2), st.sampled_from([0.0, -1e-9, 1e-9, 0.3]))
 def test_the_next_beat_is_the_first_of_all_that_begins_or_arrives_later(
-    pulse: Pulse, beat: int, message: int, off_s: float
+    pulse: HeartbeatSchedule, beat: int, message: int, off_s: float
 ) -> None:
     # Around the moments at which something changes: those of the beats themselves.
     known = (pulse.starts_at(beat), pulse.arrives_at(beat), pulse.started_s + beat)

@@ -5,9 +5,9 @@ import gc
 
 import pytest
 
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.kernel.running import run_simulated
 
 
 class Vast:

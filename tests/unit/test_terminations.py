@@ -2,21 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from navarch.control.operations import OperationRunner
 from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import GuardedProvider, Providers
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.errors import RejectedError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.ports.provider import ProvisionRequest
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -70,4 +70,4 @@ def test_when_a_cloud_agreed_to_end_a_machine_is_kept_until_it_is_gone() -> None
 
 
 def test_nothing_is_kept_of_a_machine_that_is_gone_before_its_cloud_has_answered() -> None:
-    assert ended(replace(LEAVING, phase=Phase.GONE)).stopped_at == {}
+    assert ended(evolve(LEAVING, phase=Phase.GONE)).stopped_at == {}

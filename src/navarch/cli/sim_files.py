@@ -14,12 +14,12 @@ from navarch.cli.sim_templates import TEMPLATES
 from navarch.config.errors import ConfigError
 from navarch.config.kinds import name_remedy
 from navarch.sim.figures.figures import flatten
-from navarch.sim.outcome import Outcome
-from navarch.sim.records import load_outcome, scenario_of
 from navarch.sim.report import render_comparison_html, render_html
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.records import load_outcome, scenario_of
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import run_scenario
 
 
 def validate_files(paths: Sequence[Path]) -> int:

@@ -17,13 +17,13 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.node import NodeStatus, node_status
 from navarch.ports.store import Committed
-from navarch.sim.outcome import Happening
-from navarch.sim.pacing import PacedLoop
-from navarch.sim.scenario.event import Event, Params
+from navarch.sim.kernel.pacing import PacedLoop
+from navarch.sim.runner.outcome import Happening
+from navarch.sim.runner.runner import ScenarioRunner
+from navarch.sim.scenario.event import EventParams, ScenarioEvent
+from navarch.sim.scenario.kinds import FailureType
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.scenario.words import FailureType
-from navarch.sim.stage.virtual import VirtualTheatre
 
 HELP = """\
 inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE
@@ -85,7 +85,7 @@ class InteractiveSession:
         self._messages: list[str] = []
         self._over = asyncio.Event()
         self._drawn_at = -1.0
-        self.simulation = VirtualTheatre(scenario, seed, tasks, say=self._on_happening)
+        self.simulation = ScenarioRunner(scenario, seed, tasks, on_happening=self._on_happening)
         self.simulation.world.store.subscribe(self._on_commit)
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class InteractiveSession:
         else:
             self._write(f"{HELP}\n")
         try:
-            await self.simulation.perform(self._wait_for_quit)
+            await self.simulation.run(self._wait_for_quit)
         finally:
             self._loop.on_tick = lambda: None
             if self._live:
@@ -159,29 +159,33 @@ class InteractiveSession:
                 return False
         return True
 
-    def _parse_event(self, words: list[str]) -> Event:
+    def _parse_event(self, words: list[str]) -> ScenarioEvent:
         match words:
             case ["inject", node, "xid", code, *rest]:
                 gpu = int(rest[0]) if rest else 0
-                params = Params(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
-                return Event(action="inject_failure", target=node, params=params)
+                params = EventParams(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
+                return ScenarioEvent(action="inject_failure", target=node, params=params)
             case ["inject", node, kind]:
                 self._check_failure(kind)
-                return Event(action="inject_failure", target=node, params=Params(failure_type=kind))
+                return ScenarioEvent(
+                    action="inject_failure", target=node, params=EventParams(failure_type=kind)
+                )
             case ["recover", node]:
-                return Event(action="recover_failure", target=node)
+                return ScenarioEvent(action="recover_failure", target=node)
             case ["cordon" | "uncordon" | "drain" | "terminate" as command, node]:
-                return Event(
+                return ScenarioEvent(
                     action="issue_command",
                     target=node,
-                    params=Params(command_type=CommandKind(command)),
+                    params=EventParams(command_type=CommandKind(command)),
                 )
             case ["scale", pool, nodes]:
-                return Event(action="scale", target=pool, params=Params(nodes=int(nodes)))
+                return ScenarioEvent(
+                    action="scale", target=pool, params=EventParams(nodes=int(nodes))
+                )
             case ["partition" | "heal" as action, node]:
-                return Event(action=action, target=node)
+                return ScenarioEvent(action=action, target=node)
             case ["crash"]:
-                return Event(action="crash")
+                return ScenarioEvent(action="crash")
         raise InvalidError(f"{' '.join(words)!r} is not a command; type help")
 
     def _check_failure(self, kind: str) -> None:
@@ -195,9 +199,9 @@ class InteractiveSession:
                 "such a job; try scenarios/straggler.yaml"
             )
 
-    async def _carry_out(self, event: Event) -> None:
+    async def _carry_out(self, event: ScenarioEvent) -> None:
         try:
-            await self.simulation.play.acts.act(event)
+            await self.simulation.driver.player.apply(event)
         except (NavarchError, ValueError) as error:
             self._log(f"? {error}")
 
@@ -222,7 +226,7 @@ class InteractiveSession:
 
     def picture(self, canvas: Canvas, *, height: int = 40) -> str:
         """Return the fleet on one screen, nodes with problems first."""
-        fleet, census = self.simulation.world.fleet(), self.simulation.census
+        fleet, census = self.simulation.world.fleet(), self.simulation.counter
         pace = "paused" if self._loop.paused else f"{self._loop.speed:g}x"
         counts = ", ".join(f"{n} {status}" for status, n in sorted(census.by_status.items()) if n)
         title = f"t={self._loop.time():.1f} s  {pace}  {counts or 'no nodes yet'}"

@@ -18,10 +18,10 @@ from navarch.cli.session import Session
 from navarch.cli.sim_run import progress_line, report_outcome
 from navarch.core.duration import render_duration
 from navarch.core.errors import NavarchError
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.real_time import check_playable, perform
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.wire.performance import check_playable, perform
 
 START_S = 30.0
 SPARE_FILES = 200

@@ -11,13 +11,13 @@ from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.sim import render_outcome, render_seeds
 from navarch.cli.session import Session
-from navarch.sim.outcome import Outcome
-from navarch.sim.records import dump_outcome
 from navarch.sim.report import render_html
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.records import dump_outcome
+from navarch.sim.runner.runner import run_scenario
+from navarch.sim.runner.seeds import run_seeds
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.seeds import run_seeds
-from navarch.sim.stage.virtual import run_scenario
 
 LONG_S = 1.0
 """Shorter runs show no progress bar."""

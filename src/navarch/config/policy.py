@@ -7,15 +7,14 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from navarch.config.block import Nested, read_block
-from navarch.config.context import ReadContext, Refused, Scope, TooManyProblems, no_files
-from navarch.config.document import Entries, Leaf, Tree, parse_document
-from navarch.config.errors import ConfigError, Place, Source, by_place
+from navarch.config.block import Nested
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree
+from navarch.config.errors import Place, Source
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
-from navarch.config.loading import read_text
+from navarch.config.reading import read_context, read_document, read_text
 from navarch.config.schema import Fault, block, key
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
@@ -251,24 +250,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
     """Return the policy in a text, or raise ConfigError with every problem."""
-    context = ReadContext(
-        source=Source(source, text.removeprefix("\ufeff")),
-        folder=Path(),
-        environment={},
-        read_file=no_files,
-    )
-    scope = Scope(context=context)
-    root = parse_document(context.source, context.problems)
-    tree = Entries(entries=(), place=scope.home) if root is None else root
-    found: PolicyConfig | None = None
-    try:
-        if not isinstance(tree, Entries):
-            raise scope.within("a policy").wrong_type(tree, "a mapping", "")
-        found = read_block(PolicyConfig, tree, scope)
-    except (Refused, TooManyProblems):
-        assert context.problems, "refused without a problem"
-    if found is None or context.problems:
-        raise ConfigError(sorted(context.problems, key=by_place), stage="invalid policy")
+    found = read_document(PolicyConfig, read_context(text, source=source), noun="policy")
     return Policy(
         name=found.metadata.name,
         description=found.metadata.description,

@@ -27,8 +27,8 @@ from navarch.core.pool import Pool
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.running import run_simulated
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.running import run_simulated
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

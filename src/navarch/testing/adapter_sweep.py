@@ -22,9 +22,9 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.incarnation import Crash, Tripwire, WiredStore
-from navarch.sim.loop import EPOCH, SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import EPOCH, SimLoop
+from navarch.sim.world.leader import Crash, CrashPoint, LeaderStore
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -41,9 +41,9 @@ Build = Callable[[Clock, Offload], Provider]
 
 @dataclass(slots=True)
 class TrippedOffload:
-    """Runs blocking calls inline, and crashes at the call that the tripwire selects."""
+    """Runs blocking calls inline, and crashes at the call that the crash_point selects."""
 
-    wire: Tripwire
+    wire: CrashPoint
 
     async def run(self, call: Callable[[], T]) -> T:
         async def effect() -> T:
@@ -60,7 +60,7 @@ class SweptFleet:
     store: MemoryStore
     build: Build
     alive: Callable[[], set[str]]
-    wire: Tripwire
+    wire: CrashPoint
     crashes: int = 0
     control: Plane | None = None
 
@@ -107,15 +107,15 @@ class SweptFleet:
                     raise rest from None
             self.control = None
             self.crashes += 1
-            self.wire = self.wire.next_life()
+            self.wire = self.wire.next_process()
             await self.clock.sleep(RESTART_S)
 
-    async def _incarnate(self, wire: Tripwire) -> None:
+    async def _incarnate(self, wire: CrashPoint) -> None:
         chance = SeededEntropy(f"sweep/{self.crashes}")
         control = build_control_plane(
             self.clock,
             chance,
-            WiredStore(self.store, wire, chance),
+            LeaderStore(self.store, wire, chance),
             providers=[self.build(self.clock, TrippedOffload(wire))],
             notifier=LogWorkloads(),
             hearing=TelemetryTable(self.clock, timeout=timedelta(minutes=5)),
@@ -149,7 +149,7 @@ async def a_short_life(swept: SweptFleet, offering: Offering) -> None:
 
 
 def sweep_once(
-    build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: Tripwire
+    build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: CrashPoint
 ) -> SweptFleet:
     """Run `a_short_life` with the crash that `wire` holds; return the fleet at its end."""
     return live_through(lambda swept: a_short_life(swept, offering), build, alive=alive, wire=wire)
@@ -160,12 +160,12 @@ def live_through(
     build: Build,
     *,
     alive: Callable[[], set[str]],
-    wire: Tripwire | None = None,
+    wire: CrashPoint | None = None,
 ) -> SweptFleet:
     """Run `story` with a control plane on an adapter; return the fleet at its end."""
 
     async def main() -> SweptFleet:
-        swept = SweptFleet(SimClock(), MemoryStore(CLUSTER), build, alive, wire or Tripwire())
+        swept = SweptFleet(SimClock(), MemoryStore(CLUSTER), build, alive, wire or CrashPoint())
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(swept.live())
             try:

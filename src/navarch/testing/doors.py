@@ -34,7 +34,7 @@ from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from navarch.ports.provider import Provider
-from navarch.sim.clock import SimClock
+from navarch.sim.kernel.clock import SimClock
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Fault, HttpRequest, Wire
 from navarch.testing.provider_contract import ProviderContract
 

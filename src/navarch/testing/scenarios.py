@@ -20,10 +20,10 @@ from navarch.app.control_plane import Opinions
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import run_scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

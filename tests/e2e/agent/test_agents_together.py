@@ -14,7 +14,7 @@ from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.testing.doors import Doors, build_doors, open_doors
 
 COUNT = 30

@@ -12,7 +12,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.sim.incarnation import Tripwire
+from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, sweep_once
 
 OFFERING = Offering(
@@ -26,7 +26,7 @@ CHUNKS = 8
 A_FEW = 6
 
 
-def live(ec2: Ec2Server, wire: Tripwire) -> SweptFleet:
+def live(ec2: Ec2Server, wire: CrashPoint) -> SweptFleet:
     def build(clock: Clock, offload: Offload) -> Provider:
         return AwsAccount(clock, offload, AwsSettings(endpoint=ec2.url, regions=("us-east-1",)))
 
@@ -38,17 +38,17 @@ def live(ec2: Ec2Server, wire: Tripwire) -> SweptFleet:
 
 
 def test_a_life_without_crashes_buys_exactly_what_it_needs(ec2: Ec2Server) -> None:
-    assert live(ec2, Tripwire()).crashes == 0
+    assert live(ec2, CrashPoint()).crashes == 0
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
 def test_a_crash_at_a_sampled_call_leaks_and_duplicates_nothing(
     ec2: Ec2Server, after: bool
 ) -> None:
-    calls = live(ec2, Tripwire()).wire.calls
+    calls = live(ec2, CrashPoint()).wire.calls
     for at in range(int(after), calls, calls // A_FEW):
         ec2.reset()
-        assert live(ec2, Tripwire(at=at, after=after)).crashes == 1
+        assert live(ec2, CrashPoint(at=at, after=after)).crashes == 1
 
 
 @pytest.mark.long
@@ -57,10 +57,10 @@ def test_a_crash_at_a_sampled_call_leaks_and_duplicates_nothing(
 def test_a_crash_at_any_call_leaks_and_duplicates_nothing(
     ec2: Ec2Server, after: bool, chunk: int
 ) -> None:
-    calls = live(ec2, Tripwire()).wire.calls
+    calls = live(ec2, CrashPoint()).wire.calls
     for at in range(chunk, calls, CHUNKS):
         ec2.reset()
-        swept = live(ec2, Tripwire(at=at, after=after))
+        swept = live(ec2, CrashPoint(at=at, after=after))
         assert swept.crashes == 1, f"no crash at call {at} of {calls}"
 
 
@@ -68,7 +68,7 @@ def test_a_crash_at_any_call_leaks_and_duplicates_nothing(
 def test_a_lost_response_and_a_crash_together_buy_no_machine_twice(
     ec2: Ec2Server, lost: str
 ) -> None:
-    at = live(ec2, Tripwire()).wire.log.index("call")
+    at = live(ec2, CrashPoint()).wire.log.index("call")
     ec2.reset()
     ec2.set(faults=[{"action": "RunInstances", "lost": lost}] * 2)
-    assert live(ec2, Tripwire(at=at + 4, after=True)).crashes == 1
+    assert live(ec2, CrashPoint(at=at + 4, after=True)).crashes == 1

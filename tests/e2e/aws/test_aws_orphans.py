@@ -1,9 +1,8 @@
 """Orphans in a shared account: only proven ones are terminated, after three listings."""
 
-from dataclasses import replace
-
 from tests.support.ec2_server import Ec2Server
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
 from navarch.ports.clock import Clock
@@ -11,7 +10,7 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.testing.adapter_sweep import CLUSTER, SweptFleet, live_through
 
 OWNER = Owner(node=NodeId("lost-0"), pool=PoolName("lost"), token=Token("launch-lost"))
@@ -21,7 +20,7 @@ PLAIN = ProvisionRequest(
 
 
 def labelled(token: str, labels: dict[str, str]) -> ProvisionRequest:
-    return replace(PLAIN, token=Token(token), name=token, labels=labels)
+    return evolve(PLAIN, token=Token(token), name=token, labels=labels)
 
 
 def unrelated() -> list[ProvisionRequest]:

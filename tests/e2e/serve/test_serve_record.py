@@ -5,13 +5,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import yaml
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
 from navarch.ports.api import Query
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 STEPS = ("node.requested", "node.registered", "node.cordoned", "node.retiring", "node.gone")
 CONFIG = """

@@ -8,8 +8,8 @@ import pytest
 
 from navarch.sim.report import render_html
 from navarch.sim.report.comparison import render_comparison_html
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "pool-replacement.yaml"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.conformance.match import unexplained
-from navarch.scheduler.conformance.settle import settle
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.framework.decision import DecisionLog
 from navarch.scheduler.framework.session import Session
@@ -27,6 +25,8 @@ from navarch.scheduler.model.cluster import (
 )
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
+from navarch.testing.scheduler_conformance.match import unexplained
+from navarch.testing.scheduler_conformance.settle import settle
 
 CONFIG = SchedulerConfig(parameters=Parameters(use_scheduling_signatures=False))
 SLICE = "nvidia.com/mig-1g.5gb"

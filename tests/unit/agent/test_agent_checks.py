@@ -12,7 +12,7 @@ from navarch.health.checks.nvml import NvmlCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.clock import SeededEntropy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

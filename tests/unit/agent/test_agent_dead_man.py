@@ -18,8 +18,8 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 HOUR = 3600.0

@@ -24,8 +24,8 @@ from navarch.ports.diagnostics import (
     PatternFigures,
     ToolRun,
 )
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")

@@ -27,7 +27,7 @@ from navarch.hosts.kmsg import FileBookmark, Kmsg, MemoryBookmark, open_kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.host import HostError, KernelRecord
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.clock import SeededEntropy
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 LOST = "NVRM: Xid (PCI:0000:03:00): 79, pid=7, name=python, GPU has fallen off the bus."

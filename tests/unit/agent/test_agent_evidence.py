@@ -26,8 +26,8 @@ from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.simulated import SimulatedHost
 from navarch.service.evidence import EvidenceService
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
 from navarch.stores.evidence import FolderArchive, MemoryArchive
 from navarch.testing.doors import build_doors

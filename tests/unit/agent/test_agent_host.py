@@ -10,7 +10,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory
 from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes, HostError, Memory
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.clock import SeededEntropy
 
 STAT = "cpu  100 20 30 1000 50 6 7 8 90 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 MEMINFO = "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    4096 kB\nHugePages_Total: 0\n"

@@ -28,8 +28,8 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.link import UnauthorizedError
 from navarch.ports.offload import Offload
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")

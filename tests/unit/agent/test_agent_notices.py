@@ -17,8 +17,8 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.nvml import NvmlCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.offload import Offload
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")

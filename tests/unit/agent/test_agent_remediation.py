@@ -19,8 +19,8 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
 from navarch.ports.effects import Holder
-from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")

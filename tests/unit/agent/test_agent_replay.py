@@ -22,8 +22,8 @@ from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"

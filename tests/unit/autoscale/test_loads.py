@@ -19,8 +19,8 @@ from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.jobs import JobsMeter
 from navarch.meters.merged import Merged
 from navarch.ports.autoscaler import PoolMetrics
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool

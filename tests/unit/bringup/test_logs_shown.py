@@ -10,7 +10,7 @@ from test_bringup_policy import an_attempt
 from navarch.cli.logs import render_bringups
 from navarch.core.bringup import LOGS_MAX, CommandLog
 from navarch.core.ids import NodeId
-from navarch.sim.clock import InlineOffload
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.bringup import FolderBringUpLogs
 from navarch.testing.worlds import NOW
 

@@ -29,7 +29,7 @@ from navarch.ports.diagnostics import (
     TestFailedError,
     ToolRun,
 )
-from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BURN = BurnFigures(tflops=700.0, seconds=10.0, products=10, wrong=0)

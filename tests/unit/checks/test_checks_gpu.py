@@ -38,7 +38,7 @@ from navarch.ports.gpu import (
     NvLink,
     SpareRows,
 )
-from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from navarch.health.checks.standard import host_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.host import Filesystem, MemoryErrors, NetworkPort
-from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -21,11 +21,11 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.incarnation import Tripwire
-from navarch.sim.loop import EPOCH, SimLoop
-from navarch.sim.workloads import SimWorkloads
-from navarch.sim.world import TIMING, World
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import EPOCH, SimLoop
+from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.world import TIMING, World
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -174,7 +174,7 @@ async def _live(
     cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits)
     workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), 0.0)
     async with asyncio.TaskGroup() as tasks:
-        world = World(seed, clock, store, cloud, workloads, tasks, Tripwire())
+        world = World(seed, clock, store, cloud, workloads, tasks, CrashPoint())
         cloud.on_launch = world.machine_launched
         cloud.on_end = world.machine_ended
 

@@ -169,7 +169,7 @@ def test_runs_and_comparisons_are_written_as_html(tmp_path: Path) -> None:
 
     assert page.read_text() == again.read_text()
     assert "gpu-failure" in page.read_text()
-    assert "Both were configured alike" in both.read_text()
+    assert "Both runs have the same configuration" in both.read_text()
 
 
 def test_a_scenario_with_pools_is_refused_in_real_time() -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.command import Command, CommandStatus
+from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
@@ -40,7 +41,7 @@ def recovery(step: RecoveryStep, node: Node = SICK, ground: RecoveryContext = GR
 
 def order(found: Recovery, node: Node = SICK, ground: RecoveryContext = GROUND) -> Transition:
     """Return the move that asks for the step, once the node is empty."""
-    empty = replace(node, phase=Phase.DRAINING)
+    empty = evolve(node, phase=Phase.DRAINING)
     move = advance(found, empty, ground, lambda: CommandId("c1"))
     assert move is not None
     return move
@@ -53,7 +54,7 @@ def after(move: Transition, node: Node | None = None, **facts: object) -> Transi
 
 def answered(command: Command | None, status: CommandStatus, result: str = "") -> Command:
     assert command is not None
-    return replace(command, status=status, result=result, ended_at=NOW)
+    return evolve(command, status=status, result=result, ended_at=NOW)
 
 
 # Preconditions
@@ -82,7 +83,7 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
         ),
         (
             RecoveryStep.REPLACE,
-            replace(GROUND, pool=replace(POOL, auto_replace=False)),
+            evolve(GROUND, pool=evolve(POOL, auto_replace=False)),
             "the pool replaces nothing",
         ),
     ],
@@ -98,7 +99,7 @@ def test_a_step_that_is_not_possible_is_passed_over_and_says_why(
 
 def test_a_silent_agent_is_not_asked_and_the_provider_is() -> None:
     silence = Condition(check=HEARTBEAT, health=Health.UNHEALTHY, reason="silent", since=NOW)
-    silent = replace(SICK, conditions=(FAULT, silence))
+    silent = evolve(SICK, conditions=(FAULT, silence))
 
     found = recovery(RecoveryStep.RESET_GPU, silent)
     move = order(found, silent)
@@ -125,7 +126,7 @@ def test_an_order_is_written_down_with_the_boot_it_is_for_and_counts_from_then_o
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
 def test_on_another_boot_nothing_is_ordered_any_more(step: RecoveryStep) -> None:
-    booted = replace(SICK, boot_id="boot-2", phase=Phase.DRAINING)
+    booted = evolve(SICK, boot_id="boot-2", phase=Phase.DRAINING)
     move = advance(recovery(step), booted, GROUND, lambda: CommandId("c1"))
     assert move is not None
     assert (move.recovery.state, move.command, move.ask_provider) == (
@@ -139,7 +140,7 @@ def test_on_another_boot_nothing_is_ordered_any_more(step: RecoveryStep) -> None
 @pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
 def test_a_boot_while_a_step_is_under_way_that_does_not_boot_voids_it(step: RecoveryStep) -> None:
     move = order(recovery(step))
-    voided = after(move, replace(move.node, boot_id="boot-2"))
+    voided = after(move, evolve(move.node, boot_id="boot-2"))
     assert voided is not None
     assert voided.recovery.state is RecoveryState.VOID
 
@@ -182,14 +183,14 @@ def test_a_step_that_is_said_to_be_done_is_believed_after_quiet_checks(step: Rec
     deadline = verifying.recovery.deadline
     assert deadline is not None
 
-    well = replace(verifying.node, conditions=(), health=Health.HEALTHY)
+    well = evolve(verifying.node, conditions=(), health=Health.HEALTHY)
     assert after(verifying, well, now=deadline - timedelta(seconds=1)) is None, "not yet"
     believed = after(verifying, well, now=deadline)
     assert believed is not None
     assert believed.recovery.state is RecoveryState.SUCCEEDED
     assert believed.node.phase is Phase.READY
 
-    again = after(verifying, replace(SICK, phase=Phase.DRAINING))
+    again = after(verifying, evolve(SICK, phase=Phase.DRAINING))
     assert again is not None
     assert rung(again.recovery.step) > rung(step), "the checks have the last word"
 
@@ -199,18 +200,18 @@ def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
-    back = replace(move.node, boot_id="boot-2")
+    back = evolve(move.node, boot_id="boot-2")
     verifying = after(move, back)
     assert verifying is not None
     assert verifying.recovery.state is RecoveryState.VERIFYING
-    assert after(verifying, replace(back, conditions=(), health=Health.HEALTHY)) is None
+    assert after(verifying, evolve(back, conditions=(), health=Health.HEALTHY)) is None
 
-    passed = replace(back, conditions=(), health=Health.HEALTHY, vouched_boot="boot-2")
+    passed = evolve(back, conditions=(), health=Health.HEALTHY, vouched_boot="boot-2")
     believed = after(verifying, passed)
     assert believed is not None
     assert believed.recovery.state is RecoveryState.SUCCEEDED
 
-    broken = replace(back, conditions=(replace(FAULT, boot_id="boot-2"),))
+    broken = evolve(back, conditions=(evolve(FAULT, boot_id="boot-2"),))
     climbed = after(verifying, broken)
     assert climbed is not None
     assert rung(climbed.recovery.step) > rung(step)
@@ -223,8 +224,8 @@ def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
 def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: RecoveryStep) -> None:
     def past(days: float) -> list[Recovery]:
         tried = Attempt(step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True)
-        done = replace(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
-        return [replace(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
+        done = evolve(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
+        return [evolve(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
 
     often = recovery(step, ground=replace(GROUND, others=past(days=6)))
     assert rung(often.step) > rung(step)
@@ -235,7 +236,7 @@ def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: Recovery
 
 def test_the_same_fault_of_the_same_boot_goes_on_where_it_was_left() -> None:
     tried = order(recovery(RecoveryStep.RESET_GPU)).recovery
-    ended = replace(tried, state=RecoveryState.SUCCEEDED)
+    ended = evolve(tried, state=RecoveryState.SUCCEEDED)
 
     again = recovery(RecoveryStep.RESET_GPU, ground=replace(GROUND, others=[ended]))
 
@@ -245,7 +246,7 @@ def test_the_same_fault_of_the_same_boot_goes_on_where_it_was_left() -> None:
 
 
 def test_the_ladder_is_climbed_in_its_order_and_ends_with_people() -> None:
-    pool = replace(POOL, auto_replace=False)
+    pool = evolve(POOL, auto_replace=False)
     ground = replace(GROUND, pool=pool)
     found, taken = recovery(RecoveryStep.RESTART_APP, ground=ground), []
     while found.state is not RecoveryState.TICKET:

@@ -1,18 +1,18 @@
 """How long a fault waits for the decision about it, whatever else goes on."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition, Health
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -29,7 +29,7 @@ def broken(name: str) -> Node:
     condition = Condition(
         check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True
     )
-    return replace(a_node(name), health=Health.UNHEALTHY, conditions=(condition,))
+    return evolve(a_node(name), health=Health.UNHEALTHY, conditions=(condition,))
 
 
 def test_a_slow_disk_does_not_make_the_next_fault_wait() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
@@ -24,8 +24,8 @@ from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladd
 from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.bad_hosts import MACHINE
 from navarch.ports.remediator import Remediator, Remedy, Treatment
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -52,7 +52,7 @@ def fault(check: str = "xid/79/GPU-0", action: str = "reset_gpu") -> Condition:
 
 
 def broken(node: Node, *faults: Condition) -> Node:
-    return replace(node, health=Health.UNHEALTHY, conditions=faults or (fault(),))
+    return evolve(node, health=Health.UNHEALTHY, conditions=faults or (fault(),))
 
 
 def decide(
@@ -95,7 +95,7 @@ IDS = [action for _, action, _ in ACTIONS]
 def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_done(
     remediator: Remediator, action: str, words: str, check: str
 ) -> None:
-    sick = broken(a_node("training-0"), replace(fault(check), since=NOW - timedelta(days=1)))
+    sick = broken(a_node("training-0"), evolve(fault(check), since=NOW - timedelta(days=1)))
     dry = a_pool(size=1, remediation=Remediation(dry_run=True))
 
     after, told = decide([dry], [sick], remediator)
@@ -103,7 +103,7 @@ def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_
     node = after[sick.id]
     assert node.held is not None
     assert (node.held.by, node.held.action) == (HeldBy.DRY_RUN, action)
-    assert replace(node, held=None) == sick, "nothing else about it has changed"
+    assert evolve(node, held=None) == sick, "nothing else about it has changed"
     assert any(line.startswith(f"node.would_have: {words}") for line in told), told
 
 
@@ -154,18 +154,18 @@ def in_domain(domain: Domain, number: int, value: str) -> Node:
     node = a_node(f"n-{number}", pool)
     assert node.launch is not None
     zone = value if domain is Domain.ZONE else f"zone-{number}"
-    place = replace(node.launch, offering=replace(H100, zone=zone))
+    place = evolve(node.launch, offering=evolve(H100, zone=zone))
     labels = {
         "rack": value if domain is Domain.RACK else f"rack-{number}",
         "nvlink_domain": value if domain is Domain.NVLINK else f"nvlink-{number}",
     }
     if domain in (Domain.RACK, Domain.NVLINK):
-        place = replace(node.launch, offering=replace(H100, zone="zone"))
+        place = evolve(node.launch, offering=evolve(H100, zone="zone"))
     traits = {
         DRIVER: Trait(value=value if domain is Domain.DRIVER else f"d{number}", since=NOW),
         IMAGE: Trait(value=value if domain is Domain.IMAGE else f"i{number}", since=NOW),
     }
-    return replace(node, launch=place, labels=labels, traits=traits)
+    return evolve(node, launch=place, labels=labels, traits=traits)
 
 
 @pytest.mark.parametrize("domain", list(Domain))
@@ -202,12 +202,12 @@ def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
 
 
 def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() -> None:
-    well = replace(
+    well = evolve(
         a_node("training-0"), health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79"
     )
     changed = {DRIVER: Trait(value="570", since=NOW - timedelta(minutes=5), before="550")}
     sick = [broken(a_node(f"training-{i}", traits=changed)) for i in range(1, 40)]
-    leaving = replace(
+    leaving = evolve(
         broken(a_node("training-99")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
     )
 
@@ -220,7 +220,7 @@ def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() 
 
 
 def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
-    theirs = replace(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
+    theirs = evolve(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
 
     after, _ = decide([a_pool(size=1)], [theirs], CordonAndReplace())
 
@@ -236,7 +236,7 @@ def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
         since=NOW,
         released="I looked at it",
     )
-    busy = replace(
+    busy = evolve(
         broken(a_node("training-9", phase=Phase.READY)),
         acted_at=NOW,
         retiring=Retirement(reason="unhealthy"),
@@ -244,7 +244,7 @@ def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
     one, other = broken(a_node("training-0")), broken(a_node("training-1"))
 
     after, _ = decide(
-        [a_pool(size=3)], [replace(one, held=released), other, busy], CordonAndReplace()
+        [a_pool(size=3)], [evolve(one, held=released), other, busy], CordonAndReplace()
     )
 
     assert after[one.id].retiring is not None
@@ -253,7 +253,7 @@ def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
 
 VAGUE = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="cannot be read")
 FINE = CheckResult(check="gpu", health=Health.HEALTHY)
-FATAL = replace(VAGUE, fatal=True)
+FATAL = evolve(VAGUE, fatal=True)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row
     conditions: tuple[Condition, ...] = ()
     for verdict in verdicts:
         conditions = evaluate(conditions, [verdict], now=NOW, boot_id="")
-    node = replace(a_node("training-0"), conditions=conditions, health=worst(conditions))
+    node = evolve(a_node("training-0"), conditions=conditions, health=worst(conditions))
 
     after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())
 
@@ -295,13 +295,13 @@ def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_
             await clock.sleep(1)
             await loop.reconcile()
         leaving = Retirement(reason="by hand")
-        after = replace(store.fleet().nodes[node.id], retiring=leaving, held=None)
+        after = evolve(store.fleet().nodes[node.id], retiring=leaving, held=None)
         await store.commit(Change(nodes=[after]), based_on=store.fleet().revision)
         return loop.due_at() is not None
 
     async def main() -> None:
         await store.commit(Change(pools=[pool]), based_on=0)
-        worn = replace(fault(), health=Health.DEGRADED, fatal=False)
+        worn = evolve(fault(), health=Health.DEGRADED, fatal=False)
         assert not await looks_again_after(a_node("training-0", conditions=(worn,)))
         assert await looks_again_after(broken(a_node("training-1")))
 

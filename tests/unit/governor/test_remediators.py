@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from navarch.app.addresses import StartError
-from navarch.app.remediators import load_remediators
+from navarch.app.parts import load_remediators
 from navarch.core.errors import InvalidError
 from navarch.core.ownership import Cluster
 from navarch.core.remediation import Remediation
 from navarch.fleet.disruption.unhealthy import AlertOnly
 from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_pool

@@ -17,9 +17,9 @@ from navarch.core.ownership import Cluster
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.service.agents import Timing
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.workloads import SimWorkloads
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

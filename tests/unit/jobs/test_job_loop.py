@@ -20,8 +20,8 @@ from navarch.core.ownership import Cluster
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.notifiers.log import LogWorkloads
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
-from navarch.sim.clock import InlineOffload, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import a_job, a_node, a_pool
 
@@ -66,6 +66,10 @@ def test_only_jobs_and_where_they_could_go_wake_the_loop() -> None:
         await case.write(jobs=[a_job("j")])
         assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
+        assert await case.loop.reconcile() is None
+        assert case.loop.due_at() is None
+        await case.write(jobs=[a_job("waits")])
+        assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
         assert case.loop.due_at() == case.clock.now() + LOOK_EVERY
         await case.write(pools=[a_pool(size=3)])

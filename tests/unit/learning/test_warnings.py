@@ -19,8 +19,8 @@ from navarch.health.policy.engine import compile_policies
 from navarch.health.policy.policy import Policy, Rule
 from navarch.service.agents import AgentService
 from navarch.service.fleet_health import FleetHealthService
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW, a_node, a_pool

@@ -20,7 +20,7 @@ from navarch.fleet.launch_breaker import (
     MACHINES_MAX,
     LaunchBreaker,
     find_breaker,
-    shunned,
+    quarantined_offerings,
 )
 from navarch.fleet.plan import Plan, Request, Retire, SetLaunchBreaker
 from navarch.fleet.planner import plan_pool
@@ -75,7 +75,7 @@ def bought(
     brake: LaunchBreaker | None, *nodes: Node, pool: Pool = POOL, now: datetime = NOW
 ) -> int:
     tokens = (Token(f"new-{number}") for number in range(1000))
-    plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, brake=brake)
+    plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, breaker=brake)
     return sum(isinstance(action, Request) for action in plan.actions)
 
 
@@ -145,7 +145,7 @@ def test_machines_that_are_late_all_at_once_are_given_up_and_not_bought_again() 
     nodes = [a_node(number, Phase.BOOTING, asked=-30) for number in range(10)]
     brake = brake_on(*nodes)
     tokens = (Token(f"new-{number}") for number in range(100))
-    plan = plan_pool(POOL, nodes, now=NOW, new_tokens=tokens, brake=brake)
+    plan = plan_pool(POOL, nodes, now=NOW, new_tokens=tokens, breaker=brake)
     retired = [action for action in plan.actions if isinstance(action, Retire)]
     assert len(retired) == 10
     assert all(action.failed for action in retired)
@@ -161,7 +161,7 @@ def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
     assert brake is not None
     tokens = (Token(f"new-{number}") for number in range(100))
     known = replace(POOL, braked=brake.reason)
-    assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, brake=brake).actions
+    assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, breaker=brake).actions
     plan = plan_pool(known, nodes, now=NOW, new_tokens=tokens)
     assert plan.actions[0] == SetLaunchBreaker(reason=None)
 
@@ -218,27 +218,27 @@ def stood_at(offering: Offering, node: Node) -> Node:
 def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
     failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
     elsewhere = stood_at(THERE, served(9, at=-1))
-    (place,) = shunned(POOL, [*failures, elsewhere], now=NOW)
+    (place,) = quarantined_offerings(POOL, [*failures, elsewhere], now=NOW)
     assert place.covers(HERE)
     assert not place.covers(THERE)
-    assert not shunned(POOL, failures[1:], now=NOW), "two may be an accident"
+    assert not quarantined_offerings(POOL, failures[1:], now=NOW), "two may be an accident"
 
 
 def test_a_place_is_shunned_until_a_machine_comes_up_there_and_comes_last_for_an_hour() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
-    assert shunned(POOL, [*failures, served(8, at=-6)], now=NOW)
-    assert not shunned(POOL, [*failures, served(8, at=-4)], now=NOW)
-    (place,) = shunned(POOL, failures, now=NOW).values()
+    assert quarantined_offerings(POOL, [*failures, served(8, at=-6)], now=NOW)
+    assert not quarantined_offerings(POOL, [*failures, served(8, at=-4)], now=NOW)
+    (place,) = quarantined_offerings(POOL, failures, now=NOW).values()
     assert place.last_until == NOW - timedelta(minutes=5) + LONGEST_PAUSE
 
 
 def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
-    shy = shunned(POOL, failures, now=NOW)
+    shy = quarantined_offerings(POOL, failures, now=NOW)
     tokens = (Token(f"new-{number}") for number in range(1000))
     for offerings, chosen in (((HERE, THERE), THERE), ((HERE,), HERE)):
         pool = replace(POOL, offerings=offerings, nodes_wanted=1)
-        plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, shunned=shy)
+        plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, quarantined=shy)
         (request,) = [action for action in plan.actions if isinstance(action, Request)]
         assert request.launch.offering == chosen
         assert "but machines did not come up there lately" in request.table
@@ -300,8 +300,8 @@ def plan_sold_out(
         now=now,
         new_tokens=tokens,
         market=Market(sold_out, now=now),
-        brake=find_breaker(pool, nodes, now=now),
-        shunned=shunned(pool, nodes, now=now),
+        breaker=find_breaker(pool, nodes, now=now),
+        quarantined=quarantined_offerings(pool, nodes, now=now),
     )
 
 
@@ -321,8 +321,8 @@ def test_an_hour_after_the_last_failure_one_is_tried_there_first_and_the_rest_el
     nodes.append(stood_at(THERE, served(9, at=-1)))
     both = replace(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
-    shy = shunned(both, nodes, now=NOW)
-    plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    shy = quarantined_offerings(both, nodes, now=NOW)
+    plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
     assert asked_where(plan) == [HERE] + [THERE] * 8
 
 
@@ -332,9 +332,11 @@ def test_a_gang_that_lacks_a_member_where_machines_fail_waits_like_everybody_els
     nodes.append(a_node(9, Phase.BOOTING, asked=-2, gang=gang, waiting=True))
     pool = replace(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
     tokens = (Token(f"new-{number}") for number in range(1000))
-    shy = shunned(pool, nodes, now=NOW)
-    plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    shy = quarantined_offerings(pool, nodes, now=NOW)
+    plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
     assert asked_where(plan) == []
     later = NOW + FIRST_PAUSE
-    shy = shunned(pool, nodes, now=later)
-    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, shunned=shy)) == [HERE]
+    shy = quarantined_offerings(pool, nodes, now=later)
+    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)) == [
+        HERE
+    ]

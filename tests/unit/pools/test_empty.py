@@ -1,11 +1,11 @@
 """Nodes that nobody uses: who may go, and who goes first."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, Token
@@ -25,7 +25,7 @@ IDLE = {NodeId(f"training-{n}"): 0.0 for n in range(4)}
 def a_lean_pool(low: int = 1, *, wanted: int = 4, **more: object) -> Pool:
     disruption = Disruption(empty_after=TEN_MINUTES, budgets=(AT_ONCE,))
     pool = a_pool(size=low, nodes_max=8, nodes_wanted=wanted, disruption=disruption)
-    return replace(pool, **more)  # type: ignore[arg-type]
+    return evolve(pool, **more)  # type: ignore[arg-type]
 
 
 def nodes(count: int = 4, phase: Phase = Phase.READY) -> list[Node]:
@@ -65,8 +65,8 @@ def test_a_pool_that_does_not_ask_for_it_keeps_its_empty_nodes() -> None:
     [
         nodes(phase=Phase.BOOTING),
         nodes(phase=Phase.DRAINING),
-        [replace(node, health=Health.UNHEALTHY) for node in nodes()],
-        [replace(node, waiting=True) for node in nodes()],
+        [evolve(node, health=Health.UNHEALTHY) for node in nodes()],
+        [evolve(node, waiting=True) for node in nodes()],
     ],
     ids=["booting", "draining", "unhealthy", "waiting"],
 )
@@ -97,7 +97,7 @@ def test_while_much_is_broken_nothing_is_taken() -> None:
 def test_a_gang_goes_as_a_whole_or_stays() -> None:
     gang = Gang(id="training-g0", nodes=2, offering=H100)
     other = Gang(id="training-g2", nodes=2, offering=H100)
-    members = [replace(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
+    members = [evolve(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
     pool = a_lean_pool(0, gang=2)
     busy = {**IDLE, NodeId("training-0"): 60.0}
 
@@ -122,7 +122,7 @@ def test_of_nodes_that_are_too_many_the_idle_go_before_the_busy_however_old() ->
 def test_of_gangs_that_are_too_many_the_idle_one_goes() -> None:
     first = Gang(id="training-g0", nodes=2, offering=H100)
     second = Gang(id="training-g2", nodes=2, offering=H100)
-    members = [replace(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]
+    members = [evolve(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]
     loads = {NodeId("training-1"): 80.0, NodeId("training-2"): 1.0, NodeId("training-3"): 1.0}
 
     plan = plan_pool(

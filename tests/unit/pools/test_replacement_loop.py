@@ -1,8 +1,8 @@
 """A pool whose replacements fall ill stops replacing, and tries again with growing pauses."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
@@ -22,11 +22,11 @@ def replacement(number: int, *, registered: float, phase: Phase = Phase.READY) -
     """Return a node that was requested a minute before it registered, in place of another."""
     node = a_node(f"training-{number}", phase=phase, replaces=NodeId(f"training-{number - 1}"))
     assert node.launch is not None
-    return replace(
+    return evolve(
         node,
         created_at=at(registered - 1),
         registered_at=at(registered) if phase is Phase.READY else None,
-        launch=replace(node.launch, asked_at=at(registered - 1)),
+        launch=evolve(node.launch, asked_at=at(registered - 1)),
     )
 
 
@@ -38,18 +38,18 @@ def ill(number: int, *, registered: float, after: float = 1) -> Node:
         since=at(registered + after),
     )
     node = replacement(number, registered=registered)
-    return replace(node, health=Health.UNHEALTHY, conditions=(fault,))
+    return evolve(node, health=Health.UNHEALTHY, conditions=(fault,))
 
 
 def replaced(node: Node) -> Node:
     """Return an ill node that was given up for it, and is gone."""
     why = Retirement(reason="unhealthy: 18 links down")
     at_last = node.conditions[0].since
-    return replace(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
+    return evolve(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
 
 
 def loop_of(*nodes: Node, minute: float = 0, **facts: object) -> LaunchBreaker | None:
-    return find_replacement_loop(replace(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
+    return find_replacement_loop(evolve(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
 
 
 THREE = [replaced(ill(1, registered=-9)), replaced(ill(2, registered=-6)), ill(3, registered=-3)]
@@ -108,7 +108,7 @@ def test_a_replacement_that_stays_well_for_its_probation_ends_the_pause() -> Non
 
 
 def test_a_node_that_was_well_before_proves_nothing_about_the_new_machines() -> None:
-    old = replace(a_node("training-0"), registered_at=at(-600))
+    old = evolve(a_node("training-0"), registered_at=at(-600))
     assert loop_of(*THREE, old) is not None
 
 
@@ -118,7 +118,7 @@ def test_a_node_that_falls_ill_after_its_probation_is_an_ordinary_fault() -> Non
 
 
 def test_the_first_nodes_of_a_pool_replace_none_and_do_not_count() -> None:
-    first = [replace(node, replaces=None) for node in THREE]
+    first = [evolve(node, replaces=None) for node in THREE]
     assert loop_of(*first) is None
 
 
@@ -138,5 +138,5 @@ def test_a_deleted_pool_has_nothing_to_pause() -> None:
 
 
 def test_a_check_that_passes_again_ends_the_pause() -> None:
-    passes = [replace(x, health=Health.HEALTHY, conditions=()) for x in THREE if x.counts]
+    passes = [evolve(x, health=Health.HEALTHY, conditions=()) for x in THREE if x.counts]
     assert loop_of(*THREE[:2], *passes) is None

@@ -1,11 +1,11 @@
 """Where to buy: each strategy's order, and how it fails over."""
 
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
@@ -24,7 +24,7 @@ from navarch.testing.worlds import H100, NOW, a_pool
 
 
 def place(provider: str, region: str, zone: str, price: str = "10") -> Offering:
-    return replace(
+    return evolve(
         H100,
         provider=ProviderName(provider),
         region=region,
@@ -54,7 +54,7 @@ def test_the_first_available_is_the_operators_own_order() -> None:
 
 
 def test_cost_is_per_gpu_and_a_price_nobody_knows_comes_last() -> None:
-    half = replace(place("aws", "us", "half", "6"), gpus=4)
+    half = evolve(place("aws", "us", "half", "6"), gpus=4)
     places = [place("aws", "us", "unknown", "0"), place("aws", "us", "dear", "20"), half]
     assert order_of(Cost(), *places, place("aws", "us", "cheap", "8")) == [
         "cheap",
@@ -134,7 +134,7 @@ def test_what_is_reserved_goes_before_every_strategy_and_is_counted(
     scheduler: ProvisionScheduler,
 ) -> None:
     usual = place("aws", "us", "usual", "1")
-    reserved = replace(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
+    reserved = evolve(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
     pool = a_pool(size=1, offerings=(usual, reserved))
     # One machine of another pool is taken from it already.
     market = Market(Stockouts(), now=NOW, reserved={(ProviderName("aws"), "cr-1"): 1})
@@ -150,7 +150,7 @@ def test_what_is_reserved_goes_before_every_strategy_and_is_counted(
 
 def test_a_quota_for_other_machines_does_not_close_a_reservation_nor_the_other_way_round() -> None:
     usual = place("aws", "us", "a")
-    reserved = replace(usual, reservation="cr-1")
+    reserved = evolve(usual, reservation="cr-1")
     after = Stockouts().after_refusal(usual, Refusal.QUOTA, "no", asked_at=NOW, now=NOW)
     assert not list(after.against(reserved, NOW))
     after = Stockouts().after_refusal(reserved, Refusal.CAPACITY, "full", asked_at=NOW, now=NOW)

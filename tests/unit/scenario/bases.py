@@ -1,14 +1,14 @@
-"""Small scenarios to change one thing about."""
+"""Small scenarios of which a test changes one value."""
 
 import copy
 from typing import Any
 
 import yaml
 
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import run_scenario
 
 Plain = dict[str, Any]
 
@@ -175,7 +175,7 @@ POOL: Plain = {
 
 
 def changed(base: Plain, *changes: tuple[tuple[str | int, ...], object]) -> Plain:
-    """Return `base` with other values at some paths; None takes a key away."""
+    """Return `base` with other values at some paths; None removes a key."""
     plain = copy.deepcopy(base)
     for path, value in changes:
         place: Any = plain

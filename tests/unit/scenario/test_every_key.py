@@ -1,4 +1,4 @@
-"""No key of a scenario is ignored: with another value, something else comes out."""
+"""Every key of a scenario has an effect: another value changes the outcome."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,12 +12,12 @@ from navarch.config.block import Named, Nested
 from navarch.config.kinds import ListOf
 from navarch.config.pool import PoolConfig
 from navarch.config.schema import keys_of
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
 from navarch.sim.scenario.scenario import Scenario
 
 Change = tuple[tuple[str | int, ...], object]
 Case = tuple[Plain, list[Change], list[Change]]
-"""A scenario, what is changed about it beforehand, and the key that is tried."""
+"""A scenario, changes to make first, and the path and value of the key under test."""
 
 S, G, T = "stress", "fleet_gen", "startup"
 C = (S, "chaos")
@@ -86,28 +86,28 @@ CASES: dict[str, Case] = {
     "FleetNode.gpu_count": on(FLEET, ("fleet", 2, "gpu_count"), 4),
     "FleetNode.gpu_type": on(FLEET, ("fleet", 2, "gpu_type"), "H200"),
     "FleetNode.labels": on(FLEET, ("fleet", 2, "labels"), {"rack": "z"}),
-    "Event.at": on(FLEET, ("events", 1, "at"), "11s"),
-    "Event.action": on(FLEET, ("events", 0, "action"), "wait"),
-    "Event.target": on(FLEET, ("events", 1, "target"), "n3"),
-    "Event.optional": on(
+    "ScenarioEvent.at": on(FLEET, ("events", 1, "at"), "11s"),
+    "ScenarioEvent.action": on(FLEET, ("events", 0, "action"), "wait"),
+    "ScenarioEvent.target": on(FLEET, ("events", 1, "target"), "n3"),
+    "ScenarioEvent.optional": on(
         FLEET, (*CORDON[:2], "optional"), True, (("events", 0, "at"), "35s"), (("assertions",), [])
     ),
-    "Params.failure_type": on(
+    "EventParams.failure_type": on(
         FLEET, FAIL, {"failure_type": "temperature", "gpu_index": 1, "message": "m"}
     ),
-    "Params.xid_code": on(FLEET, (*FAIL, "xid_code"), 48),
-    "Params.gpu_index": on(FLEET, (*FAIL, "gpu_index"), 2),
-    "Params.message": on(FLEET, (*FAIL, "message"), "other"),
+    "EventParams.xid_code": on(FLEET, (*FAIL, "xid_code"), 48),
+    "EventParams.gpu_index": on(FLEET, (*FAIL, "gpu_index"), 2),
+    "EventParams.message": on(FLEET, (*FAIL, "message"), "other"),
     "FleetNode.after": on(FLEET, ("fleet", 2, "after"), "20s"),
-    "Params.check": on(FLEET, (*FAIL, "check"), "fans", (FAIL, HOT)),
-    "Params.health": on(FLEET, (*FAIL, "health"), "degraded", (FAIL, HOT)),
-    "Params.fatal": on(
+    "EventParams.check": on(FLEET, (*FAIL, "check"), "fans", (FAIL, HOT)),
+    "EventParams.health": on(FLEET, (*FAIL, "health"), "degraded", (FAIL, HOT)),
+    "EventParams.fatal": on(
         POOL,
         (*POOL_EVENT, "params", "fatal"),
         True,
         (POOL_EVENT, event("inject_failure", "p-0", **HOT)),
     ),
-    "Params.lasting": on(
+    "EventParams.lasting": on(
         FLEET,
         (*FAIL, "lasting"),
         True,
@@ -115,15 +115,15 @@ CASES: dict[str, Case] = {
         (("events", 5), event("recover_failure", "n1", at="55s")),
         (("events", 4), event("wait", at="41s")),
     ),
-    "Params.command_type": on(FLEET, (*CORDON, "command_type"), "drain"),
-    "Params.command_args": on(FLEET, (*CORDON, "command_args"), {"reason": "other"}),
-    "Params.expected_status": on(FLEET, (*WAIT, "expected_status"), "cordoned", *QUIET),
-    "Params.timeout": on(FLEET, (*WAIT, "timeout"), "9s", *QUIET, (("duration",), None)),
-    "Params.log_message": on(FLEET, (*LOG, "log_message"), "other"),
-    "Params.nodes": on(
+    "EventParams.command_type": on(FLEET, (*CORDON, "command_type"), "drain"),
+    "EventParams.command_args": on(FLEET, (*CORDON, "command_args"), {"reason": "other"}),
+    "EventParams.expected_status": on(FLEET, (*WAIT, "expected_status"), "cordoned", *QUIET),
+    "EventParams.timeout": on(FLEET, (*WAIT, "timeout"), "9s", *QUIET, (("duration",), None)),
+    "EventParams.log_message": on(FLEET, (*LOG, "log_message"), "other"),
+    "EventParams.nodes": on(
         POOL, (*POOL_EVENT, "params", "nodes"), 5, (POOL_EVENT, event("scale", "p", nodes=4))
     ),
-    "Params.utilization": on(
+    "EventParams.utilization": on(
         POOL,
         (*POOL_EVENT, "params", "utilization"),
         99,
@@ -131,14 +131,14 @@ CASES: dict[str, Case] = {
         (("pools", "p", "autoscaling"), {"type": "reactive", "scale_up_at": 80}),
         (("jobs",), []),
     ),
-    "Params.down_for": on(
+    "EventParams.down_for": on(
         FLEET,
         ("events", 5, "params", "down_for"),
         "9s",
         (("events", 5), event("crash", at="50s", down_for="1s")),
         (("events", 4), event("wait", at="41s")),
     ),
-    "Params.scope": on(
+    "EventParams.scope": on(
         FLEET,
         ("events", 5, "params", "scope"),
         "zone",
@@ -146,9 +146,9 @@ CASES: dict[str, Case] = {
         (("events", 5), event("partition", "r1-a", at="50s", scope="region")),
         (("events", 4), event("wait", at="41s")),
     ),
-    "Params.driver": on(FLEET, (*CLOCK, "driver"), "2", (("events", 5), DRIVER)),
-    "Params.ahead": on(FLEET, (*CLOCK, "ahead"), "3h", *SKEWED),
-    "Params.behind": on(FLEET, (*CLOCK, "behind"), "3h", *SKEWED),
+    "EventParams.driver": on(FLEET, (*CLOCK, "driver"), "2", (("events", 5), DRIVER)),
+    "EventParams.ahead": on(FLEET, (*CLOCK, "ahead"), "3h", *SKEWED),
+    "EventParams.behind": on(FLEET, (*CLOCK, "behind"), "3h", *SKEWED),
     "Assertion.type": on(
         FLEET, ("assertions", 0), {"type": "health_status", "target": "n3", "expected": "healthy"}
     ),
@@ -168,11 +168,11 @@ CASES: dict[str, Case] = {
     "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
     "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
     "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
-    "PlaneConfig.replicas": on(FLEET, ("control_plane", "replicas"), 2),
-    "PlaneConfig.takeover": on(
+    "ControlPlaneConfig.replicas": on(FLEET, ("control_plane", "replicas"), 2),
+    "ControlPlaneConfig.takeover": on(
         FLEET, ("control_plane", "takeover"), "3s", (("control_plane", "replicas"), 2)
     ),
-    "PlaneConfig.conflicts": on(POOL, ("control_plane", "conflicts"), 0.7),
+    "ControlPlaneConfig.conflicts": on(POOL, ("control_plane", "conflicts"), 0.7),
     "Stress.duration": on(STRESS, (S, "duration"), "3m"),
     "Stress.metrics_interval": on(STRESS, (S, "metrics_interval"), "10s"),
     "Stress.seed": on(STRESS, (S, "seed"), 8),
@@ -180,13 +180,13 @@ CASES: dict[str, Case] = {
     "FleetGen.providers": on(STRESS, (S, G, "providers"), {"gcp": 1}, *CALM),
     "FleetGen.regions": on(STRESS, (S, G, "regions"), {"r1": 1, "r2": 3}, *CALM),
     "FleetGen.zones": on(STRESS, (S, G, "zones"), {"r1": ["r1-b"], "r2": ["r2-b"]}, *CALM),
-    "Template.name": on(STRESS, (S, G, "templates", 0, "name"), "c", *CALM),
-    "Template.weight": on(STRESS, (S, G, "templates", 0, "weight"), 3, *CALM),
-    "Template.gpu_count": on(STRESS, (S, G, "templates", 0, "gpu_count"), 2, *CALM),
-    "Template.gpu_type": on(STRESS, (S, G, "templates", 0, "gpu_type"), "B200", *CALM),
-    "Template.instance_type": on(STRESS, (S, G, "templates", 0, "instance_type"), "box", *CALM),
-    "Template.price_per_hour": on(STRESS, (S, G, "templates", 0, "price_per_hour"), 99, *CALM),
-    "Template.labels": on(STRESS, (S, G, "templates", 0, "labels"), {"tier": "gold"}, *CALM),
+    "NodeTemplate.name": on(STRESS, (S, G, "templates", 0, "name"), "c", *CALM),
+    "NodeTemplate.weight": on(STRESS, (S, G, "templates", 0, "weight"), 3, *CALM),
+    "NodeTemplate.gpu_count": on(STRESS, (S, G, "templates", 0, "gpu_count"), 2, *CALM),
+    "NodeTemplate.gpu_type": on(STRESS, (S, G, "templates", 0, "gpu_type"), "B200", *CALM),
+    "NodeTemplate.instance_type": on(STRESS, (S, G, "templates", 0, "instance_type"), "box", *CALM),
+    "NodeTemplate.price_per_hour": on(STRESS, (S, G, "templates", 0, "price_per_hour"), 99, *CALM),
+    "NodeTemplate.labels": on(STRESS, (S, G, "templates", 0, "labels"), {"tier": "gold"}, *CALM),
     "Startup.pattern": on(STRESS, (S, G, T, "pattern"), "exponential", *CALM),
     "Startup.duration": on(STRESS, (S, G, T, "duration"), "40s", *CALM),
     "Startup.batch_size": on(STRESS, (S, G, T, "batch_size"), 3, *CALM),
@@ -352,23 +352,23 @@ def leaves(cls: type) -> Iterator[str]:
             yield f"{cls.__name__}.{name}"
 
 
-def test_every_key_of_the_schema_is_tried() -> None:
+def test_every_key_of_the_schema_is_tested() -> None:
     assert set(leaves(Scenario)) == CASES.keys() | ELSEWHERE.keys()
 
 
-def what_came_of_it(plain: Plain) -> Outcome:
+def outcome_of(plain: Plain) -> Outcome:
     return _played(yaml.safe_dump(plain, sort_keys=False))
 
 
 @cache
 def _played(text: str) -> Outcome:
-    """Play each text once: many keys are tried on the same one."""
+    """Run each text once: many keys are tested on the same one."""
     return replace(played(yaml.safe_load(text)), configuration={})
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_key_makes_a_difference(name: str) -> None:
+def test_changing_a_key_changes_the_outcome(name: str) -> None:
     base, before, key = CASES[name]
     without = changed(base, *before)
 
-    assert what_came_of_it(changed(without, *key)) != what_came_of_it(without)
+    assert outcome_of(changed(without, *key)) != outcome_of(without)

@@ -1,4 +1,4 @@
-"""Extensions, tested with realistic scenarios, as an author outside would."""
+"""Extensions tested with realistic scenarios, as a third-party author would."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ assertions:
 
 @dataclass(frozen=True)
 class OfficeHours:
-    """Four nodes from eight in the morning on, one before."""
+    """An autoscaler: four nodes from eight in the morning on, one before."""
 
     name: str = "office-hours"
 
@@ -48,7 +48,7 @@ class OfficeHours:
 
 @dataclass(frozen=True)
 class AlwaysMore:
-    """Wants ever more."""
+    """An autoscaler that requests more nodes at every call."""
 
     name: str = "always-more"
 
@@ -56,25 +56,25 @@ class AlwaysMore:
         return Recommendation(target_nodes=state.current_nodes + 1, reason="more")
 
 
-def test_an_autoscaler_of_ones_own_decides_the_size(scenario: Build) -> None:
+def test_a_custom_autoscaler_decides_the_size(scenario: Build) -> None:
     outcome = scenario(MORNING).with_autoscaler("work", OfficeHours()).check(seed=3)
 
     assert outcome.figures.gpu_hours.paid > 8 * 12, "it has grown"
 
 
-def test_an_autoscaler_that_does_wrong_is_found_out(scenario: Build) -> None:
+def test_a_faulty_autoscaler_fails_the_run(scenario: Build) -> None:
     with pytest.raises(AssertionError, match=r"gpu_hours.paid <= 220"):
         scenario(MORNING).with_autoscaler("work", AlwaysMore()).check()
 
 
-def test_a_remediator_of_ones_own_is_asked(scenario: Build) -> None:
+def test_a_custom_remediator_is_called(scenario: Build) -> None:
     trouble = changed(POOL, (("jobs",), []), (("providers", "cloud", "capacity"), []))
 
     assert scenario(trouble).run().figures.replacement.count == 1
     assert scenario(trouble).with_remediator(AlertOnly()).run().figures.replacement.count == 0
 
 
-def test_a_law_that_an_extension_breaks_fails_the_run(scenario: Build) -> None:
+def test_an_extension_that_breaks_a_law_fails_the_run(scenario: Build) -> None:
     class Saboteur:
         def remediate(self, pool: Pool, node: Node) -> None:
             raise AssertionError(f"{pool.name} would lose {node.id}")
@@ -85,7 +85,7 @@ def test_a_law_that_an_extension_breaks_fails_the_run(scenario: Build) -> None:
     assert "would lose p-0" in outcome.broken[0].reason
 
 
-def test_a_scenario_may_be_a_mapping(scenario: Build) -> None:
+def test_a_scenario_can_be_given_as_a_mapping(scenario: Build) -> None:
     assert scenario(FLEET).run().scenario == "fleet"
 
 

@@ -1,4 +1,4 @@
-"""What always holds when scenarios are played."""
+"""Laws that hold for every scenario run."""
 
 from datetime import timedelta
 from fractions import Fraction
@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.control import housekeeping
-from navarch.sim.clock import SeededEntropy
+from navarch.sim.kernel.chance import Chance, proportions
+from navarch.sim.kernel.clock import SeededEntropy
+from navarch.sim.runner.generation import generate_fleet
+from navarch.sim.runner.rate import failure_moments, failures_within
+from navarch.sim.runner.startups import cold_start_s, start_moments
 from navarch.sim.scenario.assertion import AssertionType
-from navarch.sim.scenario.fleet_gen import FleetGen, Template
-from navarch.sim.scenario.startup import Pattern, Startup
-from navarch.sim.stage.chance import Chance, proportions
-from navarch.sim.stage.generation import generate_fleet
-from navarch.sim.stage.rate import failure_moments, failures_within
-from navarch.sim.stage.startups import cold_start_s, start_moments
+from navarch.sim.scenario.fleet import FleetGen, NodeTemplate, Startup, StartupPattern
 
 WEIGHTS = st.dictionaries(
     st.sampled_from("abcdefgh"),
@@ -32,7 +31,7 @@ WEIGHTS = st.dictionaries(
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=200, deadline=None)
-def test_a_rate_holds_exactly(rate: float, nodes: int, minutes: int, seed: int) -> None:
+def test_the_failure_rate_is_exact(rate: float, nodes: int, minutes: int, seed: int) -> None:
     duration = timedelta(minutes=minutes)
     wanted = Fraction(str(rate)) * nodes * minutes / 1000
     assert failures_within(duration, rate=rate, nodes=nodes) == int(wanted)
@@ -47,12 +46,12 @@ def test_a_rate_holds_exactly(rate: float, nodes: int, minutes: int, seed: int) 
     assert moments == sorted(moments)
     assert all(0 <= moment <= duration.total_seconds() for moment in moments)
     for number, moment in enumerate(moments):
-        # At every moment as many have failed as should have, to within one.
+        # At every moment, the number of failures is within one of the expected number.
         assert abs(moment * rate * nodes / 60_000 - number) <= 1.000001
 
 
 @given(count=st.integers(0, 5000), weights=WEIGHTS)
-def test_proportions_hold_to_within_one(count: int, weights: dict[str, float]) -> None:
+def test_each_proportion_is_met_to_within_one(count: int, weights: dict[str, float]) -> None:
     found = proportions(count, weights)
 
     assert sum(found.values()) == count
@@ -62,12 +61,12 @@ def test_proportions_hold_to_within_one(count: int, weights: dict[str, float]) -
 
 
 @given(weights=WEIGHTS, total=st.integers(1, 300), seed=st.integers(0, 99))
-def test_a_generated_fleet_has_the_proportions_that_were_asked_for(
+def test_a_generated_fleet_has_the_specified_proportions(
     weights: dict[str, float], total: int, seed: int
 ) -> None:
     plan = FleetGen(
         total_nodes=total,
-        templates=tuple(Template(name=n, weight=w, gpu_count=8) for n, w in weights.items()),
+        templates=tuple(NodeTemplate(name=n, weight=w, gpu_count=8) for n, w in weights.items()),
     )
 
     fleet = generate_fleet(plan, Chance(SeededEntropy(str(seed))))
@@ -78,9 +77,11 @@ def test_a_generated_fleet_has_the_proportions_that_were_asked_for(
     assert all(node.zone.startswith(node.region) for node in fleet)
 
 
-@given(pattern=st.sampled_from(Pattern), count=st.integers(1, 500), jitter=st.integers(0, 100))
-def test_every_machine_is_started_once_and_about_when_it_should(
-    pattern: Pattern, count: int, jitter: int
+@given(
+    pattern=st.sampled_from(StartupPattern), count=st.integers(1, 500), jitter=st.integers(0, 100)
+)
+def test_every_machine_starts_once_close_to_its_scheduled_time(
+    pattern: StartupPattern, count: int, jitter: int
 ) -> None:
     startup = Startup(pattern=pattern, duration=timedelta(seconds=60), jitter_percent=jitter)
 
@@ -88,11 +89,11 @@ def test_every_machine_is_started_once_and_about_when_it_should(
 
     assert len(moments) == count
     assert all(0 <= moment <= 120 for moment in moments)
-    if pattern is Pattern.INSTANT:
+    if pattern is StartupPattern.INSTANT:
         assert set(moments) == {0.0}
 
 
-def test_cold_starts_keep_within_their_bounds() -> None:
+def test_cold_starts_stay_within_their_bounds() -> None:
     startup = Startup(
         cold_start_mean=timedelta(seconds=40),
         cold_start_stddev=timedelta(seconds=30),
@@ -109,23 +110,23 @@ def test_cold_starts_keep_within_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("base", [FLEET, STRESS, POOL], ids=["fleet", "stress", "pool"])
-def test_a_seed_repeats_everything(base: Plain) -> None:
+def test_the_same_seed_repeats_the_run_exactly(base: Plain) -> None:
     assert played(base, seed=5) == played(base, seed=5)
 
 
-def test_another_seed_does_something_else() -> None:
+def test_another_seed_gives_another_run() -> None:
     assert played(STRESS, seed=5).trace != played(STRESS, seed=6).trace
 
 
 @pytest.mark.parametrize("base", [FLEET, STRESS, POOL], ids=["fleet", "stress", "pool"])
-def test_the_history_of_a_node_ends_as_the_store_has_it(base: Plain) -> None:
+def test_the_history_of_a_node_ends_with_the_state_in_the_store(base: Plain) -> None:
     for history in played(base, seed=5).nodes:
         told = [entry for entry in history.entries if entry.kind not in ("failure", "mended")]
         assert told[-1].status == history.status, history
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_node_that_has_failed_is_not_failed_again(seed: int) -> None:
+def test_chaos_does_not_fail_a_failed_node_again(seed: int) -> None:
     fierce = changed(
         STRESS,
         (("stress", "chaos", "failure_rate"), 400),
@@ -172,7 +173,7 @@ CALM_FLEET = changed(
         ("event", "node.registered: no such words", "== 0", ">= 1", "there are 0"),
     ],
 )
-def test_every_kind_of_assertion_holds_and_fails(
+def test_every_type_of_assertion_can_pass_and_fail(
     kind: str, target: str, holds: str | None, fails: str, found: str
 ) -> None:
     for expected, good in ((holds, True), (fails, False)):
@@ -188,12 +189,12 @@ def test_every_kind_of_assertion_holds_and_fails(
         assert verdict.reason.startswith(found)
 
 
-def test_every_kind_of_assertion_is_tried() -> None:
-    (mark,) = test_every_kind_of_assertion_holds_and_fails.pytestmark  # type: ignore[attr-defined]
+def test_every_type_of_assertion_is_tested() -> None:
+    (mark,) = test_every_type_of_assertion_can_pass_and_fail.pytestmark  # type: ignore[attr-defined]
     assert {case[0] for case in mark.args[1]} == set(AssertionType)
 
 
-def test_an_assertion_on_the_way_fails_the_run_however_it_ends() -> None:
+def test_a_failed_assert_event_fails_the_run_even_if_it_ends_well() -> None:
     start, early = CALM_FLEET["events"][0], {"at": "20s", "action": "assert", "target": "n3"}
     params = {"expected_status": "draining"}
     outcome = played(changed(CALM_FLEET, (("events",), [start, {**early, "params": params}])))
@@ -202,7 +203,7 @@ def test_an_assertion_on_the_way_fails_the_run_however_it_ends() -> None:
     assert not outcome.passed
 
 
-def test_a_node_that_people_take_out_and_put_back_is_no_false_cordon() -> None:
+def test_a_cordon_by_an_operator_is_not_a_false_cordon() -> None:
     orders = [
         {
             "at": at,
@@ -224,7 +225,7 @@ def test_a_node_that_people_take_out_and_put_back_is_no_false_cordon() -> None:
     assert outcome.figures.false_cordons == 1, "only the one that could not be heard"
 
 
-def test_a_run_is_measured_whole_though_the_journal_forgets(
+def test_figures_cover_the_whole_run_although_the_journal_is_pruned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(housekeeping, "JOURNAL_KEEP", timedelta(hours=3))
@@ -259,7 +260,7 @@ def test_a_run_is_measured_whole_though_the_journal_forgets(
     assert [entry.kind for entry in gone.entries][:2] == ["node.requested", "node.bought"]
 
 
-def test_a_wait_in_vain_fails_the_run_and_says_what_was_found() -> None:
+def test_a_wait_that_times_out_fails_the_run_and_states_the_status_found() -> None:
     outcome = played(changed(FLEET, (("network",), {})))
 
     assert not outcome.passed

@@ -1,4 +1,4 @@
-"""What happened to a fleet becomes a scenario in which the same happens to nobody we know."""
+"""Anonymised scenarios recorded from live fleets."""
 
 import asyncio
 from collections import Counter
@@ -11,10 +11,10 @@ import yaml
 
 from navarch.core.event import Recorded
 from navarch.ports.api import NodeView, PoolView, Query
-from navarch.sim.loop import SimLoop
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.runner import ScenarioRunner, run_scenario
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.stage.virtual import VirtualTheatre, run_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
 
 STEPS = {
@@ -75,29 +75,29 @@ events:
 def watched(
     scenario: Scenario, *, seed: int, since: timedelta | None = None
 ) -> tuple[FleetTrace, Sequence[Recorded]]:
-    """Play a scenario; return what can be recorded of it, over its API, and its journal."""
+    """Run a scenario; return the trace recorded through its API, and its journal."""
 
     async def main() -> tuple[FleetTrace, Sequence[Recorded]]:
         async with asyncio.TaskGroup() as tasks:
-            theatre = VirtualTheatre(scenario, seed, tasks)
+            runner = ScenarioRunner(scenario, seed, tasks)
             told: list[
                 tuple[Sequence[PoolView], Sequence[NodeView], Sequence[Recorded], datetime]
             ] = []
 
             async def look() -> None:
-                api = theatre.world.control
+                api = runner.world.control
                 assert api is not None
                 page = await api.fleet.list_nodes(Query(include_gone=True, page_size=1000))
                 told.append(
                     (
                         await api.fleet.list_pools(),
                         page.items,
-                        await theatre.world.store.events(limit=100_000),
-                        theatre.world.clock.now(),
+                        await runner.world.store.events(limit=100_000),
+                        runner.world.clock.now(),
                     )
                 )
 
-            await theatre.perform(look)
+            await runner.run(look)
             ((pools, nodes, journal, now),) = told
             trace = trace_fleet(
                 pools,
@@ -115,8 +115,8 @@ def watched(
         return runner.run(main())
 
 
-def careers(journal: Iterable[Recorded]) -> Counter[tuple[str, ...]]:
-    """Return how many nodes took which steps, in order."""
+def node_steps(journal: Iterable[Recorded]) -> Counter[tuple[str, ...]]:
+    """Return how many nodes went through each sequence of events."""
     steps: dict[str, list[str]] = {}
     health: dict[str, str] = {}
     for entry in journal:
@@ -136,16 +136,16 @@ def careers(journal: Iterable[Recorded]) -> Counter[tuple[str, ...]]:
 def replayed(trace: FleetTrace, seed: int) -> Counter[tuple[str, ...]]:
     scenario = parse_scenario(yaml.safe_dump(trace.plain, sort_keys=False))
     _, journal = watched(scenario, seed=seed)
-    return careers(journal)
+    return node_steps(journal)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_was_recorded_happens_again(seed: int) -> None:
+def test_replaying_a_trace_repeats_the_recorded_steps(seed: int) -> None:
     trace, journal = watched(parse_scenario(BUSY), seed=seed)
 
-    assert careers(journal) == replayed(trace, seed + 100)
+    assert node_steps(journal) == replayed(trace, seed + 100)
     assert trace.left_out == {}
-    assert sum(careers(journal).values()) >= 9
+    assert sum(node_steps(journal).values()) >= 9
 
 
 def test_no_name_no_label_no_address_no_id_and_no_message_survives() -> None:
@@ -167,7 +167,7 @@ def test_no_name_no_label_no_address_no_id_and_no_message_survives() -> None:
     assert "23.92" not in text, "nor what was paid"
 
 
-def test_the_last_minutes_begin_with_who_was_there() -> None:
+def test_a_trace_of_the_last_minutes_starts_with_the_existing_nodes() -> None:
     trace, journal = watched(parse_scenario(BUSY), seed=2, since=timedelta(minutes=24))
 
     steps = replayed(trace, 7)
@@ -176,19 +176,19 @@ def test_the_last_minutes_begin_with_who_was_there() -> None:
     assert sum(steps.values()) == 3 + 4 + 2, "three found, four there, two successors"
     assert steps["node.registered", "healthy", "degraded"] == 1, "it was so already"
     assert steps["node.registered", "healthy", "unhealthy", "healthy"] == 1, "48, and an override"
-    assert sum(careers(journal).values()) == 10
+    assert sum(node_steps(journal).values()) == 10
 
 
-def test_a_fleet_without_pools_and_one_without_anything_are_recorded() -> None:
+def test_fleets_without_pools_and_empty_fleets_can_be_recorded() -> None:
     text = yaml.safe_load(BUSY)
     del text["pools"], text["providers"]
     text["events"] = [x for x in text["events"] if "training" not in x.get("target", "")]
     trace, journal = watched(parse_scenario(yaml.safe_dump(text)), seed=3)
-    assert replayed(trace, 3) == careers(journal)
+    assert replayed(trace, 3) == node_steps(journal)
     assert [x["type"] for x in trace.plain["assertions"]] == ["node_count"]  # type: ignore[attr-defined]
 
 
-def test_nodes_that_another_policy_never_buys_are_left_out_and_the_rest_goes_on() -> None:
+def test_events_of_nodes_that_are_never_bought_are_skipped() -> None:
     trace, _ = watched(parse_scenario(BUSY), seed=1)
     plain = yaml.safe_load(yaml.safe_dump(trace.plain))
     plain["pools"]["pool-1"]["health"]["auto_replace"] = False
@@ -201,10 +201,10 @@ def test_nodes_that_another_policy_never_buys_are_left_out_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("name", ["pool-replacement", "autoscaling", "zone-partition"])
-def test_shipped_scenarios_can_be_recorded_and_played(name: str) -> None:
+def test_shipped_scenarios_can_be_recorded_and_replayed(name: str) -> None:
     path = Path(__file__).parents[3] / "scenarios" / f"{name}.yaml"
     scenario = parse_scenario(path.read_text())
     trace, journal = watched(scenario, seed=0)
 
     again = replayed(trace, 0)
-    assert sum(again.values()) == sum(careers(journal).values())
+    assert sum(again.values()) == sum(node_steps(journal).values())

@@ -1,4 +1,4 @@
-"""Machines of a scenario that live through what was recorded on real ones."""
+"""Machines of a scenario that replay recordings of real ones."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ from navarch.agent.recording import Recorder
 from navarch.cli.main import navarch
 from navarch.config.errors import ConfigError
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
-from navarch.sim.outcome import Outcome
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 H200 = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 
@@ -66,7 +66,7 @@ def kinds(outcome: Outcome, node: str) -> list[tuple[float, str]]:
     return [(entry.at_s, entry.kind) for entry in history.entries]
 
 
-def test_a_recorded_fault_befalls_the_simulated_machine_when_it_did(tmp_path: Path) -> None:
+def test_a_recorded_fault_is_replayed_at_its_recorded_time(tmp_path: Path) -> None:
     path = scenario(tmp_path, recorded(tmp_path, xid=79), recorded(tmp_path))
     outcome = run_scenario(load_scenario(path))
 
@@ -112,7 +112,7 @@ def test_a_crash_of_the_control_plane_and_a_lossy_network_lose_no_finding(tmp_pa
         (None, "No such file"),
     ],
 )
-def test_a_file_that_is_no_recording_is_refused_with_its_place(
+def test_an_invalid_recording_is_refused_with_its_place_in_the_scenario(
     tmp_path: Path, text: str | None, said: str
 ) -> None:
     file = tmp_path / "bad.jsonl"
@@ -123,18 +123,18 @@ def test_a_file_that_is_no_recording_is_refused_with_its_place(
     assert "navarch agent record" in str(refused.value)
 
 
-def test_nothing_can_be_broken_on_a_machine_that_lives_through_a_recording(tmp_path: Path) -> None:
+def test_no_failure_can_be_injected_into_a_machine_that_replays_a_recording(tmp_path: Path) -> None:
     event = {
         "at": "2m",
         "action": "inject_failure",
         "target": "m0",
         "params": {"failure_type": "temperature"},
     }
-    with pytest.raises(ConfigError, match="lives through its recording"):
+    with pytest.raises(ConfigError, match="replays a recording"):
         load_scenario(scenario(tmp_path, recorded(tmp_path), events=[event]))
 
 
-def test_an_outcome_is_played_again_with_the_files_beside_its_scenario(tmp_path: Path) -> None:
+def test_replaying_an_outcome_finds_the_files_next_to_its_scenario(tmp_path: Path) -> None:
     path, out = scenario(tmp_path, recorded(tmp_path, xid=79)), tmp_path / "out" / "outcome.json"
     ran = CliRunner().invoke(navarch, ["sim", "run", str(path), "--out", str(out)])
     again = CliRunner().invoke(navarch, ["sim", "replay", str(out)])

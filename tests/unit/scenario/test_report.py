@@ -1,4 +1,4 @@
-"""The report of a run: complete, self-contained, and proof against whatever names contain."""
+"""The report of a run: complete, self-contained, and safe for names with markup."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import Figures
-from navarch.sim.figures.spread import Spread
-from navarch.sim.outcome import (
+from navarch.sim.report import render_comparison_html, render_html
+from navarch.sim.report.chart import thin
+from navarch.sim.report.comparison import better
+from navarch.sim.report.html import element, render_span
+from navarch.sim.runner.outcome import (
     Happening,
     Moment,
     NodeEntry,
@@ -18,19 +22,15 @@ from navarch.sim.outcome import (
     RuleHits,
     Verdict,
 )
-from navarch.sim.report import render_comparison_html, render_html
-from navarch.sim.report.chart import thin
-from navarch.sim.report.comparison import better
-from navarch.sim.report.markup import element, span_of
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 ROOT = Path(__file__).parents[3]
 EVIL = "</pre><script>alert('x')</script><img src=\"https://evil.example/x\" onerror=alert(1)>"
 
 
 class Reader(HTMLParser):
-    """Reads a page: its elements, and what each element's text is."""
+    """A parser that collects the elements of a page and their texts."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def test_no_text_of_an_outcome_becomes_markup() -> None:
         )
 
 
-def test_a_page_names_nothing_that_would_have_to_be_fetched(pool_outcome: Outcome) -> None:
+def test_a_page_refers_to_no_other_resource(pool_outcome: Outcome) -> None:
     for page in (render_html(pool_outcome), render_comparison_html(pool_outcome, pool_outcome)):
         read = Reader(page)
         assert not any("src" in attributes for _, attributes in read.elements)
@@ -136,7 +136,7 @@ def test_a_page_names_nothing_that_would_have_to_be_fetched(pool_outcome: Outcom
         assert "default-src 'none'" in str(policy[0])
 
 
-def test_every_link_of_a_page_leads_somewhere(pool_outcome: Outcome) -> None:
+def test_every_link_of_a_page_has_a_target(pool_outcome: Outcome) -> None:
     read = Reader(render_html(pool_outcome))
     places = {attributes.get("id") for _, attributes in read.elements}
     links = {str(a["href"])[1:] for tag, a in read.elements if tag == "a"}
@@ -156,7 +156,9 @@ def test_a_page_has_verdicts_nodes_rules_and_figures(pool_outcome: Outcome) -> N
     assert str(pool_outcome.figures.money.billed) in text
 
 
-def test_the_configuration_in_a_page_repeats_the_run(pool_outcome: Outcome, tmp_path: Path) -> None:
+def test_the_configuration_in_a_page_reproduces_the_run(
+    pool_outcome: Outcome, tmp_path: Path
+) -> None:
     command, held = Reader(render_html(pool_outcome)).code
     assert command == f"navarch sim run pool-replacement.yaml --seed {pool_outcome.seed}"
     file = tmp_path / "pool-replacement.yaml"
@@ -170,16 +172,17 @@ def test_the_same_outcome_gives_the_same_page(pool_outcome: Outcome) -> None:
     assert render_html(pool_outcome) == render_html(pool_outcome)
 
 
-def test_a_comparison_says_which_figures_became_worse(pool_outcome: Outcome) -> None:
+def test_a_comparison_marks_the_figures_that_became_worse(pool_outcome: Outcome) -> None:
     slow = replace(
         pool_outcome,
         figures=replace(
-            pool_outcome.figures, detection=Spread(count=1, p50_s=900.0, p95_s=900.0, max_s=900.0)
+            pool_outcome.figures,
+            detection=DurationStats(count=1, p50_s=900.0, p95_s=900.0, max_s=900.0),
         ),
     )
     text = Reader(render_comparison_html(pool_outcome, slow)).text
     assert "worse" in text
-    assert "Both were configured alike" in text
+    assert "Both runs have the same configuration" in text
     assert "worse" not in Reader(render_comparison_html(pool_outcome, pool_outcome)).text
 
 
@@ -220,10 +223,10 @@ def test_an_empty_outcome_makes_a_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(2.34, "2.3s"), (61, "1m 1s"), (3600, "1h"), (93_600.4, "1d 2h")]
+    ("seconds", "text"), [(2.34, "2.3s"), (61, "1m 1s"), (3600, "1h"), (93_600.4, "1d 2h")]
 )
-def test_lengths_of_time_read_as_people_say_them(seconds: float, said: str) -> None:
-    assert span_of(seconds) == said
+def test_durations_are_rendered_in_two_units(seconds: float, text: str) -> None:
+    assert render_span(seconds) == text
 
 
 def test_markup_is_escaped_in_text_and_attributes() -> None:
@@ -265,16 +268,16 @@ def test_nodes_are_in_the_order_of_their_numbers() -> None:
     assert page.index("<strong>training-10</strong>") > places[-1]
 
 
-def test_what_did_not_occur_takes_no_room() -> None:
+def test_figures_that_did_not_occur_are_omitted() -> None:
     quiet = Outcome(scenario="s", description="", seed=1, version="1", passed=True, simulated_s=1.0)
     page = render_html(quiet)
     both = render_comparison_html(quiet, replace(quiet, seed=2))
 
-    assert "Time since a machine broke" not in page
+    assert "Time since the fault" not in page
     assert "goodput.ettr" not in page
     assert "replacement.p95_s" not in page
     assert "replacement.p95_s" not in both
-    assert "Nothing was broken in either." in both
+    assert "No fault was injected in either run." in both
 
 
 def test_the_command_that_repeats_a_run_names_its_file() -> None:

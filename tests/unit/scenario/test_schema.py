@@ -1,4 +1,4 @@
-"""What a scenario file may say, and what is said about one that says something else."""
+"""Valid scenario files, and the messages for invalid ones."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from bases import FLEET, POOL, STRESS, Plain, changed, parsed, played
 
 from navarch.config import ConfigError, FileText
 from navarch.config.reference import render_reference
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.reference import SECTIONS
-from navarch.sim.stage.virtual import run_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
@@ -31,7 +31,7 @@ def refusal(plain: Plain) -> str:
         (FLEET, ("events", 0, "action"), "begin", 'unknown action "begin"'),
         (FLEET, ("events", 1, "target"), "n9", "node not found: n9"),
         (FLEET, ("events", 1, "params", "failure_type"), "gremlin", "unknown failure type"),
-        (FLEET, ("events", 1, "params"), {"failure_type": "straggler"}, "for the same job"),
+        (FLEET, ("events", 1, "params"), {"failure_type": "straggler"}, "nodes of the same job"),
         (FLEET, ("events", 1, "params", "timeout"), "3s", "does not take params.timeout"),
         (FLEET, ("events", 4, "params", "expected_status"), "fine", 'unknown status "fine"'),
         (FLEET, ("events", 0, "target"), "n1", "start_fleet takes no target"),
@@ -75,7 +75,7 @@ def refusal(plain: Plain) -> str:
         (POOL, ("pools", "p", "provider"), "z", 'unknown provider "z"'),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_values_are_refused(
     base: Plain, path: tuple[str | int, ...], value: object, words: str
 ) -> None:
     assert words in refusal(changed(base, (path, value)))
@@ -91,7 +91,7 @@ def test_a_refusal_names_the_place_and_the_remedy() -> None:
     assert problem.remedy == 'did you mean "gpu_count"?'
 
 
-def test_a_scenario_needs_some_fleet() -> None:
+def test_a_scenario_needs_a_fleet() -> None:
     assert "fleet or stress.fleet_gen must be defined" in refusal({"name": "x", "fleet": []})
 
 
@@ -113,14 +113,14 @@ rules: [{name: all-is-well, condition: "true", result: healthy}]
 """
 
 
-def test_a_scenario_is_judged_by_its_policy() -> None:
+def test_the_policy_of_a_scenario_is_applied() -> None:
     text = yaml.safe_dump(changed(FLEET, (("policy",), "policy.yaml"), (("network",), {})))
     lenient = parse_scenario(text, read_file=lambda _: FileText(text=LENIENT))
 
     assert run_scenario(lenient).trace != played(changed(FLEET, (("network",), {}))).trace
 
 
-def test_a_policy_that_cannot_be_read_is_refused() -> None:
+def test_an_unreadable_policy_is_refused() -> None:
     assert "policy.yaml" in refusal(changed(FLEET, (("policy",), "policy.yaml")))
 
 

@@ -1,12 +1,12 @@
-"""A slow GPU and the job that waits for it."""
+"""Slow GPUs and the jobs that run on them."""
 
 from datetime import timedelta
 
 import pytest
 
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.stage.virtual import run_scenario
 
 TRAINING = """
 name: a gang of two
@@ -36,7 +36,7 @@ def play(*events: str) -> Outcome:
 
 @pytest.fixture(scope="module")
 def gang() -> list[str]:
-    """Return who works for the gang, and last who works for the other job."""
+    """Return the nodes of the gang, followed by the node of the other job."""
     slow = {
         node: ran(play(SLOW % ("20m", node)), "training") > timedelta(hours=1)
         for node in ("n1", "n2", "n3")
@@ -44,10 +44,10 @@ def gang() -> list[str]:
     return sorted(slow, key=lambda node: not slow[node])
 
 
-def test_one_slow_machine_slows_its_whole_gang_and_nobody_else(gang: list[str]) -> None:
+def test_one_slow_machine_slows_its_whole_gang_and_no_other_job(gang: list[str]) -> None:
     outcome = play(SLOW % ("21m", gang[0]))
 
-    # A third of the work is done at full pace, the rest at seven tenths of it.
+    # A third of the work is done at full speed, the rest at 70 %.
     waited = next(job.waited_s for job in outcome.jobs if job.name == "training")
     full = timedelta(minutes=20) - timedelta(seconds=waited)
     rest = (timedelta(hours=1) - full) / 0.7
@@ -55,7 +55,7 @@ def test_one_slow_machine_slows_its_whole_gang_and_nobody_else(gang: list[str]) 
     assert ran(outcome, "other") == timedelta(hours=1)
 
 
-def test_a_machine_that_is_mended_lets_its_gang_go_on_at_full_pace(gang: list[str]) -> None:
+def test_a_gang_runs_at_full_speed_again_once_its_machine_recovers(gang: list[str]) -> None:
     outcome = play(SLOW % ("21m", gang[0]), MENDED % ("31m", gang[0]))
 
     lost = timedelta(minutes=10) * 0.3
@@ -63,7 +63,7 @@ def test_a_machine_that_is_mended_lets_its_gang_go_on_at_full_pace(gang: list[st
     assert ran(outcome, "training") == pytest.approx(expected, abs=timedelta(seconds=1))
 
 
-def test_two_slow_machines_are_no_worse_than_one_and_the_last_one_mended_counts(
+def test_a_gang_with_two_slow_machines_is_slow_until_both_recover(
     gang: list[str],
 ) -> None:
     outcome = play(

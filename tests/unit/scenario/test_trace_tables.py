@@ -1,4 +1,4 @@
-"""Tables of published traces become scenarios; bad tables are refused, with the place."""
+"""Tables of published traces as scenarios, and the messages for invalid tables."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from navarch.cli.sim_trace import import_tables
 from navarch.core.errors import InvalidError
+from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.stage.virtual import run_scenario
 from navarch.sim.trace.tables import read_jobs, read_nodes
 
 OPENB_NODES = "sn,cpu_milli,memory_mib,gpu,model\nn-0,64000,262144,8,A100\nn-1,64000,262144,0,\n"
@@ -35,7 +35,7 @@ def held(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_openb_tables_are_read_with_what_is_left_out(tmp_path: Path) -> None:
+def test_openb_tables_are_read_and_omitted_rows_are_counted(tmp_path: Path) -> None:
     assert read_nodes(held(tmp_path, "n.csv", OPENB_NODES)) == [
         {"id": "n-0", "provider": "trace", "gpu_count": 8, "gpu_type": "A100"}
     ]
@@ -47,7 +47,7 @@ def test_openb_tables_are_read_with_what_is_left_out(tmp_path: Path) -> None:
     assert (jobs.without_gpu, jobs.too_late, jobs.shares) == (1, 1, 1)
 
 
-def test_a_scenario_of_the_spot_columns_plays_to_its_end(tmp_path: Path) -> None:
+def test_a_scenario_from_a_spot_table_runs_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "spot.yaml"
     import_tables(
         file,
@@ -61,7 +61,7 @@ def test_a_scenario_of_the_spot_columns_plays_to_its_end(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a,b\n1,2\n", "not a table of machines"),
         ("sn,gpu,model\nn,many,A\n", "line 2: gpu is 'many'"),
@@ -71,12 +71,14 @@ def test_a_scenario_of_the_spot_columns_plays_to_its_end(tmp_path: Path) -> None
         ("", "not a table of machines"),
     ],
 )
-def test_a_bad_table_is_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InvalidError, match=said):
+def test_an_invalid_table_is_refused_with_the_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InvalidError, match=message):
         read_nodes(held(tmp_path, "n.csv", text))
 
 
-def test_the_openb_trace_is_read_whole() -> None:
+def test_the_whole_openb_trace_can_be_read() -> None:
     openb = Path(__file__).parents[4] / "shared" / "data" / "openb"
     if not openb.is_dir():
         pytest.skip("the openb tables are not here")

@@ -8,9 +8,9 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.duration import render_duration
 from navarch.sim.figures.figures import flatten
-from navarch.sim.outcome import Outcome
+from navarch.sim.runner.outcome import Outcome
+from navarch.sim.runner.seeds import SeedsReport
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.seeds import SeedsReport
 
 SHOWN_FAILURES = 5
 

@@ -76,7 +76,7 @@ def _asks_for_itself(builder: _Builder) -> bool:
 def _build_asking(name: str, builder: _Builder, given: Mapping[str, object]) -> Plugin:
     arguments = PluginArguments(name, given)
     plugin = builder.build(arguments)
-    unasked = arguments.unasked()
-    if unasked:
-        raise InvalidError(f"plugin {name!r} has no argument {unasked[0]!r}")
+    unread = arguments.unread()
+    if unread:
+        raise InvalidError(f"plugin {name!r} has no argument {unread[0]!r}")
     return plugin

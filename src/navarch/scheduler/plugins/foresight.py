@@ -28,10 +28,9 @@ from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
 from navarch.scheduler.model.task import Task
 from navarch.scheduler.packing.contention import Contention
+from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
-from navarch.scheduler.packing.stage import Numbers
-from navarch.scheduler.packing.trace import WHOLE, Shape
 from navarch.scheduler.packing.waste import expected_waste
 from navarch.scheduler.plugins import scores
 

@@ -1,1 +1,1 @@
-"""Figures of a run: pure functions of the journal, the bills and what was done to the world."""
+"""Figures of a run: pure functions of the journal, the bills and the injected faults."""

@@ -1,6 +1,5 @@
 """The figures of one run."""
 
-import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -8,27 +7,25 @@ from decimal import Decimal
 from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.launch import Launch
-from navarch.sim.figures.career import Chronicle, read_journal
-from navarch.sim.figures.false_cordons import false_cordons
+from navarch.core.records import is_record, record_fields
+from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.goodput import Goodput, JobRecord, goodput_of
-from navarch.sim.figures.hours import GpuHours, count_hours
-from navarch.sim.figures.leaks import leaks
-from navarch.sim.figures.money import Money, count_money
-from navarch.sim.figures.reaction import react
-from navarch.sim.figures.spread import Spread
-from navarch.sim.figures.truth import Truth
+from navarch.sim.figures.reactions import find_false_cordons, measure_reactions
+from navarch.sim.figures.timeline import Timelines, read_timelines
+from navarch.sim.figures.truth import GroundTruth
+from navarch.sim.figures.usage import GpuHours, Money, count_hours, count_money, find_leaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the system did, measured from its journal and its bills."""
+    """The behaviour of the control plane, measured from its journal and the bills."""
 
     injured: int = 0
-    """Machines that were broken, and passing errors of programs."""
+    """Injected faults, including errors of programs that leave the machine sound."""
     recovered: int = 0
-    detection: Spread = field(default_factory=Spread)
-    cordon: Spread = field(default_factory=Spread)
-    replacement: Spread = field(default_factory=Spread)
+    detection: DurationStats = field(default_factory=DurationStats)
+    cordon: DurationStats = field(default_factory=DurationStats)
+    replacement: DurationStats = field(default_factory=DurationStats)
     undetected: int = 0
     false_cordons: int = 0
     leaks: int = 0
@@ -40,32 +37,32 @@ class Figures:
 
 def measure(
     journal: Sequence[Recorded],
-    truth: Truth,
+    truth: GroundTruth,
     *,
-    told: Chronicle | None = None,
+    timelines: Timelines | None = None,
     launches: Sequence[Launch] = (),
     claimed: Collection[str] = (),
     jobs: Sequence[JobRecord] = (),
 ) -> Figures:
-    """Return the figures of a run, given its journal, its ledger and what really happened.
+    """Return the figures of a run, given its journal, its ledger and the ground truth.
 
-    `told` is what the journal tells, where somebody has read it already.
+    `timelines` are those of the journal, if the caller has read them already.
     """
-    told = read_journal(journal) if told is None else told
-    reactions = react(told.careers, truth)
-    hours = count_hours(told, truth)
+    timelines = read_timelines(journal) if timelines is None else timelines
+    reactions = measure_reactions(timelines.nodes, truth)
+    hours = count_hours(timelines, truth)
     return Figures(
-        injured=len(truth.injuries),
+        injured=len(truth.faults),
         recovered=sum(
-            injury.over is not None and injury.harm is not Health.HEALTHY
-            for injury in truth.injuries
+            fault.cleared_at is not None and fault.true_health is not Health.HEALTHY
+            for fault in truth.faults
         ),
         detection=reactions.detection,
         cordon=reactions.cordon,
         replacement=reactions.replacement,
         undetected=reactions.undetected,
-        false_cordons=len(false_cordons(told.careers, truth)),
-        leaks=len(leaks(truth, claimed)),
+        false_cordons=len(find_false_cordons(timelines.nodes, truth)),
+        leaks=len(find_leaks(truth, claimed)),
         availability=None if hours.availability is None else round(hours.availability, 6),
         gpu_hours=hours,
         goodput=goodput_of(jobs, ended=truth.ended),
@@ -76,10 +73,14 @@ def measure(
 def flatten(figures: object, prefix: str = "") -> dict[str, float | None]:
     """Return every figure by its dotted name: `detection.p95_s`."""
     found: dict[str, float | None] = {}
-    for each in dataclasses.fields(figures):  # type: ignore[arg-type]
+    for each in record_fields(figures):
         value = getattr(figures, each.name)
-        if dataclasses.is_dataclass(value):
+        if is_record(value):
             found |= flatten(value, f"{prefix}{each.name}.")
         else:
             found[f"{prefix}{each.name}"] = float(value) if isinstance(value, Decimal) else value
     return found
+
+
+FIGURE_NAMES = tuple(flatten(Figures()))
+"""The names under which assertions refer to figures."""

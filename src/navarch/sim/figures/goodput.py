@@ -1,4 +1,4 @@
-"""Goodput: how much of their time jobs spend on work that is kept."""
+"""Goodput: the share of their time that jobs spend on work that is kept."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,30 +7,30 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """One job, as the workload system has it in the end."""
+    """One job at the end of the run."""
 
     name: str
     queue: str
     gpus: int
-    """Of all its tasks together."""
+    """The GPUs of all its tasks."""
     submitted: datetime
     finished: datetime | None
     kept_s: float
-    """Work that was done and is not to be done again."""
+    """Work that was done and kept."""
     lost_s: float = 0.0
-    """Work that was done and was lost with a machine."""
+    """Work that was lost with a machine and has to be repeated."""
     waited_s: float = 0.0
     overhead_s: float = 0.0
     """Time spent on starting and on checkpoints."""
     slowed_s: float = 0.0
-    """Time that its work took longer, because a GPU was slower than it should be."""
+    """Time lost to GPUs that were slower than their peers."""
     starts: int = 0
     interruptions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodput:
-    """All jobs together, each weighed by its GPUs."""
+    """The totals of all jobs, each weighted by its GPUs."""
 
     jobs: int = 0
     finished: int = 0
@@ -41,11 +41,11 @@ class Goodput:
     slowed_gpu_hours: float = 0.0
     waited_gpu_hours: float = 0.0
     ettr: float | None = None
-    """Effective training time ratio: kept work over the time from submission to the end."""
+    """Effective training time ratio: work kept, divided by the time from submission to end."""
 
 
 def goodput_of(jobs: Iterable[JobRecord], *, ended: datetime) -> Goodput:
-    """Return how well the time of `jobs` was used until `ended`."""
+    """Return the goodput of `jobs` until `ended`."""
     known = [job for job in jobs if job.submitted <= ended]
     spent = sum(
         ((job.finished or ended) - job.submitted).total_seconds() * job.gpus for job in known

@@ -1,56 +1,50 @@
-"""What really happened, as only the world knows: what was broken, what was paid, who asked."""
+"""The ground truth of a run: injected faults, leases and requested outages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Injury:
-    """One thing that broke on one machine."""
+class InjectedFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that was injected into one machine."""
 
     node: NodeId
     at: datetime
     kind: str
     """The type of failure."""
-    harm: Health
-    """What a sound judge would say of the machine: healthy for what only hurt the program on it."""
+    true_health: Health
+    """The correct judgement of the machine; healthy if only a program on it failed."""
     xid: int | None = None
     gpu: int | None = None
     cause: str = "event"
     """event, chaos, cascade, correlation, outage or operator."""
     detail: str = ""
-    over: datetime | None = None
-    """When it passed, or was mended."""
+    cleared_at: datetime | None = None
 
-    def holds(self, at: datetime) -> bool:
-        """Return whether the machine was broken at that moment."""
-        return self.at <= at and (self.over is None or at < self.over)
+    def active(self, at: datetime) -> bool:
+        """Return whether the fault was present at a moment."""
+        return self.at <= at and (self.cleared_at is None or at < self.cleared_at)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Somebody wanted a node out of service, until they took that back."""
+class RequestedOutage(msgspec.Struct, frozen=True, kw_only=True):
+    """A period in which an operator or the owner of a machine keeps its node out of service."""
 
     at: datetime
     over: datetime | None = None
 
-    def holds(self, at: datetime) -> bool:
-        """Return whether it was in force at that moment."""
+    def active(self, at: datetime) -> bool:
+        """Return whether the request was in force at a moment."""
         return self.at <= at and (self.over is None or at < self.over)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """One machine for as long as it existed, with whoever pays for it."""
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine, from its start to its end, and its price."""
 
     node: NodeId
     gpus: int
@@ -58,20 +52,20 @@ class Lease:
     ended: datetime | None
     price_per_hour: Decimal = Decimal(0)
     pool: str = ""
-    """Empty for a machine that nobody here bought."""
+    """Empty for a machine that no pool bought."""
     token: str = ""
-    """The purchase; empty for a machine that nobody here bought."""
+    """The token of the launch; empty for a machine that no pool bought."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """All that is needed to judge what the system did."""
+class GroundTruth:
+    """The facts against which the behaviour of the control plane is measured."""
 
     began: datetime
     ended: datetime
-    injuries: tuple[Injury, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
     leases: tuple[Lease, ...] = ()
-    asked_out: Mapping[NodeId, Sequence[Order]] = field(default_factory=dict)
-    """Nodes that an operator took out of service, or whose machines somebody took away."""
-    exchanged: Mapping[NodeId, NodeId] = field(default_factory=dict)
-    """Machines that their owner exchanged, by the ones they replaced."""
+    requested_outages: Mapping[NodeId, Sequence[RequestedOutage]] = field(default_factory=dict)
+    """Nodes that an operator took out of service, or whose machine was reclaimed."""
+    replaced_by: Mapping[NodeId, NodeId] = field(default_factory=dict)
+    """The new node for each one whose machine its owner replaced."""

@@ -1,4 +1,4 @@
-"""Reports: an outcome, or two side by side, as one page that needs nothing but a browser."""
+"""Reports: self-contained HTML pages about one outcome, or two side by side."""
 
 from navarch.sim.report.comparison import render_comparison_html
 from navarch.sim.report.page import render_html

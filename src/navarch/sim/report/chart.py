@@ -1,14 +1,14 @@
-"""Charts, drawn as SVG into the page itself."""
+"""Charts, drawn as inline SVG."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from navarch.sim.report.markup import Markup, element, span_of, words
+from navarch.sim.report.html import Markup, element, render_number, render_span
 
 WIDTH, HEIGHT = 860, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 28
 POINTS_MAX = 600
-"""More than a screen shows; what is dropped lies between two points that are drawn."""
+"""More points than a screen can show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Layer:
 
 
 def stacked(times_s: Sequence[float], layers: Sequence[Layer], *, title: str) -> Markup:
-    """Return layers on top of each other over time, as steps: a count holds until it changes."""
+    """Return a stacked step chart over time."""
     kept = thin([tuple(layer.values[i] for layer in layers) for i in range(len(times_s))])
     times = [times_s[i] for i in kept]
     heights = [sum(layer.values[i] for layer in layers) for i in kept]
@@ -59,17 +59,17 @@ def stacked(times_s: Sequence[float], layers: Sequence[Layer], *, title: str) ->
 
 
 def thin(values: Sequence[tuple[float, ...]]) -> list[int]:
-    """Return which moments to draw: every change, and of too many of these a regular choice."""
+    """Return the indices to draw: every change, or an even selection if there are too many."""
     last = len(values) - 1
-    turns = [
+    changes = [
         i
         for i in range(len(values))
         if i in (0, last) or values[i] != values[i - 1] or values[i] != values[i + 1]
     ]
-    if len(turns) <= POINTS_MAX:
-        return turns
-    pace = len(turns) / POINTS_MAX
-    return sorted({turns[int(i * pace)] for i in range(POINTS_MAX)} | {last})
+    if len(changes) <= POINTS_MAX:
+        return changes
+    pace = len(changes) / POINTS_MAX
+    return sorted({changes[int(i * pace)] for i in range(POINTS_MAX)} | {last})
 
 
 def _steps(
@@ -97,12 +97,14 @@ def _frame(
     for share in (0.0, 0.5, 1.0):
         level = y(highest * share)
         lines.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=level, y2=level, class_="grid"))
-        label = words(round(highest * share, 1))
+        label = render_number(round(highest * share, 1))
         lines.append(element("text", label, x=LEFT - 6, y=level + 4, text_anchor="end"))
     for share, anchor in ((0.0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle")):
         at_s = begin + (end - begin) * share
-        lines.append(element("text", span_of(at_s), x=x(at_s), y=HEIGHT - 8, text_anchor=anchor))
-    lines.append(element("text", span_of(end), x=x(end), y=HEIGHT - 8, text_anchor="end"))
+        lines.append(
+            element("text", render_span(at_s), x=x(at_s), y=HEIGHT - 8, text_anchor=anchor)
+        )
+    lines.append(element("text", render_span(end), x=x(end), y=HEIGHT - 8, text_anchor="end"))
     return lines
 
 
@@ -110,9 +112,9 @@ def bars(
     rows: Mapping[str, Sequence[tuple[str, str, float | None]]],
     *,
     title: str,
-    say: Callable[[float], str] = words,
+    render: Callable[[float], str] = render_number,
 ) -> Markup:
-    """Return groups of horizontal bars: name, colour and length of each; None draws nothing."""
+    """Return groups of horizontal bars with name, colour and length; None draws no bar."""
     known = [length for group in rows.values() for _, _, length in group if length is not None]
     longest = max([*known, 0.0]) or 1.0
     label_x, bar_x, row_h = 220, 230, 18
@@ -131,7 +133,9 @@ def bars(
                         "rect", x=bar_x, y=top, width=f"{max(wide, 1):.1f}", height=14, fill=color
                     )
                 )
-                drawn.append(element("text", say(length), x=f"{bar_x + wide + 6:.1f}", y=top + 13))
+                drawn.append(
+                    element("text", render(length), x=f"{bar_x + wide + 6:.1f}", y=top + 13)
+                )
             top += row_h
         top += 8
     svg = element(
@@ -146,7 +150,7 @@ def bars(
 
 
 def legend(keys: Sequence[tuple[str, str]]) -> Markup:
-    """Return what each colour stands for."""
+    """Return the legend: a name for each colour."""
     return element(
         "ul",
         [

@@ -1,4 +1,4 @@
-"""The report of two runs, side by side: two policies, two versions, two fleets."""
+"""The report of two runs side by side, for example of two policies or two versions."""
 
 from difflib import unified_diff
 
@@ -6,11 +6,24 @@ import msgspec
 import yaml
 
 from navarch.sim.figures.figures import flatten
-from navarch.sim.outcome import Outcome
 from navarch.sim.report.chart import bars
-from navarch.sim.report.markup import Markup, element, span_of, table, together, words
-from navarch.sim.report.page import badge_of, charts, command_of, shown
-from navarch.sim.report.style import CALM, WARN, badge, document, section
+from navarch.sim.report.html import (
+    CALM,
+    WARN,
+    Markup,
+    change_badge,
+    document,
+    element,
+    join,
+    render_number,
+    render_span,
+    run_badge,
+    section,
+    table,
+    verdict_badge,
+)
+from navarch.sim.report.page import charts, command_of, shown
+from navarch.sim.runner.outcome import Outcome
 
 LOWER_IS_BETTER = (
     "detection.",
@@ -38,7 +51,7 @@ HIGHER_IS_BETTER = (
 
 
 def render_comparison_html(one: Outcome, other: Outcome) -> str:
-    """Return one page with two runs side by side; it loads nothing from anywhere."""
+    """Return the comparison of two runs as one self-contained page."""
     names = _names(one, other)
     return document(
         f"{names[0]} against {names[1]}",
@@ -47,12 +60,12 @@ def render_comparison_html(one: Outcome, other: Outcome) -> str:
             "div", [_top(x, n) for x, n in zip((one, other), names, strict=True)], class_="two"
         ),
         section("figures", "Figures", _figures(one, other, names)),
-        section("verdicts", "What had to hold", _verdicts(one, other, names)),
+        section("verdicts", "Assertions and laws", _verdicts(one, other, names)),
         section("reactions", "Reactions", _reactions(one, other, names)),
         section(
             "charts",
             "Charts",
-            # One under the other: side by side, their words would be too small to read.
+            # One below the other, because their labels would be too small side by side.
             [
                 element("div", element("h3", n), charts(x))
                 for x, n in zip((one, other), names, strict=True)
@@ -64,7 +77,7 @@ def render_comparison_html(one: Outcome, other: Outcome) -> str:
 
 
 def better(name: str, before: float | None, after: float | None) -> bool | None:
-    """Return whether a figure became better; None where that cannot be said."""
+    """Return whether a figure became better, or None if it is not comparable."""
     if before is None or after is None or before == after or name.endswith(".count"):
         return None
     if name.startswith(HIGHER_IS_BETTER):
@@ -88,11 +101,11 @@ def _top(outcome: Outcome, name: str) -> Markup:
     how = "over the wire" if outcome.real_time else "in virtual time"
     return element(
         "div",
-        element("h3", name, " ", badge(outcome.passed)),
+        element("h3", name, " ", run_badge(outcome.passed)),
         element("p", outcome.description),
         element(
             "p",
-            f"{span_of(outcome.simulated_s)} {how}, seed {outcome.seed}, Navarch "
+            f"{render_span(outcome.simulated_s)} {how}, seed {outcome.seed}, Navarch "
             f"{outcome.version}, trace {outcome.trace or 'none'}",
             class_="faint",
         ),
@@ -118,14 +131,11 @@ def _change(name: str, before: float | None, after: float | None) -> Markup | st
     percent = f"{100 * (after - before) / before:+.1f}" if before else ""
     share = f" ({percent} %)" if percent.strip("+-0.") else ""
     sign = "+" if after > before else "-"
-    text = f"{sign}{words(abs(after - before))}{share}"
+    text = f"{sign}{render_number(abs(after - before))}{share}"
     verdict = better(name, before, after)
     if verdict is None:
         return text
-    word = "better" if verdict else "worse"
-    return together(
-        text, " ", element("span", word, class_=f"badge {'good' if verdict else 'bad'}")
-    )
+    return join(text, " ", change_badge(verdict))
 
 
 def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
@@ -138,7 +148,7 @@ def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
         (
             what,
             *(
-                together(badge_of(side[what].holds), " ", side[what].reason)
+                join(verdict_badge(side[what].holds), " ", side[what].reason)
                 if what in side
                 else "not asserted"
                 for side in (left, right)
@@ -162,9 +172,9 @@ def _reactions(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
                 ("second", WARN, flatten(other.figures)[f"{pick}.{part}"]),
             ]
     if not any(x.figures.detection.count or x.figures.cordon.count for x in (one, other)):
-        return element("p", "Nothing was broken in either.")
-    title = f"Time since a machine broke: first is {names[0]}, second is {names[1]}"
-    return bars(groups, title=title, say=span_of)
+        return element("p", "No fault was injected in either run.")
+    title = f"Time since the fault: first is {names[0]}, second is {names[1]}"
+    return bars(groups, title=title, render=render_span)
 
 
 def _rules(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
@@ -174,8 +184,8 @@ def _rules(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
         (*key, left.get(key, 0), right.get(key, 0)) for key in sorted({*left, *right})
     ]
     if not rows:
-        return element("p", "No check called a node degraded or unhealthy in either.")
-    return table(("rule", "says", *names), rows)
+        return element("p", "No check found a node degraded or unhealthy in either run.")
+    return table(("rule", "result", *names), rows)
 
 
 def _difference(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
@@ -183,7 +193,7 @@ def _difference(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
         unified_diff(_yaml(one), _yaml(other), fromfile=names[0], tofile=names[1], lineterm="")
     )
     if not lines:
-        return element("p", "Both were configured alike.")
+        return element("p", "Both runs have the same configuration.")
     return element("pre", element("code", "\n".join(lines)))
 
 

@@ -5,22 +5,28 @@ import shlex
 import msgspec
 import yaml
 
+from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import flatten
-from navarch.sim.figures.spread import Spread
-from navarch.sim.outcome import Moment, NodeHistory, Outcome
 from navarch.sim.report.chart import Layer, bars, stacked
-from navarch.sim.report.markup import Markup, element, span_of, table, together, words
-from navarch.sim.report.style import (
+from navarch.sim.report.html import (
     BAD,
     CALM,
     FAINT,
     GOOD,
     WARN,
-    badge,
+    Markup,
     document,
+    element,
+    join,
+    render_number,
+    render_span,
+    run_badge,
     search,
     section,
+    table,
+    verdict_badge,
 )
+from navarch.sim.runner.outcome import Moment, NodeHistory, Outcome
 
 TIMELINE_MAX = 2_000
 """Lines of the timeline in the page; the JSON has all of them."""
@@ -28,14 +34,14 @@ HISTORIES_MAX = 3_000
 
 
 def render_html(outcome: Outcome) -> str:
-    """Return one page with everything about a run; it loads nothing from anywhere."""
+    """Return the report of a run as one self-contained page."""
     return document(
         f"{outcome.scenario}: {'passed' if outcome.passed else 'failed'}",
         _top(outcome),
-        section("verdicts", "What had to hold", _verdicts(outcome)),
+        section("verdicts", "Assertions and laws", _verdicts(outcome)),
         section("charts", "Charts", charts(outcome)),
         section("figures", "Figures", _figures(outcome)),
-        section("broken", "What was broken, and what noticed it", _broken(outcome)),
+        section("broken", "Faults and detections", _broken(outcome)),
         _jobs(outcome),
         section("timeline", "Timeline", _timeline(outcome)),
         section("nodes", "Nodes", _nodes(outcome)),
@@ -46,12 +52,12 @@ def render_html(outcome: Outcome) -> str:
 def _top(outcome: Outcome) -> Markup:
     how = "over the wire" if outcome.real_time else "in virtual time"
     facts = (
-        f"{span_of(outcome.simulated_s)} {how}, {len(outcome.nodes)} nodes, seed {outcome.seed}, "
-        f"Navarch {outcome.version}, trace {outcome.trace or 'none'}"
+        f"{render_span(outcome.simulated_s)} {how}, {len(outcome.nodes)} nodes, "
+        f"seed {outcome.seed}, Navarch {outcome.version}, trace {outcome.trace or 'none'}"
     )
     places = ("verdicts", "charts", "figures", "broken", "timeline", "nodes", "configuration")
-    return together(
-        element("h1", outcome.scenario, " ", badge(outcome.passed)),
+    return join(
+        element("h1", outcome.scenario, " ", run_badge(outcome.passed)),
         element("p", outcome.description) if outcome.description else "",
         element("p", facts, class_="faint"),
         element("nav", [element("a", name, href=f"#{name}") for name in places]),
@@ -64,28 +70,23 @@ def _verdicts(outcome: Outcome) -> Markup:
     ordered = sorted(outcome.verdicts, key=lambda verdict: verdict.holds)
     return table(
         ("", "what", "found"),
-        [(badge_of(verdict.holds), verdict.what, verdict.reason) for verdict in ordered],
+        [(verdict_badge(verdict.holds), verdict.what, verdict.reason) for verdict in ordered],
     )
 
 
-def badge_of(holds: bool) -> Markup:
-    """Return a short word for one verdict."""
-    return element("span", "ok" if holds else "FAIL", class_=f"badge {'good' if holds else 'bad'}")
-
-
 def charts(outcome: Outcome) -> Markup:
-    """Return the fleet over time, how soon it reacted, and what it cost."""
+    """Return charts of the fleet over time, its reaction times, GPU-hours and costs."""
     figures = outcome.figures
     drawn: list[Markup] = []
     if outcome.timeline:
         drawn.append(_fleet_over_time(outcome.timeline))
     reactions = {
-        "detected": _spread_bars(figures.detection),
-        "out of service": _spread_bars(figures.cordon),
-        "replaced": _spread_bars(figures.replacement),
+        "detected": _duration_bars(figures.detection),
+        "out of service": _duration_bars(figures.cordon),
+        "replaced": _duration_bars(figures.replacement),
     }
     if figures.detection.count or figures.cordon.count:
-        drawn.append(bars(reactions, title="Time since a machine broke", say=span_of))
+        drawn.append(bars(reactions, title="Time since the fault", render=render_span))
     hours = figures.gpu_hours
     drawn.append(
         bars(
@@ -115,14 +116,14 @@ def charts(outcome: Outcome) -> Markup:
                 title="Money",
             )
         )
-    return together(*drawn)
+    return join(*drawn)
 
 
-def _spread_bars(spread: Spread) -> list[tuple[str, str, float | None]]:
+def _duration_bars(stats: DurationStats) -> list[tuple[str, str, float | None]]:
     return [
-        ("half within", GOOD, spread.p50_s),
-        ("95 % within", WARN, spread.p95_s),
-        ("all within", BAD, spread.max_s),
+        ("half within", GOOD, stats.p50_s),
+        ("95 % within", WARN, stats.p95_s),
+        ("all within", BAD, stats.max_s),
     ]
 
 
@@ -132,15 +133,15 @@ def _fleet_over_time(timeline: tuple[Moment, ...]) -> Markup:
         Layer(name="cordoned", color=FAINT, values=[moment.cordoned for moment in timeline]),
         Layer(name="draining", color=WARN, values=[moment.draining for moment in timeline]),
         Layer(name="unhealthy", color=BAD, values=[moment.unhealthy for moment in timeline]),
-        Layer(name="starting or going", color=CALM, values=[_others(m) for m in timeline]),
+        Layer(name="starting or terminating", color=CALM, values=[_others(m) for m in timeline]),
     ]
     times = [moment.at_s for moment in timeline]
     return stacked(times, layers, title="Nodes by state over time")
 
 
 def _others(moment: Moment) -> int:
-    told = moment.active + moment.cordoned + moment.draining + moment.unhealthy
-    return max(moment.total - told, 0)
+    counted = moment.active + moment.cordoned + moment.draining + moment.unhealthy
+    return max(moment.total - counted, 0)
 
 
 def _figures(outcome: Outcome) -> Markup:
@@ -149,16 +150,18 @@ def _figures(outcome: Outcome) -> Markup:
     ]
     if outcome.heartbeats_sent:
         rows.append(("heartbeats sent", outcome.heartbeats_sent))
-        rows.append(("heartbeats not answered", outcome.heartbeats_lost))
-        rows.append(("95 % of answers within, in seconds", outcome.heartbeat_answers.p95_s))
-        rows.append(("answers to one agent apart at most, in seconds", outcome.silence_max_s))
+        rows.append(("heartbeats without an answer", outcome.heartbeats_lost))
+        rows.append(("p95 answer time of heartbeats, in seconds", outcome.heartbeat_answers.p95_s))
+        rows.append(
+            ("longest time between answers to one agent, in seconds", outcome.silence_max_s)
+        )
     if outcome.crashes:
         rows.append(("crashes of the control plane", outcome.crashes))
     return table(("figure", "value"), rows)
 
 
 def shown(name: str, *outcomes: Outcome) -> bool:
-    """Return whether a figure says anything: of what did not occur, one line is enough."""
+    """Return whether a figure has a value in any of the outcomes."""
     if name.startswith("goodput."):
         return any(outcome.jobs for outcome in outcomes)
     return any(flatten(outcome.figures)[name] is not None for outcome in outcomes)
@@ -166,22 +169,24 @@ def shown(name: str, *outcomes: Outcome) -> bool:
 
 def _broken(outcome: Outcome) -> Markup:
     if not outcome.failures and not outcome.rules:
-        return element("p", "Nothing was broken, and no check found fault with a node.")
+        return element(
+            "p", "No fault was injected, and no check found a node degraded or unhealthy."
+        )
     kinds: list[tuple[object, ...]] = [("type", *pair) for pair in outcome.failures.items()]
     kinds += [("XID", *pair) for pair in outcome.xids.items()]
     kinds += [("cause", *pair) for pair in outcome.causes.items()]
     if outcome.skipped:
-        kinds.append(("not broken", "no sound machine was left", outcome.skipped))
+        kinds.append(("not injected", "no sound machine was left", outcome.skipped))
     rules: list[tuple[object, ...]] = [(x.rule, x.result, x.hits) for x in outcome.rules]
     return element(
         "div",
-        element("div", element("h3", "Broken"), table(("", "", "count"), kinds)),
+        element("div", element("h3", "Faults"), table(("", "", "count"), kinds)),
         element(
             "div",
             element("h3", "Rules that fired"),
-            table(("rule", "says", "times"), rules)
+            table(("rule", "result", "times"), rules)
             if rules
-            else element("p", "No check called a node degraded or unhealthy."),
+            else element("p", "No check found a node degraded or unhealthy."),
         ),
         class_="two",
     )
@@ -196,10 +201,10 @@ def _jobs(outcome: Outcome) -> Markup:
             job.queue,
             job.gpus,
             "finished" if job.finished else "not finished",
-            span_of(job.kept_s),
-            span_of(job.lost_s),
-            span_of(job.slowed_s),
-            span_of(job.waited_s),
+            render_span(job.kept_s),
+            render_span(job.lost_s),
+            render_span(job.slowed_s),
+            render_span(job.waited_s),
             job.starts,
             job.interruptions,
         )
@@ -220,13 +225,13 @@ def _jobs(outcome: Outcome) -> Markup:
 def _timeline(outcome: Outcome) -> Markup:
     lines = sorted((x.at_s, x.kind, x.target, x.text) for x in outcome.happenings)
     if not lines:
-        return element("p", "The scenario itself did nothing to the fleet.")
+        return element("p", "The scenario has no events.")
     rows = element(
         "tbody",
         [
             element(
                 "tr",
-                element("td", span_of(at_s), class_="number", title=f"{at_s:.3f} s"),
+                element("td", render_span(at_s), class_="number", title=f"{at_s:.3f} s"),
                 [element("td", part) for part in rest],
                 data_text=" ".join(rest),
             )
@@ -235,7 +240,7 @@ def _timeline(outcome: Outcome) -> Markup:
         id="timeline-lines",
     )
     head = element("thead", element("tr", [element("th", x) for x in ("at", "what", "", "")]))
-    return together(
+    return join(
         search("timeline-lines", "Show lines that contain ..."),
         element("div", element("table", head, rows), class_="wide"),
         _left_out(len(lines), TIMELINE_MAX),
@@ -246,15 +251,15 @@ def _nodes(outcome: Outcome) -> Markup:
     ordered = sorted(
         outcome.nodes, key=lambda x: (-x.failures, x.status == "active", *_by_number(x.node))
     )
-    return together(
-        search("node-histories", "Show nodes whose name, place or state contains ..."),
+    return join(
+        search("node-histories", "Show nodes with a name, place or state that contains ..."),
         element("div", [_history(x) for x in ordered[:HISTORIES_MAX]], id="node-histories"),
         _left_out(len(ordered), HISTORIES_MAX),
     )
 
 
 def _by_number(name: str) -> tuple[str, int, str]:
-    """Return what puts training-2 before training-10."""
+    """Return a sort key that puts training-2 before training-10."""
     stem, _, number = name.rpartition("-")
     return (stem, int(number), name) if number.isdigit() else (name, -1, name)
 
@@ -263,11 +268,11 @@ def _history(history: NodeHistory) -> Markup:
     place = " ".join(x for x in (history.pool, history.provider, history.zone) if x)
     what = f"{history.gpus} x {history.gpu_type or 'GPU'}"
     often = "once" if history.failures == 1 else f"{history.failures} times"
-    broken = f", broken {often}" if history.failures else ""
-    told = f"{history.status}, {history.health}{broken}"
+    broken = f", faulted {often}" if history.failures else ""
+    state = f"{history.status}, {history.health}{broken}"
     rows: list[tuple[object, ...]] = [
         (
-            element("span", span_of(entry.at_s), title=f"{entry.at_s:.3f} s"),
+            element("span", render_span(entry.at_s), title=f"{entry.at_s:.3f} s"),
             entry.kind,
             entry.status,
             entry.text,
@@ -280,11 +285,11 @@ def _history(history: NodeHistory) -> Markup:
         element(
             "summary",
             element("strong", history.node),
-            f" {told} ",
+            f" {state} ",
             element("span", f"{place} {history.instance_type} {what} {labels}", class_="faint"),
         ),
         table(("at", "what", "status", "why"), rows),
-        data_text=f"{history.node} {place} {told} {labels}",
+        data_text=f"{history.node} {place} {state} {labels}",
     )
 
 
@@ -292,7 +297,9 @@ def _left_out(count: int, limit: int) -> Markup:
     if count <= limit:
         return Markup("")
     return element(
-        "p", f"{words(count - limit)} more are not shown; the JSON (--out) has all.", class_="faint"
+        "p",
+        f"{render_number(count - limit)} more are not shown; the JSON (--out) has all.",
+        class_="faint",
     )
 
 
@@ -301,19 +308,19 @@ def _configuration(outcome: Outcome) -> Markup:
         msgspec.to_builtins(outcome.configuration), sort_keys=False, allow_unicode=True
     )
     if outcome.real_time:
-        again = "Real time does not repeat itself; this is what was played:"
+        again = "A run in real time cannot be repeated exactly. Its configuration:"
         command = Markup("")
     else:
-        kept = "With its file" if outcome.source else "Save this as a file, and"
+        given = "With its file" if outcome.source else "Save this as a file;"
         again = (
-            f"{kept} the command below repeats the run to the last event "
+            f"{given} the command below repeats the run event by event "
             f"with Navarch {outcome.version}:"
         )
         command = element("pre", element("code", command_of(outcome)))
-    return together(element("p", again), command, element("pre", element("code", held)))
+    return join(element("p", again), command, element("pre", element("code", held)))
 
 
 def command_of(outcome: Outcome) -> str:
-    """Return the command that repeats a run, given its file, or its configuration as one."""
+    """Return the command that repeats a run from its file, or from its configuration."""
     path = outcome.source or f"{outcome.scenario}.yaml"
     return f"navarch sim run {shlex.quote(path)} --seed {outcome.seed}"

@@ -1,1 +1,1 @@
-"""Scenario files: what a simulated fleet is, what befalls it and what must come of it."""
+"""Scenario files: a simulated fleet, the failures injected into it and the required outcome."""

@@ -1,4 +1,4 @@
-"""Assertions: what must hold, and can fail to."""
+"""Assertions: conditions that the outcome of a scenario must meet."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from navarch.config.kinds import TEXT
 from navarch.config.schema import Fault, block, key
 from navarch.core.health import Health
 from navarch.core.node import NodeStatus
-from navarch.sim.figures.names import FIGURE_NAMES
+from navarch.sim.figures.figures import FIGURE_NAMES
 
 
 class AssertionType(StrEnum):
-    """What an assertion is about."""
+    """The subject of an assertion."""
 
     NODE_STATUS = "node_status"
     HEALTH_STATUS = "health_status"
@@ -27,14 +27,14 @@ _COMPARISON = re.compile(r"\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*", re.A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a figure is held against: `<= 90`."""
+    """A condition on a figure, such as `<= 90`."""
 
-    sign: str
+    operator: str
     bound: float
 
     def holds(self, value: float) -> bool:
-        """Return whether `value` is as it should be."""
-        match self.sign:
+        """Return whether `value` meets the condition."""
+        match self.operator:
             case "<=":
                 return value <= self.bound
             case ">=":
@@ -47,15 +47,15 @@ class Comparison:
 
 
 def parse_comparison(text: str) -> Comparison | None:
-    """Return what the words say, or None if they say nothing of the kind."""
+    """Return the comparison in a text, or None if the text is not a comparison."""
     found = _COMPARISON.fullmatch(text)
     if found is None:
         return None
-    return Comparison(sign=found[1], bound=float(found[2]))
+    return Comparison(operator=found[1], bound=float(found[2]))
 
 
 def check_expectation(kind: str, target: str, expected: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong with an assertion: the key, the message and the remedy."""
+    """Yield the problems of an assertion: the key, the message and the remedy."""
     if kind not in list(AssertionType):
         known = ", ".join(AssertionType)
         yield "type", f"unknown assertion type: {kind}", f"known are {known}"
@@ -72,10 +72,10 @@ def check_expectation(kind: str, target: str, expected: str) -> Iterator[tuple[s
             if target not in FIGURE_NAMES:
                 yield "target", f"unknown figure: {target}", f"known are {', '.join(FIGURE_NAMES)}"
             if parse_comparison(expected) is None:
-                yield "expected", f'"{expected}" compares nothing', 'write expected: "<= 90"'
+                yield "expected", f'"{expected}" is not a comparison', 'write expected: "<= 90"'
         case AssertionType.EVENT:
             if parse_comparison(expected) is None:
-                yield "expected", f'"{expected}" compares nothing', 'write expected: ">= 1"'
+                yield "expected", f'"{expected}" is not a comparison', 'write expected: ">= 1"'
     if not target:
         yield "type", f"{kind} needs a target", "add target: with the name of a node"
 
@@ -85,23 +85,23 @@ def _one_of(what: str, word: str, known: list[str]) -> Iterator[tuple[str, str, 
         yield "expected", f'unknown {what} "{word}"', f"known are {', '.join(known)}"
 
 
-def _makes_sense(type: str, target: str, expected: str) -> Iterator[Fault]:  # noqa: A002
+def _check_assertion(type: str, target: str, expected: str) -> Iterator[Fault]:  # noqa: A002
     for where, message, remedy in check_expectation(type, target, expected):
         yield Fault(at=(where,), message=message, remedy=remedy)
 
 
-@block(rules=(_makes_sense,))
+@block(rules=(_check_assertion,))
 class Assertion:
-    """One thing that must hold when the scenario is over."""
+    """A condition that must hold at the end of the scenario."""
 
-    type: str = key(TEXT, default=str(AssertionType.NODE_STATUS), doc="what it is about")
+    type: str = key(TEXT, default=str(AssertionType.NODE_STATUS), doc="the type of assertion")
     target: str = key(
         TEXT,
         default="",
-        doc="the node; for `node_count` `all` or a pool, provider, region or zone; "
-        "for `figure` its name; for `event` a kind of the journal's events, and after a colon "
-        "what their reasons contain",
+        doc="the node; for `node_count`: `all` or a pool, provider, region or zone; for `figure`: "
+        "its name; for `event`: a kind of journal event, optionally followed by a colon and a text "
+        "that its reason contains",
     )
     expected: str = key(
-        TEXT, default="", doc="the word, the least number of active nodes, or a comparison"
+        TEXT, default="", doc="a status, the least number of active nodes, or a comparison"
     )

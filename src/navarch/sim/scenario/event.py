@@ -1,4 +1,4 @@
-"""Events: what happens at which moment."""
+"""Events: actions that a scenario takes at given moments."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -20,11 +20,11 @@ from navarch.core.command import CommandKind
 from navarch.core.health import Health
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus
-from navarch.sim.scenario.words import GPU_INDEX, XID, FailureType, Scope
+from navarch.sim.scenario.kinds import GPU_INDEX, XID, FailureType, TargetScope
 
 
 class Action(StrEnum):
-    """What an event does."""
+    """The actions an event can take."""
 
     START_FLEET = "start_fleet"
     STOP_FLEET = "stop_fleet"
@@ -35,7 +35,7 @@ class Action(StrEnum):
     WAIT = "wait"
     LOG = "log"
     ASSERT = "assert"
-    # What the reference has not:
+    # Extensions of the original format:
     CRASH = "crash"
     PARTITION = "partition"
     HEAL = "heal"
@@ -48,88 +48,92 @@ class Action(StrEnum):
 
 
 @block()
-class Params:
-    """The details of an event; which of them it takes depends on its action."""
+class EventParams:
+    """The parameters of an event; its action determines which it takes."""
 
     failure_type: str | None = key(
-        TEXT, default=None, doc="what goes wrong; for `assert`: which kind of assertion it is"
+        TEXT, default=None, doc="the type of failure; for `assert`, the type of assertion"
     )
-    xid_code: int | None = key(XID, default=None, doc="the number of the error, for `xid_error`")
-    gpu_index: int | None = key(GPU_INDEX, default=None, doc="which GPU; -1 for all of them")
-    message: str | None = key(TEXT, default=None, doc="what the driver says")
-    check: str | None = key(TEXT, default=None, doc="which check, for the failure type `check`")
+    xid_code: int | None = key(XID, default=None, doc="the XID, for `xid_error`")
+    gpu_index: int | None = key(GPU_INDEX, default=None, doc="the GPU; -1 for all of them")
+    message: str | None = key(TEXT, default=None, doc="the message of the driver")
+    check: str | None = key(TEXT, default=None, doc="the check, for the failure type `check`")
     health: Health | None = key(
-        Choice(options=Health), default=None, doc="what that check says; unhealthy if left out"
+        Choice(options=Health), default=None, doc="the result of that check; unhealthy if left out"
     )
     fatal: bool | None = key(
-        BOOLEAN, default=None, doc="whether what it says is to be acted on at once"
+        BOOLEAN, default=None, doc="whether the control plane acts on its first report"
     )
     lasting: bool | None = key(
-        BOOLEAN, default=None, doc="whether it happened, so that only a restart takes it back"
+        BOOLEAN, default=None, doc="whether only a restart of the machine clears it"
     )
     command_type: CommandKind | None = key(
-        Choice(options=CommandKind), default=None, doc="what the operator asks for"
+        Choice(options=CommandKind), default=None, doc="the command that the operator issues"
     )
     command_args: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="the command's details, such as `reason`"
+        MapOf(each=TEXT), default_factory=dict, doc="arguments of the command, such as `reason`"
     )
-    expected_status: str | None = key(TEXT, default=None, doc="the word that must be seen")
+    expected_status: str | None = key(TEXT, default=None, doc="the expected value")
     timeout: timedelta | None = key(
         DURATION, default=None, doc="how long to wait for a status; 30s if left out"
     )
-    log_message: str | None = key(TEXT, default=None, doc="what to write")
+    log_message: str | None = key(TEXT, default=None, doc="the text to log")
     nodes: int | None = key(
         Integer(least=0, most=NODES_PER_POOL_MAX), default=None, doc="the size to scale a pool to"
     )
     utilization: float | None = key(
-        Real(most=100.0), default=None, doc="how busy a pool's GPUs are from now on, in percent"
+        Real(most=100.0),
+        default=None,
+        doc="the utilization of its GPUs from now on, in percent",
     )
     down_for: timedelta | None = key(
-        DURATION, default=None, doc="how long the control plane stays away; 5s if left out"
+        DURATION, default=None, doc="how long the control plane stays down; 5s if left out"
     )
-    scope: Scope | None = key(
-        Choice(options=Scope),
+    scope: TargetScope | None = key(
+        Choice(options=TargetScope),
         default=None,
         doc="what `target` names, for `partition`, `heal`, `install_driver` and `set_clock`; a "
         "node if left out",
     )
     driver: str | None = key(TEXT, default=None, doc="the version of the driver")
-    ahead: timedelta | None = key(DURATION, default=None, doc="how far a clock is ahead")
-    behind: timedelta | None = key(DURATION, default=None, doc="how far a clock is behind")
+    ahead: timedelta | None = key(DURATION, default=None, doc="how far the clock runs ahead")
+    behind: timedelta | None = key(DURATION, default=None, doc="how far the clock runs behind")
 
     @property
     def written(self) -> frozenset[str]:
-        """The names of those that were given."""
-        return frozenset(name for name in keys_of(Params) if getattr(self, name) not in (None, {}))
+        """The names of the parameters that the file contains."""
+        return frozenset(
+            name for name in keys_of(EventParams) if getattr(self, name) not in (None, {})
+        )
 
 
-_NOTHING: frozenset[str] = frozenset()
-_OF_A_CHECK = ("check", "health", "fatal", "lasting")
-_TAKES: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
-    # The parameters an action needs, and those it may have.
-    Action.START_FLEET: (_NOTHING, _NOTHING),
-    Action.STOP_FLEET: (_NOTHING, _NOTHING),
+_NONE: frozenset[str] = frozenset()
+_CHECK_PARAMS = ("check", "health", "fatal", "lasting")
+_ACTION_PARAMS: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
+    # The required and the optional parameters of each action.
+    Action.START_FLEET: (_NONE, _NONE),
+    Action.STOP_FLEET: (_NONE, _NONE),
     Action.INJECT_FAILURE: (
         frozenset({"failure_type"}),
-        frozenset({"xid_code", "gpu_index", "message", *_OF_A_CHECK}),
+        frozenset({"xid_code", "gpu_index", "message", *_CHECK_PARAMS}),
     ),
-    Action.RECOVER_FAILURE: (_NOTHING, frozenset({"failure_type", "check"})),
+    Action.RECOVER_FAILURE: (_NONE, frozenset({"failure_type", "check"})),
     Action.ISSUE_COMMAND: (frozenset({"command_type"}), frozenset({"command_args"})),
     Action.WAIT_FOR_STATUS: (frozenset({"expected_status"}), frozenset({"timeout"})),
-    Action.WAIT: (_NOTHING, _NOTHING),
-    Action.LOG: (frozenset({"log_message"}), _NOTHING),
+    Action.WAIT: (_NONE, _NONE),
+    Action.LOG: (frozenset({"log_message"}), _NONE),
     Action.ASSERT: (frozenset({"expected_status"}), frozenset({"failure_type"})),
-    Action.CRASH: (_NOTHING, frozenset({"down_for"})),
-    Action.PARTITION: (_NOTHING, frozenset({"scope"})),
-    Action.HEAL: (_NOTHING, frozenset({"scope"})),
-    Action.RECLAIM: (_NOTHING, _NOTHING),
-    Action.SCALE: (frozenset({"nodes"}), _NOTHING),
-    Action.SET_LOAD: (frozenset({"utilization"}), _NOTHING),
-    Action.OVERRIDE: (_NOTHING, _NOTHING),
+    Action.CRASH: (_NONE, frozenset({"down_for"})),
+    Action.PARTITION: (_NONE, frozenset({"scope"})),
+    Action.HEAL: (_NONE, frozenset({"scope"})),
+    Action.RECLAIM: (_NONE, _NONE),
+    Action.SCALE: (frozenset({"nodes"}), _NONE),
+    Action.SET_LOAD: (frozenset({"utilization"}), _NONE),
+    Action.OVERRIDE: (_NONE, _NONE),
     Action.INSTALL_DRIVER: (frozenset({"driver"}), frozenset({"scope", "xid_code"})),
-    Action.SET_CLOCK: (_NOTHING, frozenset({"scope", "ahead", "behind"})),
+    Action.SET_CLOCK: (_NONE, frozenset({"scope", "ahead", "behind"})),
 }
-ABOUT_NODES = (
+NODE_ACTIONS = (
     Action.INJECT_FAILURE,
     Action.RECOVER_FAILURE,
     Action.ISSUE_COMMAND,
@@ -137,11 +141,11 @@ ABOUT_NODES = (
     Action.RECLAIM,
     Action.OVERRIDE,
 )
-"""What has a node for its target."""
+"""Actions whose target is a node."""
 _NO_TARGET = (Action.START_FLEET, Action.STOP_FLEET, Action.WAIT, Action.LOG, Action.CRASH)
 
 
-def _known_action(action: str) -> Iterator[Fault]:
+def _check_action(action: str) -> Iterator[Fault]:
     if action not in list(Action):
         yield Fault(
             at=("action",),
@@ -150,10 +154,10 @@ def _known_action(action: str) -> Iterator[Fault]:
         )
 
 
-def _right_params(action: str, params: Params) -> Iterator[Fault]:
+def _check_params(action: str, params: EventParams) -> Iterator[Fault]:
     if action not in list(Action):
         return
-    needed, allowed = _TAKES[Action(action)]
+    needed, allowed = _ACTION_PARAMS[Action(action)]
     written = params.written
     for name in sorted(needed - written):
         yield Fault(
@@ -170,7 +174,7 @@ def _right_params(action: str, params: Params) -> Iterator[Fault]:
         )
 
 
-def _right_target(action: str, target: str) -> Iterator[Fault]:
+def _check_target(action: str, target: str) -> Iterator[Fault]:
     if action not in list(Action):
         return
     if target and action in _NO_TARGET:
@@ -184,7 +188,7 @@ def _right_target(action: str, target: str) -> Iterator[Fault]:
 _STATUSES = tuple(NodeStatus)
 
 
-def _right_words(action: str, params: Params) -> Iterator[Fault]:
+def _check_failure_params(action: str, params: EventParams) -> Iterator[Fault]:
     known = list(FailureType)
     if action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE):
         if params.failure_type is not None and params.failure_type not in known:
@@ -206,7 +210,7 @@ def _right_words(action: str, params: Params) -> Iterator[Fault]:
                 message="xid_code goes with failure_type: xid_error",
                 remedy="leave it out",
             )
-        yield from _right_check(action, params)
+        yield from _check_named_check(action, params)
     wanted = params.expected_status
     if action == Action.WAIT_FOR_STATUS and wanted is not None and wanted not in _STATUSES:
         yield Fault(
@@ -216,10 +220,10 @@ def _right_words(action: str, params: Params) -> Iterator[Fault]:
         )
 
 
-def _right_check(action: str, params: Params) -> Iterator[Fault]:
-    """A check is named where the failure is one of a check, and nowhere else."""
+def _check_named_check(action: str, params: EventParams) -> Iterator[Fault]:
+    """Check that the parameters of a check go with the failure type `check`."""
     if params.failure_type != FailureType.CHECK:
-        for name in sorted(params.written & {*_OF_A_CHECK}):
+        for name in sorted(params.written & {*_CHECK_PARAMS}):
             yield Fault(
                 at=("params", name),
                 message=f"{name} goes with failure_type: check",
@@ -234,33 +238,34 @@ def _right_check(action: str, params: Params) -> Iterator[Fault]:
     if params.health in (Health.HEALTHY, Health.UNKNOWN):
         yield Fault(
             at=("params", "health"),
-            message=f"a check that says {params.health} is no failure",
-            remedy="write degraded or unhealthy; recover_failure takes it back",
+            message=f"health: {params.health} is not a failure",
+            remedy="write degraded or unhealthy; the action recover_failure clears it",
         )
 
 
-def _right_option(action: str, optional: bool) -> Iterator[Fault]:
-    if optional and action not in ABOUT_NODES:
+def _check_optional(action: str, optional: bool) -> Iterator[Fault]:
+    if optional and action not in NODE_ACTIONS:
         yield Fault(
             at=("optional",),
-            message=f"{action} is not about a node, so that nothing tells when to leave it out",
+            message=f"{action} has no node as its target, so it cannot be optional",
             remedy="leave optional out",
         )
 
 
-@block(rules=(_known_action, _right_params, _right_target, _right_words, _right_option))
-class Event:
-    """One thing that happens."""
+@block(rules=(_check_action, _check_params, _check_target, _check_failure_params, _check_optional))
+class ScenarioEvent:
+    """One action at one moment."""
 
     at: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="when, counted from the scenario's beginning"
+        DURATION_OR_ZERO, default=timedelta(0), doc="when, counted from the start of the scenario"
     )
-    action: str = key(TEXT, doc="what happens")
-    target: str = key(TEXT, default="", doc="to which node, pool or place")
+    action: str = key(TEXT, doc="the action")
+    target: str = key(TEXT, default="", doc="the node, pool or place it applies to")
     optional: bool = key(
         BOOLEAN,
         default=False,
-        doc="whether it keeps nobody waiting: it happens once its node is there, and is left out "
-        "if that takes ten minutes; for traces, whose nodes another policy may never buy",
+        doc="whether the event may be skipped: it runs once its node exists, without delaying "
+        "later events, and is dropped after ten minutes; for traces, whose nodes another policy "
+        "may never buy",
     )
-    params: Params = key(Nested(cls=Params), default=Params(), doc="the details")
+    params: EventParams = key(Nested(cls=EventParams), default=EventParams(), doc="its parameters")

@@ -1,7 +1,7 @@
-"""The reference of scenario files: every key there is, as tables for the documentation.
+"""The reference of scenario files: tables of all keys for the documentation.
 
-`python -m navarch.sim.scenario.reference docs/reference/scenarios.md` writes the tables anew; a
-test fails while they are out of date.
+`python -m navarch.sim.scenario.reference docs/reference/scenarios.md` updates the
+tables. A test fails while they are out of date.
 """
 
 import sys
@@ -11,32 +11,38 @@ from pathlib import Path
 from navarch.config.reference import render_reference
 from navarch.config.scheduler import PluginConfig, QueueConfig
 from navarch.sim.scenario.assertion import Assertion
-from navarch.sim.scenario.cascading import Cascading
-from navarch.sim.scenario.chaos import Chaos, FailureShare
-from navarch.sim.scenario.cloud import CapacityStep, CloudConfig
-from navarch.sim.scenario.correlation import Correlation
-from navarch.sim.scenario.event import Event, Params
-from navarch.sim.scenario.fleet_gen import FleetGen, Template
-from navarch.sim.scenario.fleet_node import FleetNode
-from navarch.sim.scenario.network import NetworkConfig, Partition
-from navarch.sim.scenario.outage import Outage
-from navarch.sim.scenario.plane import CrashConfig, PlaneConfig
-from navarch.sim.scenario.recovery import Recovery
+from navarch.sim.scenario.chaos import (
+    Cascading,
+    Chaos,
+    Correlation,
+    FailureShare,
+    Outage,
+    Recovery,
+    Stress,
+)
+from navarch.sim.scenario.cloud import CloudConfig
+from navarch.sim.scenario.environment import (
+    ControlPlaneConfig,
+    CrashConfig,
+    NetworkConfig,
+    Partition,
+    TimingConfig,
+)
+from navarch.sim.scenario.event import EventParams, ScenarioEvent
+from navarch.sim.scenario.files import CapacityStep
+from navarch.sim.scenario.fleet import FleetGen, FleetNode, NodeTemplate, Startup
+from navarch.sim.scenario.job import JobConfig
 from navarch.sim.scenario.scenario import Scenario
-from navarch.sim.scenario.startup import Startup
-from navarch.sim.scenario.stress import Stress
-from navarch.sim.scenario.timing import TimingConfig
-from navarch.sim.scenario.work import JobConfig
 
 SECTIONS: Mapping[str, type] = {
     "top": Scenario,
     "fleet": FleetNode,
-    "events": Event,
-    "events.params": Params,
+    "events": ScenarioEvent,
+    "events.params": EventParams,
     "assertions": Assertion,
     "stress": Stress,
     "stress.fleet_gen": FleetGen,
-    "stress.fleet_gen.templates": Template,
+    "stress.fleet_gen.templates": NodeTemplate,
     "stress.fleet_gen.startup": Startup,
     "stress.chaos": Chaos,
     "stress.chaos.failure_types": FailureShare,
@@ -52,10 +58,10 @@ SECTIONS: Mapping[str, type] = {
     "jobs": JobConfig,
     "network": NetworkConfig,
     "network.partitions": Partition,
-    "control_plane": PlaneConfig,
+    "control_plane": ControlPlaneConfig,
     "control_plane.crashes": CrashConfig,
 }
-"""Every block of the file, by the name its table has in the documentation."""
+"""Every block of the file, by the name of its table in the documentation."""
 
 
 if __name__ == "__main__":

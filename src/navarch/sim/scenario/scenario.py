@@ -1,4 +1,4 @@
-"""A scenario as a whole."""
+"""The scenario: the top level of the file, and the rules that compare its parts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -15,26 +15,24 @@ from navarch.config.scheduler import (
 )
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
+from navarch.sim.scenario.chaos import Stress
 from navarch.sim.scenario.cloud import CloudConfig
-from navarch.sim.scenario.event import ABOUT_NODES, Action, Event
-from navarch.sim.scenario.fleet_node import FleetNode
-from navarch.sim.scenario.network import NetworkConfig
-from navarch.sim.scenario.plane import PlaneConfig
-from navarch.sim.scenario.policy import PolicyFile, PolicyPath
-from navarch.sim.scenario.stress import Stress
-from navarch.sim.scenario.timing import TimingConfig
-from navarch.sim.scenario.words import FailureType
-from navarch.sim.scenario.work import JobConfig
+from navarch.sim.scenario.environment import ControlPlaneConfig, NetworkConfig, TimingConfig
+from navarch.sim.scenario.event import NODE_ACTIONS, Action, ScenarioEvent
+from navarch.sim.scenario.files import PolicyFile, PolicyPath
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.job import JobConfig
+from navarch.sim.scenario.kinds import FailureType
 
 
-def _a_name(name: str) -> Iterator[Fault]:
+def _check_name(name: str) -> Iterator[Fault]:
     if not name:
         yield Fault(
             at=("name",), message="scenario name is required", remedy="add name: my-scenario"
         )
 
 
-def _some_fleet(
+def _check_fleet(
     fleet: tuple[FleetNode, ...], stress: Stress | None, pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
     if not fleet and not pools and (stress is None or stress.fleet_gen is None):
@@ -45,7 +43,7 @@ def _some_fleet(
         )
 
 
-def _names_once(fleet: tuple[FleetNode, ...]) -> Iterator[Fault]:
+def _check_node_names(fleet: tuple[FleetNode, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, node in enumerate(fleet):
         if not node.id:
@@ -59,8 +57,8 @@ def _names_once(fleet: tuple[FleetNode, ...]) -> Iterator[Fault]:
         seen.add(node.id)
 
 
-def _recorded_live_their_own_lives(
-    fleet: tuple[FleetNode, ...], events: tuple[Event, ...]
+def _check_recorded_nodes(
+    fleet: tuple[FleetNode, ...], events: tuple[ScenarioEvent, ...]
 ) -> Iterator[Fault]:
     recorded = {node.id for node in fleet if node.recording is not None}
     for index, event in enumerate(events):
@@ -68,24 +66,24 @@ def _recorded_live_their_own_lives(
         if broken and event.target in recorded:
             yield Fault(
                 at=("events", index, "target"),
-                message=f"{event.target} lives through its recording; nothing else breaks there",
+                message=f"{event.target} replays a recording, so no failure can be injected there",
                 remedy="choose another node, or leave the recording out",
             )
 
 
-_ABOUT_POOLS = (Action.SCALE, Action.SET_LOAD)
+_POOL_ACTIONS = (Action.SCALE, Action.SET_LOAD)
 
 
-def _targets_exist(
+def _check_targets(
     fleet: tuple[FleetNode, ...],
-    events: tuple[Event, ...],
+    events: tuple[ScenarioEvent, ...],
     assertions: tuple[Assertion, ...],
     stress: Stress | None,
     pools: Mapping[str, PoolConfig],
 ) -> Iterator[Fault]:
-    """Check the names that are known beforehand; those of bought nodes are not."""
+    """Check targets against the names in the file. Bought nodes get theirs during the run."""
     for index, event in enumerate(events):
-        if event.action in _ABOUT_POOLS and event.target not in pools:
+        if event.action in _POOL_ACTIONS and event.target not in pools:
             known = ", ".join(pools) or "none; add it under pools"
             yield Fault(
                 at=("events", index, "target"),
@@ -96,20 +94,20 @@ def _targets_exist(
         return
     names = {node.id for node in fleet}
     for index, event in enumerate(events):
-        if event.action in ABOUT_NODES and event.target not in names:
-            yield _no_node(("events", index, "target"), event.target, names)
+        if event.action in NODE_ACTIONS and event.target not in names:
+            yield _node_not_found(("events", index, "target"), event.target, names)
     for index, each in enumerate(assertions):
         about_node = each.type in (AssertionType.NODE_STATUS, AssertionType.HEALTH_STATUS)
         if about_node and each.target not in names:
-            yield _no_node(("assertions", index, "target"), each.target, names)
+            yield _node_not_found(("assertions", index, "target"), each.target, names)
 
 
-def _no_node(at: tuple[str | int, ...], name: str, names: set[str]) -> Fault:
+def _node_not_found(at: tuple[str | int, ...], name: str, names: set[str]) -> Fault:
     known = ", ".join(sorted(names)[:10])
     return Fault(at=at, message=f"node not found: {name}", remedy=f"known are {known}")
 
 
-def _sound_asserts(events: tuple[Event, ...]) -> Iterator[Fault]:
+def _check_asserts(events: tuple[ScenarioEvent, ...]) -> Iterator[Fault]:
     for index, event in enumerate(events):
         if event.action != Action.ASSERT or event.params.expected_status is None:
             continue
@@ -117,7 +115,7 @@ def _sound_asserts(events: tuple[Event, ...]) -> Iterator[Fault]:
         if kind == AssertionType.FIGURE:
             yield Fault(
                 at=("events", index, "params", "failure_type"),
-                message="figures are known when the scenario is over",
+                message="figures are computed when the scenario is over",
                 remedy="put it under assertions",
             )
             continue
@@ -128,7 +126,7 @@ def _sound_asserts(events: tuple[Event, ...]) -> Iterator[Fault]:
             yield Fault(at=at, message=message, remedy=remedy)
 
 
-def _queues_exist(
+def _check_job_queues(
     jobs: tuple[JobConfig, ...], queues: Mapping[str, QueueConfig]
 ) -> Iterator[Fault]:
     for index, job in enumerate(jobs):
@@ -141,7 +139,7 @@ def _queues_exist(
             )
 
 
-def _jobs_find_their_pool(
+def _check_job_pools(
     jobs: tuple[JobConfig, ...], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
     for index, job in enumerate(jobs):
@@ -153,14 +151,14 @@ def _jobs_find_their_pool(
             )
 
 
-def _stragglers_have_peers(
-    events: tuple[Event, ...], jobs: tuple[JobConfig, ...]
+def _check_stragglers(
+    events: tuple[ScenarioEvent, ...], jobs: tuple[JobConfig, ...]
 ) -> Iterator[Fault]:
     for index, event in enumerate(events):
         if event.params.failure_type == FailureType.STRAGGLER and not jobs:
             yield Fault(
                 at=("events", index, "params", "failure_type"),
-                message="a straggler shows only next to others that work for the same job",
+                message="a straggler is detected by comparison with other nodes of the same job",
                 remedy="add a job under jobs",
             )
 
@@ -168,43 +166,43 @@ def _stragglers_have_peers(
 # Pools are checked against the providers, which are read before them.
 @block(
     rules=(
-        _a_name,
-        _some_fleet,
-        _names_once,
-        _recorded_live_their_own_lives,
-        _targets_exist,
-        _sound_asserts,
-        _queues_exist,
+        _check_name,
+        _check_fleet,
+        _check_node_names,
+        _check_recorded_nodes,
+        _check_targets,
+        _check_asserts,
+        _check_job_queues,
         unknown_parents,
         plugins_exist,
-        _jobs_find_their_pool,
-        _stragglers_have_peers,
+        _check_job_pools,
+        _check_stragglers,
     )
 )
 class Scenario:
-    """A fleet, what befalls it, and what must come of it."""
+    """A fleet, the events and failures it is exposed to, and the required outcome."""
 
-    name: str = key(TEXT, default="", doc="required: what to call it")
-    description: str = key(TEXT, default="", doc="what it is for")
+    name: str = key(TEXT, default="", doc="required: the name of the scenario")
+    description: str = key(TEXT, default="", doc="its purpose")
     duration: timedelta | None = key(
         DURATION,
         default=None,
-        doc="how long it lasts at least; until the last event if left out",
+        doc="the least time it lasts; until the last event if left out",
     )
     fleet: tuple[FleetNode, ...] = key(
-        ListOf(each=Nested(cls=FleetNode)), default=(), doc="machines, one by one"
+        ListOf(each=Nested(cls=FleetNode)), default=(), doc="machines that exist from the start"
     )
-    events: tuple[Event, ...] = key(
-        ListOf(each=Nested(cls=Event)), default=(), doc="what happens when"
+    events: tuple[ScenarioEvent, ...] = key(
+        ListOf(each=Nested(cls=ScenarioEvent)), default=(), doc="actions, each at its moment"
     )
     assertions: tuple[Assertion, ...] = key(
-        ListOf(each=Nested(cls=Assertion)), default=(), doc="what must hold in the end"
+        ListOf(each=Nested(cls=Assertion)), default=(), doc="conditions that must hold at the end"
     )
     stress: Stress | None = key(
         Nested(cls=Stress), default=None, doc="a generated fleet, and chaos"
     )
     timing: TimingConfig = key(
-        Nested(cls=TimingConfig), default=TimingConfig(), doc="how often agents speak"
+        Nested(cls=TimingConfig), default=TimingConfig(), doc="the intervals of agents"
     )
     providers: Mapping[str, CloudConfig] = key(
         Named(subject="provider", each=Nested(cls=CloudConfig)),
@@ -219,29 +217,31 @@ class Scenario:
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),
         default_factory=dict,
-        doc="who waits with whom, by name",
+        doc="job queues, by name",
     )
     plugins: tuple[PluginConfig, ...] = key(
         ListOf(each=PLUGIN),
         default=(),
-        doc="the rules to place jobs by, in order, instead of the usual ones",
+        doc="scheduler plugins, in order, instead of the default ones",
     )
     jobs: tuple[JobConfig, ...] = key(
-        ListOf(each=Nested(cls=JobConfig)), default=(), doc="work to be done on the nodes"
+        ListOf(each=Nested(cls=JobConfig)), default=(), doc="jobs that run on the nodes"
     )
-    policy: PolicyFile | None = key(
-        PolicyPath(), default=None, doc="the health policy to judge by: the path of its file"
-    )
+    policy: PolicyFile | None = key(PolicyPath(), default=None, doc="the path of a health policy")
     network: NetworkConfig = key(
-        Nested(cls=NetworkConfig), default=NetworkConfig(), doc="how messages fare"
+        Nested(cls=NetworkConfig),
+        default=NetworkConfig(),
+        doc="the network between agents and control plane",
     )
-    control_plane: PlaneConfig = key(
-        Nested(cls=PlaneConfig), default=PlaneConfig(), doc="what happens to the control plane"
+    control_plane: ControlPlaneConfig = key(
+        Nested(cls=ControlPlaneConfig),
+        default=ControlPlaneConfig(),
+        doc="replicas and crashes of the control plane",
     )
 
     @property
     def has_stragglers(self) -> bool:
-        """Whether a GPU may become slower than its peers, so that they have to be compared."""
+        """Whether a GPU can become slower than its peers, which then have to be compared."""
         kinds: list[str | None] = [event.params.failure_type for event in self.events]
         if self.stress is not None:
             chaos = self.stress.chaos
@@ -252,5 +252,5 @@ class Scenario:
 
     @property
     def seed(self) -> int:
-        """The chance it asks for."""
+        """The seed of everything random."""
         return self.stress.seed if self.stress is not None else 0

@@ -1,1 +1,1 @@
-"""Traces of real clusters, as scenarios."""
+"""Scenarios from live fleets and from published traces."""

@@ -1,7 +1,7 @@
-"""Tables of machines and jobs, in the columns of two published traces, as parts of a scenario.
+"""Tables of machines and jobs from two published traces, as parts of a scenario.
 
-Known are openb (Alibaba cluster-trace-gpu-v2023) and Alibaba's trace of jobs on spot GPUs (2026);
-which of them a table is, its columns say.
+The columns determine the trace: openb (Alibaba cluster-trace-gpu-v2023) or Alibaba's trace of jobs
+on spot GPUs (2026).
 """
 
 import csv
@@ -19,23 +19,23 @@ SPOT_NODES = frozenset({"node_name", "gpu_model", "gpu_capacity_num"})
 OPENB_JOBS = frozenset({"name", "num_gpu", "qos", "creation_time", "deletion_time"})
 SPOT_JOBS = frozenset({"job_name", "gpu_request", "worker_num", "submit_time", "duration"})
 
-FIRST, SECOND = 100, 50
-"""Priorities: of what has a promise to keep, and of what takes what is left."""
+GUARANTEED, BEST_EFFORT = 100, 50
+"""Priorities of jobs with guaranteed capacity and of best-effort jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
-    """The jobs of a table, and how many rows were left out."""
+class JobTable:
+    """The jobs of a table, and the number of rows omitted."""
 
     plain: tuple[dict[str, object], ...]
     without_gpu: int = 0
     too_late: int = 0
     shares: int = 0
-    """Tasks that share a GPU in the trace, and have one each here."""
+    """Tasks that share a GPU in the trace and get a whole one in the scenario."""
 
 
 def read_nodes(path: Path) -> list[dict[str, object]]:
-    """Return a table's machines that have GPUs, as entries of `fleet`."""
+    """Return the machines with GPUs as entries of `fleet`."""
     found: list[dict[str, object]] = []
     for line, row in _rows(path, OPENB_NODES, SPOT_NODES, what="machines"):
         spot = "node_name" in row
@@ -48,10 +48,10 @@ def read_nodes(path: Path) -> list[dict[str, object]]:
     return found
 
 
-def read_jobs(path: Path, *, until: timedelta | None = None) -> Jobs:
-    """Return a table's jobs that want GPUs and are submitted in time, as entries of `jobs`.
+def read_jobs(path: Path, *, until: timedelta | None = None) -> JobTable:
+    """Return the jobs with GPUs that are submitted until `until` as entries of `jobs`.
 
-    Moments count from the first job of the table.
+    Times count from the first job of the table.
     """
     rows = list(_rows(path, OPENB_JOBS, SPOT_JOBS, what="jobs"))
     parsed = [_job(path, line, row) for line, row in rows]
@@ -60,7 +60,7 @@ def read_jobs(path: Path, *, until: timedelta | None = None) -> Jobs:
     without_gpu = too_late = shares = 0
     for job in sorted(parsed, key=lambda each: (each.at_s, each.name)):
         at = timedelta(seconds=job.at_s - first)
-        if job.gpus == 0 or job.lasts_s <= 0:
+        if job.gpus == 0 or job.duration_s <= 0:
             without_gpu += 1
         elif until is not None and at > until:
             too_late += 1
@@ -72,22 +72,22 @@ def read_jobs(path: Path, *, until: timedelta | None = None) -> Jobs:
                     "at": render_duration(at),
                     "tasks": job.tasks,
                     "gpus": job.gpus,
-                    "duration": render_duration(timedelta(seconds=job.lasts_s)),
-                    "priority": FIRST if job.promised else SECOND,
-                    "preemptible": not job.promised,
+                    "duration": render_duration(timedelta(seconds=job.duration_s)),
+                    "priority": GUARANTEED if job.guaranteed else BEST_EFFORT,
+                    "preemptible": not job.guaranteed,
                 }
             )
-    return Jobs(plain=tuple(kept), without_gpu=without_gpu, too_late=too_late, shares=shares)
+    return JobTable(plain=tuple(kept), without_gpu=without_gpu, too_late=too_late, shares=shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     name: str
     at_s: float
-    lasts_s: float
+    duration_s: float
     tasks: int
     gpus: int
-    promised: bool
+    guaranteed: bool
     shared: bool = False
 
 
@@ -97,10 +97,10 @@ def _job(path: Path, line: int, row: Mapping[str, str]) -> _Job:
         return _Job(
             name=f"job-{row['job_name']}",
             at_s=_number(path, line, row, "submit_time"),
-            lasts_s=_number(path, line, row, "duration"),
+            duration_s=_number(path, line, row, "duration"),
             tasks=max(_whole(path, line, row, "worker_num"), 1),
             gpus=math.ceil(wanted),
-            promised=row.get("job_type", "") == "HP",
+            guaranteed=row.get("job_type", "") == "HP",
             shared=not wanted.is_integer(),
         )
     began = _number(path, line, row, "creation_time")
@@ -108,10 +108,10 @@ def _job(path: Path, line: int, row: Mapping[str, str]) -> _Job:
     return _Job(
         name=row["name"],
         at_s=began,
-        lasts_s=_number(path, line, row, "deletion_time") - began,
+        duration_s=_number(path, line, row, "deletion_time") - began,
         tasks=1,
         gpus=_whole(path, line, row, "num_gpu"),
-        promised=row["qos"] == "LS",
+        guaranteed=row["qos"] == "LS",
         shared=milli not in ("", "0", "1000"),
     )
 

@@ -1,0 +1,99 @@
+"""Reading one file: its text, and the block that its whole document is."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from navarch.config.block import read_block
+from navarch.config.context import ReadContext, ReadFile, Refused, Scope, TooManyProblems, no_files
+from navarch.config.document import Entries, Tree, is_nothing, parse_document
+from navarch.config.errors import ConfigError, Problem, Source, by_place
+from navarch.config.limits import TEXT_MAX
+
+T = TypeVar("T")
+
+
+def read_text(path: str | os.PathLike[str], *, noun: str = "config") -> str:
+    """Return the text of a file, or raise ConfigError."""
+    source = os.fspath(path)
+    try:
+        return read_bytes(source, most=4 * TEXT_MAX).decode()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        reason = f"line {line} is not UTF-8 text"
+        raise _unreadable(source, reason, noun) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(source, reason, noun) from error
+
+
+def read_bytes(path: str | os.PathLike[str], *, most: int) -> bytes:
+    """Return up to `most` bytes of a file, and one more if it is longer."""
+    with open(path, "rb") as file:
+        return file.read(most + 1)
+
+
+def _unreadable(source: str, reason: str, noun: str) -> ConfigError:
+    return ConfigError([Problem(source=source, message=reason)], stage=f"reading {noun}")
+
+
+def read_context(
+    text: str,
+    *,
+    source: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    read_file: ReadFile | None = None,
+) -> ReadContext:
+    """Return the context for reading a text.
+
+    `source` names the text in messages, relative paths start from `folder` (by default the folder
+    of `source`), and `read_file` opens the files that the text names (by default none).
+    """
+    return ReadContext(
+        source=Source(source, text.removeprefix("\ufeff")),
+        folder=Path(source).parent if folder is None else folder,
+        environment=environment or {},
+        read_file=read_file or no_files,
+    )
+
+
+def read_document(
+    cls: type[T], context: ReadContext, *, noun: str, label: str = "", publish: bool = False
+) -> T:
+    """Return the block that the whole document is, or raise ConfigError with every problem.
+
+    `noun` names the document in the first line of the error and `label` in messages about it. With
+    `publish`, the rules of later blocks can use each value.
+    """
+    try:
+        root = parse_document(context.source, context.problems)
+    except ConfigError as error:
+        raise ConfigError(error.problems, stage=f"parsing {noun}") from error.__cause__
+    found = None
+    try:
+        found = _read(cls, root, Scope(context=context), label or f"a {noun}", publish=publish)
+    except TooManyProblems:
+        pass
+    except Refused:
+        assert context.problems, "refused without a problem"
+    if found is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place), stage=f"invalid {noun}")
+    return found
+
+
+def _read(cls: type[T], root: Tree | None, scope: Scope, label: str, *, publish: bool) -> T:
+    tree = root if root is not None else Entries(entries=(), place=scope.home)
+    if not isinstance(tree, Entries) and not is_nothing(tree):
+        raise scope.within(label).wrong_type(tree, "a mapping", "")
+    scope.context.published["provider_names"] = _names(tree, "providers")
+    return read_block(cls, tree, scope, publish=publish)
+
+
+def _names(tree: Tree, section: str) -> tuple[str, ...]:
+    """Return the names in a section, also of invalid blocks, which are reported later."""
+    entry = tree.get(section) if isinstance(tree, Entries) else None
+    if entry is None or not isinstance(entry.value, Entries):
+        return ()
+    return tuple(each.key.text for each in entry.value.entries)

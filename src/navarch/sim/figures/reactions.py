@@ -1,0 +1,126 @@
+"""Reactions to faults: time to detect, cordon and replace; and cordons of sound machines."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.health import Health
+from navarch.core.ids import NodeId
+from navarch.sim.figures.durations import DurationStats, duration_stats
+from navarch.sim.figures.timeline import NodeTimeline
+from navarch.sim.figures.truth import GroundTruth, InjectedFault
+
+REPORT_DELAY_MAX = timedelta(minutes=5)
+"""For this long after a fault has cleared, a report about it may still arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reactions:
+    """The reactions to all faults of a run."""
+
+    detection: DurationStats
+    cordon: DurationStats
+    replacement: DurationStats
+    undetected: int
+    """Machines that were broken at the end of the run and never judged bad."""
+
+
+def measure_reactions(timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth) -> Reactions:
+    """Return the reaction times to each first fault of a sound machine."""
+    detected, cordoned, replaced = [], [], []
+    undetected = 0
+    successors = _successors(timelines, truth)
+    for fault in first_faults(truth):
+        timeline = timelines.get(fault.node)
+        noticed = timeline.first_detection(fault.at) if timeline else None
+        if noticed is None or _already_cleared(fault, noticed):
+            undetected += fault.cleared_at is None
+            continue
+        detected.append((noticed - fault.at).total_seconds())
+        assert timeline is not None
+        if fault.true_health is not Health.UNHEALTHY:
+            continue
+        left = timeline.first(fault.at, serving=False)
+        if left is not None and not _already_cleared(fault, left):
+            cordoned.append((left - fault.at).total_seconds())
+        successor = successors.get(fault.node)
+        ready = successor.first(fault.at, serving=True) if successor else None
+        if ready is not None:
+            replaced.append((ready - fault.at).total_seconds())
+    return Reactions(
+        detection=duration_stats(detected),
+        cordon=duration_stats(cordoned),
+        replacement=duration_stats(replaced),
+        undetected=undetected,
+    )
+
+
+def first_faults(truth: GroundTruth) -> Iterator[InjectedFault]:
+    """Yield the faults of sound machines. A further fault of a broken machine is not detected."""
+    broken: dict[NodeId, list[InjectedFault]] = {}
+    for fault in sorted(truth.faults, key=lambda x: (x.at, x.node)):
+        if fault.true_health is Health.HEALTHY:
+            continue
+        earlier = broken.setdefault(fault.node, [])
+        if not any(other.active(fault.at) for other in earlier):
+            yield fault
+        earlier.append(fault)
+
+
+def _already_cleared(fault: InjectedFault, at: datetime) -> bool:
+    """Return whether the fault had cleared, so that the reaction has another cause."""
+    return fault.cleared_at is not None and at > fault.cleared_at
+
+
+def _successors(
+    timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth
+) -> dict[NodeId, NodeTimeline]:
+    found = {each.replaces: each for each in timelines.values() if each.replaces is not None}
+    for old, new in truth.replaced_by.items():
+        if new in timelines:
+            found[old] = timelines[new]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FalseCordon:
+    """A departure from service of a sound machine."""
+
+    node: NodeId
+    at: datetime
+    reason: str
+
+
+def find_false_cordons(
+    timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth
+) -> list[FalseCordon]:
+    """Return every departure from service that neither a fault nor a request explains.
+
+    The reduced size of a pool, an operator's command and a reclaimed machine explain a departure; a
+    network failure between the machine and the control plane does not.
+    """
+    faults: dict[NodeId, list[InjectedFault]] = {}
+    for fault in truth.faults:
+        if fault.true_health is not Health.HEALTHY:
+            faults.setdefault(fault.node, []).append(fault)
+    return list(_false_cordons(timelines, faults, truth))
+
+
+def _false_cordons(
+    timelines: Mapping[NodeId, NodeTimeline],
+    faults: Mapping[NodeId, list[InjectedFault]],
+    truth: GroundTruth,
+) -> Iterator[FalseCordon]:
+    for timeline in timelines.values():
+        requests = truth.requested_outages.get(timeline.node, ())
+        for at, _, reason, state in timeline.departures():
+            if state.surplus or any(request.active(at) for request in requests):
+                continue
+            if any(_explains(fault, at) for fault in faults.get(timeline.node, ())):
+                continue
+            yield FalseCordon(node=timeline.node, at=at, reason=reason)
+
+
+def _explains(fault: InjectedFault, at: datetime) -> bool:
+    cleared = fault.cleared_at
+    return fault.at <= at and (cleared is None or at <= cleared + REPORT_DELAY_MAX)

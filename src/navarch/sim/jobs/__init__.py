@@ -1,1 +1,0 @@
-"""A workload system in virtual time: jobs that wait, run, save their work and lose it."""

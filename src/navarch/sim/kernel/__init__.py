@@ -1,0 +1,1 @@
+"""Virtual time, seeded randomness, and the loop that runs a simulation."""

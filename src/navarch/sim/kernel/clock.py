@@ -1,0 +1,90 @@
+"""Time, chance and threads that repeat themselves."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TypeVar
+
+from navarch.sim.kernel.loop import EPOCH, SimLoop, SleepFuture
+
+T = TypeVar("T")
+
+_NOWHERE = SimLoop()
+"""What stands for the loop while none is known that runs."""
+_NOWHERE.close()
+
+
+class SimClock:
+    """Wall time derived from the loop's virtual time."""
+
+    def __init__(self) -> None:
+        self._running = _NOWHERE
+        """The loop that runs, which to ask for takes longer than to remember."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs."""
+        if self._running.now is not None:
+            return self._running
+        loop = asyncio.get_running_loop()
+        self._running = loop if isinstance(loop, SimLoop) else _NOWHERE
+        return loop
+
+    def now(self) -> datetime:
+        """Return virtual wall time."""
+        return self._running.now or EPOCH + timedelta(seconds=self.loop.time())
+
+    def monotonic(self) -> float:
+        """Return virtual seconds."""
+        known = self._running
+        return known.now_s if known.now is not None else self.loop.time()
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Let virtual time pass."""
+        if seconds <= 0:
+            return asyncio.sleep(0)
+        known = self._running
+        if known.now is None:
+            return self.sleep_until(self.loop.time() + seconds)
+        return SleepFuture(known, known.now_s + seconds)
+
+    def sleep_until(self, moment_s: float) -> Awaitable[None]:
+        """Let virtual time pass until exactly then, whatever it is now."""
+        loop = self.loop
+        if isinstance(loop, SimLoop):
+            return SleepFuture(loop, moment_s)
+        return asyncio.sleep(moment_s - loop.time())
+
+
+class SeededEntropy:
+    """Chance that repeats itself."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+
+    @cached_property
+    def _random(self) -> random.Random:
+        # To prepare it takes longer than many draws, and most machines never leave anything to it.
+        return random.Random(self._seed)
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number between `low` and `high`."""
+        return low + (high - low) * self._random.random()
+
+    def new_id(self, kind: str) -> str:
+        """Return `kind` and 48 random bits."""
+        return f"{kind}-{self._random.getrandbits(48):012x}"
+
+    def secret(self) -> bytes:
+        """Return 32 bytes that nobody would guess, but for the seed."""
+        return self._random.randbytes(32)
+
+
+class InlineOffload:
+    """Runs blocking calls where they stand: in virtual time nobody waits for them."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns."""
+        return call()

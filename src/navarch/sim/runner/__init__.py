@@ -1,0 +1,1 @@
+"""Running scenarios: the runner, its fleet, the event player, and chaos."""

@@ -1,0 +1,48 @@
+"""What a stage stands on: a control plane, in virtual time or over a wire."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from navarch.core.ids import NodeId
+from navarch.ports.agents import AgentApi
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.link import Link
+from navarch.providers.simulated import Machine
+from navarch.sim.world.scenario_agent import ScenarioAgent
+
+T = TypeVar("T")
+
+
+class Environment(Protocol):
+    """Where agents live and whom they speak to."""
+
+    @property
+    def clock(self) -> Clock:
+        """Time as it passes there."""
+        ...
+
+    @property
+    def partitioned(self) -> set[NodeId]:
+        """Nodes that the network keeps from the control plane."""
+        ...
+
+    def entropy(self, purpose: str) -> Entropy:
+        """Return chance for one purpose, repeated by the seed."""
+        ...
+
+    def api_for(self, node: NodeId) -> Callable[[], AgentApi | Link]:
+        """Return how `node` reaches the control plane."""
+        ...
+
+    def run_agent(self, agent: ScenarioAgent, *, after_s: float = 0.0) -> None:
+        """Let an agent speak once its machine is up."""
+        ...
+
+    def stop_agent(self, machine: Machine) -> None:
+        """End the agent on a machine that nobody here bought."""
+        ...
+
+    async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
+        """Make an operator's request, until the control plane answers."""
+        ...

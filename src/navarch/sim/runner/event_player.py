@@ -1,0 +1,290 @@
+"""Acts: the events of a scenario, carried out one after the other."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from navarch.core.command import CommandKind
+from navarch.core.errors import NavarchError
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.clock import Clock
+from navarch.sim.runner.fleet import BY_DRIVER, SimulatedFleet
+from navarch.sim.runner.judging import judge, look_at
+from navarch.sim.runner.outcome import Happening, Verdict
+from navarch.sim.runner.partitions import nodes_in, partition_nodes, rejoin_nodes
+from navarch.sim.scenario.assertion import Assertion, AssertionType
+from navarch.sim.scenario.event import Action, ScenarioEvent
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.kinds import FailureType, TargetScope
+from navarch.sim.world.failure import Failure
+
+POLL_S = 0.5
+TIMEOUT_S = 30.0
+NO_TIME = timedelta(0)
+PATIENCE_S = 600.0
+"""For so long an optional event waits for its node."""
+
+
+class EventError(NavarchError):
+    """An event could not be carried out, or did not come about."""
+
+
+@dataclass(slots=True, kw_only=True)
+class EventPlayer:
+    """Carries events out in order; each waits for the one before it."""
+
+    fleet: SimulatedFleet
+    machines: tuple[FleetNode, ...]
+    crash: Callable[[float], None] | None = None
+    """Kills the control plane for so many seconds, where that is possible."""
+    reclaim: Callable[[NodeId], None] | None = None
+    set_load: Callable[[PoolName, float], None] | None = None
+    on_order: Callable[[NodeId], object] = lambda _: None
+    """Hears that a node will be taken out of service because the scenario says so."""
+    on_happening: Callable[[Happening], None] = lambda _: None
+    begin: float = 0.0
+    verdicts: list[Verdict] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+
+    async def play(self, events: tuple[ScenarioEvent, ...]) -> None:
+        """Play every event at its moment, in the file's order where moments are equal."""
+        ordered = sorted(events, key=lambda each: each.at)
+        optional: dict[str, list[ScenarioEvent]] = {}
+        for event in ordered:
+            if event.optional:
+                optional.setdefault(event.target, []).append(event)
+        async with asyncio.TaskGroup() as tasks:
+            for lane in optional.values():
+                tasks.create_task(self._play_optional(lane))
+            await self._play_in_order([event for event in ordered if not event.optional])
+
+    async def _play_in_order(self, events: Sequence[ScenarioEvent]) -> None:
+        for number, event in enumerate(events):
+            await self._until(event)
+            try:
+                await self.apply(event)
+            except NavarchError as error:
+                what = f"event {number}: {event.action} {event.target}".rstrip()
+                self.verdicts.append(Verdict(what=what, holds=False, reason=str(error)))
+                self.note("error", event.target, f"{what}: {error}")
+                return
+
+    async def _play_optional(self, events: Sequence[ScenarioEvent]) -> None:
+        """Play the events of one node, which may never be there."""
+        for event in events:
+            await self._until(event)
+            deadline = self._clock.monotonic() + PATIENCE_S
+            while NodeId(event.target) not in self.fleet.agents:
+                if self._clock.monotonic() >= deadline:
+                    self.note("log", event.target, f"left out {event.action}: it is not there")
+                    return
+                await self._clock.sleep(POLL_S)
+            try:
+                await self.apply(event)
+            except NavarchError as error:
+                self.note("log", event.target, f"left out {event.action}: {error}")
+
+    async def _until(self, event: ScenarioEvent) -> None:
+        wait_s = self.begin + event.at.total_seconds() - self._clock.monotonic()
+        await self._clock.sleep(max(wait_s, 0.0))
+
+    async def apply(self, event: ScenarioEvent) -> None:
+        """Carry one event out, or raise NavarchError."""
+        action, target = Action(event.action), event.target
+        if action is not Action.LOG:
+            self.note(action, target, _words(event))
+        match action:
+            case Action.START_FLEET:
+                self._start_fleet()
+            case Action.STOP_FLEET:
+                self._stop_fleet()
+            case Action.INJECT_FAILURE:
+                self._inject(event)
+            case Action.RECOVER_FAILURE:
+                self._recover(event)
+            case Action.ISSUE_COMMAND:
+                await self._command(event)
+            case Action.WAIT_FOR_STATUS:
+                await self._wait_for(event)
+            case Action.WAIT:
+                pass
+            case Action.LOG:
+                self.note("log", "", event.params.log_message or "")
+            case Action.ASSERT:
+                await self._assert(event)
+            case _:
+                await self._apply_extension(action, event)
+
+    async def _apply_extension(self, action: Action, event: ScenarioEvent) -> None:
+        """Carry out what the reference has not."""
+        target, params = event.target, event.params
+        match action:
+            case Action.CRASH:
+                if self.crash is None:
+                    raise EventError(
+                        "a control plane that runs elsewhere cannot be crashed from here"
+                    )
+                self.crash(params.down_for.total_seconds() if params.down_for else 5.0)
+            case Action.PARTITION:
+                partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
+            case Action.HEAL:
+                rejoin_nodes(self.fleet, params.scope or TargetScope.NODE, target)
+            case Action.RECLAIM:
+                self._agent_of(target)
+                if self.reclaim is None:
+                    raise EventError("machines of a real cloud cannot be taken away from here")
+                self.reclaim(NodeId(target))
+            case Action.SCALE:
+                nodes = params.nodes or 0
+                await self.fleet.environment.ask(
+                    lambda api: api.scale(PoolName(target), nodes, reason="the scenario says so")
+                )
+            case Action.SET_LOAD:
+                if self.set_load is None:
+                    raise EventError("the load of a real fleet cannot be set from here")
+                self.set_load(PoolName(target), params.utilization or 0.0)
+            case _:
+                await self._apply_to_machines(action, event)
+
+    async def _apply_to_machines(self, action: Action, event: ScenarioEvent) -> None:
+        """Carry out what is done to machines without breaking them."""
+        target, params = event.target, event.params
+        match action:
+            case Action.OVERRIDE:
+                node = NodeId(target)
+                await self.fleet.environment.ask(
+                    lambda api: api.declare_healthy(node, reason="the scenario says so")
+                )
+                self.fleet.say_no_more(node)
+            case Action.INSTALL_DRIVER:
+                self._install_driver(event)
+            case Action.SET_CLOCK:
+                skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
+                for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
+                    self.fleet.set_clock(node, skew.total_seconds())
+
+    def _install_driver(self, event: ScenarioEvent) -> None:
+        """Put a driver on machines, and on all that come up later if it is for all."""
+        params = event.params
+        scope, driver = params.scope or TargetScope.NODE, params.driver or ""
+        if scope is TargetScope.ALL:
+            self.fleet.driver = driver
+        for node in nodes_in(self.fleet, scope, event.target):
+            self.fleet.install_driver(node, driver)
+            if params.xid_code is not None:
+                failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
+                self.fleet.inject(node, failure, cause=BY_DRIVER)
+
+    def _start_fleet(self) -> None:
+        for node in self.machines:
+            if NodeId(node.id) not in self.fleet.agents:
+                self.fleet.start(node, after_s=node.after.total_seconds())
+
+    def _stop_fleet(self) -> None:
+        for name in list(self.fleet.agents):
+            self.fleet.stop(name)
+
+    def _recover(self, event: ScenarioEvent) -> None:
+        self._agent_of(event.target)
+        kind = event.params.failure_type
+        self.fleet.clear(
+            NodeId(event.target), FailureType(kind) if kind else None, event.params.check
+        )
+
+    def _inject(self, event: ScenarioEvent) -> None:
+        params = event.params
+        self._agent_of(event.target)
+        failure = Failure(
+            kind=FailureType(params.failure_type or ""),
+            xid=params.xid_code,
+            gpu=params.gpu_index or 0,
+            message=params.message or "",
+            said=_said(event),
+        )
+        if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
+            self.note("log", event.target, f"{failure} is there already; nothing changes")
+
+    async def _command(self, event: ScenarioEvent) -> None:
+        kind, args = event.params.command_type, dict(event.params.command_args)
+        node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
+        environment = self.fleet.environment
+        if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
+            self.fleet.ask_out(node)
+            self.on_order(node)
+        match kind:
+            case CommandKind.CORDON:
+                await environment.ask(lambda api: api.cordon(node, reason=reason))
+            case CommandKind.UNCORDON:
+                await environment.ask(lambda api: api.uncordon(node))
+                self.fleet.ask_back(node)
+            case CommandKind.DRAIN:
+                await environment.ask(lambda api: api.drain(node, reason=reason))
+            case CommandKind.TERMINATE if self._is_bought(node):
+                await environment.ask(lambda api: api.retire(node, reason=reason))
+            case CommandKind.TERMINATE | CommandKind.RUN_DIAGNOSTIC:
+                await environment.ask(lambda api: api.issue(node, kind, args))
+
+    def _is_bought(self, node: NodeId) -> bool:
+        agent = self.fleet.agents.get(node)
+        return agent is not None and agent.place is None
+
+    async def _wait_for(self, event: ScenarioEvent) -> None:
+        wanted = event.params.expected_status
+        within_s = event.params.timeout.total_seconds() if event.params.timeout else TIMEOUT_S
+        deadline = self._clock.monotonic() + within_s
+        while True:
+            view = await look_at(self.fleet.environment, event.target)
+            if view is not None and view.status == wanted:
+                return
+            if self._clock.monotonic() >= deadline:
+                found = "it is not known" if view is None else f"it is {view.status or view.phase}"
+                raise EventError(
+                    f"timeout waiting for node {event.target} to reach status {wanted}; {found}"
+                )
+            await self._clock.sleep(POLL_S)
+
+    async def _assert(self, event: ScenarioEvent) -> None:
+        assertion = Assertion(
+            type=event.params.failure_type or str(AssertionType.NODE_STATUS),
+            target=event.target,
+            expected=event.params.expected_status or "",
+        )
+        verdict = await judge(self.fleet.environment, assertion, figures={})
+        self.verdicts.append(verdict)
+
+    def _agent_of(self, target: str) -> None:
+        if NodeId(target) not in self.fleet.agents:
+            raise EventError(f"node not found: {target}")
+
+    def note(self, kind: str, target: str, text: str) -> None:
+        """Write down that something happened."""
+        at_s = round(self._clock.monotonic() - self.begin, 3)
+        happening = Happening(at_s=at_s, kind=kind, target=target, text=text)
+        self.happenings.append(happening)
+        self.on_happening(happening)
+
+    @property
+    def _clock(self) -> Clock:
+        return self.fleet.environment.clock
+
+
+def _said(event: ScenarioEvent) -> CheckResult | None:
+    params = event.params
+    if not params.check:
+        return None
+    return CheckResult(
+        check=params.check,
+        health=params.health or Health.UNHEALTHY,
+        reason=params.message or "",
+        fatal=bool(params.fatal),
+        lasting=bool(params.lasting),
+    )
+
+
+def _words(event: ScenarioEvent) -> str:
+    """Return an event's details as one line."""
+    params = event.params
+    told = ((name, getattr(params, name)) for name in sorted(params.written))
+    return ", ".join(f"{name}={value}" for name, value in told)

@@ -1,0 +1,402 @@
+"""The stage: every machine of a scenario, what is broken on it, and the record of all that."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+
+from navarch.core.evolve import evolve
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
+from navarch.core.offering import Offering
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.simulated import Machine
+from navarch.service.agents import Timing
+from navarch.sim.figures.truth import InjectedFault, Lease, RequestedOutage
+from navarch.sim.runner.environment import Environment
+from navarch.sim.runner.roster import Roster
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.kinds import FailureType, TargetScope
+from navarch.sim.world.failure import SLOWER_BY, Failure
+from navarch.sim.world.heartbeats import HeartbeatSchedule
+from navarch.sim.world.product_agent import live_through
+from navarch.sim.world.scenario_agent import ScenarioAgent
+
+BY_DRIVER = "driver"
+"""The cause of what another driver mends."""
+
+_WIDE = (
+    TargetScope.RACK,
+    TargetScope.ZONE,
+    TargetScope.REGION,
+    TargetScope.PROVIDER,
+    TargetScope.ALL,
+)
+
+OnFault = Callable[[NodeId, Failure, str, int], None]
+"""Hears of a node, what broke there, by what cause, and at which step of a cascade."""
+
+
+@dataclass(slots=True)
+class ActiveFault:
+    """A failure that is present on a machine."""
+
+    failure: Failure
+    place: int
+    """Where its injury stands in the record."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SimulatedFleet:
+    """Machines by their nodes' names: those a scenario names, and those the control plane buys."""
+
+    environment: Environment
+    timing: Timing
+    loss: float = 0.0
+    wire_s: tuple[float, float] | None = None
+    load: Callable[[NodeId], float] | None = None
+    schedule_for: Callable[[ScenarioAgent], HeartbeatSchedule] | None = None
+    """When an agent that has just come up will beat; by chance if None."""
+    prepare: Callable[[ScenarioAgent], None] = lambda _: None
+    """What else is done to an agent before it comes up."""
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
+    """What a machine that nobody here bought costs, by the node's label `template`."""
+    agents: dict[NodeId, ScenarioAgent] = field(default_factory=dict)
+    roster: Roster = field(default_factory=Roster)
+    """The names of the same, for those who want one at a certain place."""
+    facts: dict[NodeId, FleetNode] = field(default_factory=dict)
+    injuries: list[InjectedFault] = field(default_factory=list)
+    asked_out: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
+    replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
+    on_fault: list[OnFault] = field(default_factory=list)
+    on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
+    on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
+    _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
+    """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
+    scenarios never do."""
+    _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
+    _leases: dict[NodeId, Lease] = field(default_factory=dict)
+    driver: str = ""
+    """What machines that come up from now on run."""
+    cleared: int = 0
+    """How much has been repaired or has passed."""
+    _boots: int = 0
+
+    # Machines come and go
+
+    def start(self, node: FleetNode, *, after_s: float = 0.0) -> None:
+        """Put a machine there that nobody here bought; it is paid from the moment it is up."""
+        name = NodeId(node.id)
+        clock = self.environment.clock
+        now = clock.now()
+        machine = Machine(
+            id=InstanceId(node.id),
+            request=ProvisionRequest(
+                token=Token(""),
+                name=node.id,
+                instance_type=node.instance_type,
+                region=node.region,
+                zone=node.zone,
+            ),
+            launched_at=now,
+            boots_at=now,
+            listed_at=now,
+            price_per_hour=self._price(node),
+        )
+        agent = ScenarioAgent(
+            clock=clock,
+            entropy=self.environment.entropy(f"agent/{node.id}"),
+            machine=machine,
+            api=self.environment.api_for(name),
+            gpus=node.gpus,
+            gpu_type=node.gpu_type or "NVIDIA H100 80GB HBM3",
+            labels=node.labels,
+            place=Offering(
+                provider=ProviderName(node.provider),
+                instance_type=node.instance_type,
+                region=node.region,
+                zone=node.zone,
+                gpus=node.gpus,
+                gpu_type=node.gpu_type,
+            ),
+            on_terminate=lambda: self.stop(name, by_command=True),
+        )
+        if node.recording is not None:
+            agent.lead = partial(live_through, node.recording.recording)
+        self.equip(agent)
+        self.facts[name] = node
+        self.environment.run_agent(agent, after_s=after_s)
+
+    def equip(self, agent: ScenarioAgent) -> None:
+        """Give an agent the manners of this scenario."""
+        agent.interval_s = self.timing.heartbeat_interval.total_seconds()
+        agent.report_interval_s = self.timing.health_check_interval.total_seconds()
+        agent.quiet = True
+        agent.driver = self.driver
+        agent.wire_s = self.wire_s
+        agent.loss = lambda: self.loss
+        if self.load is not None:
+            agent.load = partial(self.load, agent.node)
+        self.prepare(agent)
+
+    def up(self, agent: ScenarioAgent) -> None:
+        """Note that a machine is up."""
+        node = agent.node
+        if self.schedule_for is not None:
+            agent.schedule = self.schedule_for(agent)
+        self.agents[node] = agent
+        self.roster.add(node)
+        if self._around is not None:
+            for place in self._places(node):
+                self._around.setdefault(place, {})[node] = None
+        if agent.place is not None:
+            self._leases[node] = Lease(
+                node=node,
+                gpus=agent.gpus,
+                began=self.environment.clock.now(),
+                ended=None,
+                price_per_hour=agent.machine.price_per_hour,
+            )
+
+    def down(self, node: NodeId) -> None:
+        """Note that a machine is gone, and with it all that was wrong with it."""
+        self.agents.pop(node, None)
+        self.roster.remove(node)
+        if self._around is not None:
+            for place in self._places(node):
+                self._around.get(place, {}).pop(node, None)
+        now = self.environment.clock.now()
+        for fault in self._faults.pop(node, []):
+            self._close(fault, now)
+        if node in self._leases and self._leases[node].ended is None:
+            self._leases[node] = evolve(self._leases[node], ended=now)
+        for listener in self.on_end:
+            listener(node)
+
+    def stop(self, node: NodeId, *, by_command: bool = False) -> None:
+        """Take a machine away that nobody here bought."""
+        agent = self.agents.get(node)
+        if agent is None or agent.place is None:
+            return
+        self.ask_out(node)
+        self.down(node)
+        if by_command:
+            agent.hung = True  # It is the agent itself that asks; it says nothing more.
+        else:
+            self.environment.stop_agent(agent.machine)
+
+    def ask_out(self, node: NodeId) -> None:
+        """Note that somebody wants a node out of service from now on."""
+        orders = self.asked_out.setdefault(node, [])
+        if not orders or orders[-1].over is not None:
+            orders.append(RequestedOutage(at=self.environment.clock.now()))
+
+    def ask_back(self, node: NodeId) -> None:
+        """Note that they no longer do."""
+        orders = self.asked_out.get(node)
+        if orders and orders[-1].over is None:
+            orders[-1] = evolve(orders[-1], over=self.environment.clock.now())
+
+    def leases(self) -> Iterator[Lease]:
+        """Yield the machines that nobody here bought."""
+        yield from self._leases.values()
+
+    # Looking
+
+    def where(self, node: NodeId, scope: TargetScope) -> str:
+        """Return the rack, zone, region or provider of a node; empty if nobody knows."""
+        return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
+
+    def _places(self, node: NodeId) -> tuple[tuple[TargetScope, str], ...]:
+        """Return where a node is, from its rack to everywhere; empty if nobody knows."""
+        known = self.facts.get(node)
+        if known is None:
+            return tuple((scope, "") for scope in _WIDE)
+        return (
+            (TargetScope.RACK, known.rack),
+            (TargetScope.ZONE, known.zone),
+            (TargetScope.REGION, known.region),
+            (TargetScope.PROVIDER, known.provider),
+            (TargetScope.ALL, "all"),
+        )
+
+    def within(self, scope: TargetScope, target: str) -> list[NodeId]:
+        """Return the machines that are up in a rack, zone, region or at a provider."""
+        if scope in _WIDE:
+            if self._around is None:
+                self._around = self._sorted_by_place()
+            return list(self._around.get((scope, target), ()))
+        return [node for node in self.agents if self.where(node, scope) == target]
+
+    def _sorted_by_place(self) -> dict[tuple[TargetScope, str], dict[NodeId, None]]:
+        found: dict[tuple[TargetScope, str], dict[NodeId, None]] = {}
+        for node in self.agents:
+            for place in self._places(node):
+                found.setdefault(place, {})[node] = None
+        return found
+
+    def sound(self, node: NodeId) -> bool:
+        """Return whether a machine is up and nothing is wrong with it that was done here."""
+        agent = self.agents.get(node)
+        return agent is not None and agent.lead is None and not self._faults.get(node)
+
+    def all_sound(self) -> list[NodeId]:
+        """Return every machine that is up and has nothing wrong with it that was done here."""
+        faults = self._faults
+        return [
+            node
+            for node, agent in self.agents.items()
+            if agent.lead is None and not faults.get(node)
+        ]
+
+    def stops_work(self, node: NodeId) -> bool:
+        """Return whether a program on that machine would end at once."""
+        if node not in self.agents:
+            return True
+        return any(fault.failure.stops_work for fault in self._faults.get(node, ()))
+
+    def speed(self, node: NodeId, gpu: int) -> float:
+        """Return how fast a GPU is, as a share of what it should be."""
+        slow = any(fault.failure.slows(gpu) for fault in self._faults.get(node, ()))
+        return 1.0 - SLOWER_BY if slow else 1.0
+
+    def slowest(self, node: NodeId) -> float:
+        """Return how fast the slowest GPU of a machine is, as a share of what it should be."""
+        faults = self._faults.get(node)
+        if not faults:
+            return 1.0
+        return min(self.speed(node, gpu) for gpu in range(self.agents[node].gpus))
+
+    # Breaking and mending
+
+    def inject(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
+        """Break something on a machine; return whether that changed anything.
+
+        What is broken already is not broken again.
+        """
+        agent = self.agents.get(node)
+        faults = self._faults.setdefault(node, [])
+        if agent is None or any(_same(fault.failure, failure) for fault in faults):
+            return False
+        if agent.lead is not None:
+            return False  # It lives through its recording; nothing else befalls it.
+        now = self.environment.clock.now()
+        harm = failure.harm
+        passing = harm is Health.HEALTHY
+        injury = InjectedFault(
+            node=node,
+            at=now,
+            kind=str(failure.kind),
+            true_health=harm,
+            xid=failure.xid,
+            gpu=failure.gpu,
+            cause=cause,
+            detail=str(failure),
+            cleared_at=now if passing else None,
+        )
+        self.injuries.append(injury)
+        if not passing:
+            faults.append(ActiveFault(failure, len(self.injuries) - 1))
+        self._show(agent, failure)
+        for listener in self.on_fault:
+            listener(node, failure, cause, depth)
+        return True
+
+    def clear(self, node: NodeId, kind: FailureType | None = None, check: str | None = None) -> int:
+        """Repair a machine, or one type of failure, or check, on it; return how much was wrong."""
+        agent = self.agents.get(node)
+        faults = self._faults.get(node, [])
+        cleared = [
+            fault
+            for fault in faults
+            if (kind is None or fault.failure.kind is kind)
+            and (check is None or fault.failure.check == check)
+        ]
+        if agent is None or not cleared:
+            return 0
+        now = self.environment.clock.now()
+        left = [fault for fault in faults if fault not in cleared]
+        self._faults[node] = left
+        self.cleared += len(cleared)
+        for fault in cleared:
+            self._close(fault, now)
+            self._hide(agent, fault.failure)
+        if any(fault.failure.cleared_by_reboot for fault in cleared):
+            agent.reboot(self._next_boot())
+            for fault in left:
+                self._show(agent, fault.failure)
+        for listener in self.on_clear:
+            listener(node)
+        return len(cleared)
+
+    def install_driver(self, node: NodeId, driver: str) -> None:
+        """Put another driver on a machine, which restarts for it and introduces itself again."""
+        agent = self.agents.get(node)
+        if agent is None or agent.lead is not None:
+            return
+        agent.driver = driver
+        agent.reboot(self._next_boot())
+        now, left = self.environment.clock.now(), []
+        for fault in self._faults.get(node, []):
+            if self.injuries[fault.place].cause == BY_DRIVER:
+                self._close(fault, now)
+                self.cleared += 1
+                continue
+            left.append(fault)
+            self._show(agent, fault.failure)
+        self._faults[node] = left
+        agent.wake()
+
+    def set_clock(self, node: NodeId, skew_s: float) -> None:
+        """Set a machine's clock so far ahead."""
+        agent = self.agents.get(node)
+        if agent is not None:
+            agent.skew_s = skew_s
+
+    def say_no_more(self, node: NodeId) -> None:
+        """Keep a machine from telling of what happened to it again, as a real agent does not."""
+        agent = self.agents.get(node)
+        if agent is not None:
+            agent.results = {
+                check: result for check, result in agent.results.items() if not result.lasting
+            }
+            agent.wake()
+
+    def _show(self, agent: ScenarioAgent, failure: Failure) -> None:
+        if failure.reboots:
+            agent.reboot(self._next_boot())
+        if failure.kind is FailureType.NETWORK:
+            agent.unreachable = True
+        result = failure.result
+        if result is not None:
+            # One of its own: what happens again while it is told of must be told of again.
+            agent.results[result.check] = evolve(result)
+        agent.wake()
+
+    def _hide(self, agent: ScenarioAgent, failure: Failure) -> None:
+        if failure.kind is FailureType.NETWORK:
+            agent.unreachable = False
+        result = failure.result
+        if result is not None and not result.lasting:
+            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
+        agent.wake()
+
+    def _close(self, fault: ActiveFault, now: datetime) -> None:
+        self.injuries[fault.place] = evolve(self.injuries[fault.place], cleared_at=now)
+
+    def _next_boot(self) -> str:
+        self._boots += 1
+        return f"boot-{self._boots + 1}"
+
+    def _price(self, node: FleetNode) -> Decimal:
+        return self.prices.get(node.labels.get("template", ""), Decimal(0))
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    return (one.kind, one.xid, one.gpu, one.check) == (
+        other.kind,
+        other.xid,
+        other.gpu,
+        other.check,
+    )

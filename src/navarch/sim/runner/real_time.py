@@ -1,0 +1,206 @@
+"""A scenario in real time: the stage is here, the control plane is where it is."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from navarch.config.schema import plain_block
+from navarch.core.errors import InvalidError, NavarchError
+from navarch.core.event import Recorded
+from navarch.core.ids import NodeId
+from navarch.core.node import NodeStatus
+from navarch.core.version import VERSION
+from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
+from navarch.ports.clock import Clock
+from navarch.sim.figures.figures import flatten, measure
+from navarch.sim.figures.truth import GroundTruth
+from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.event_player import EventPlayer
+from navarch.sim.runner.fleet import SimulatedFleet
+from navarch.sim.runner.generation import prices
+from navarch.sim.runner.judging import judge
+from navarch.sim.runner.outcome import Happening, Outcome
+from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
+from navarch.sim.scenario.scenario import Scenario
+
+LOOK_S = 2.0
+
+
+def check_playable(scenario: Scenario) -> None:
+    """Refuse what only virtual time can do, rather than leaving it out."""
+    for what, given in (
+        ("pools", scenario.pools),
+        ("providers", scenario.providers),
+        ("jobs", scenario.jobs),
+        ("policy", scenario.policy),
+        ("control_plane.crashes", scenario.control_plane.crashes),
+        ("control_plane.conflicts", scenario.control_plane.conflicts),
+        ("control_plane.replicas", scenario.control_plane.replicas > 1),
+    ):
+        if given:
+            raise InvalidError(
+                f"{what}: a server that really runs has its own; "
+                "play this scenario in virtual time, without --real-time"
+            )
+
+
+async def perform(
+    scenario: Scenario,
+    *,
+    clock: Clock,
+    server: str,
+    token: str | None,
+    api: FleetApi,
+    seed: int | None = None,
+    progress: Progress = lambda _at, _until: None,
+    on_happening: Callable[[Happening], None] = lambda _: None,
+) -> Outcome:
+    """Play a scenario against the server at `server` and return its outcome."""
+    check_playable(scenario)
+    chosen = scenario.seed if seed is None else seed
+    stress = scenario.stress
+    scale = stress.time_scale if stress is not None else 1.0
+    async with asyncio.TaskGroup() as tasks:
+        environment = WireEnvironment(
+            clock=ScaledClock(clock, scale),
+            server=server,
+            token=token,
+            api=api,
+            tasks=tasks,
+            seed=chosen,
+        )
+        fleet = SimulatedFleet(
+            environment=environment,
+            timing=scenario.timing.timing,
+            loss=scenario.network.loss,
+            wire_s=None,
+            prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
+        )
+        environment.on_up = fleet.up
+        lookout = _Lookout(clock, api)
+        driver = ScenarioDriver(
+            scenario=scenario,
+            fleet=fleet,
+            player=EventPlayer(fleet=fleet, machines=scenario.fleet, on_happening=on_happening),
+            count=lambda: lookout.counts,
+            tasks=tasks,
+            progress=progress,
+        )
+        watching = tasks.create_task(lookout.run(driver.on_unhealthy))
+        newest = await _newest(api)
+        began = clock.now()
+        try:
+            await driver.run()
+            ended = clock.now()
+            journal = await _journal(api, newest)
+            outcome = await _outcome(
+                scenario, driver, environment, chosen, journal, began=began, ended=ended
+            )
+        finally:
+            driver.close()
+            watching.cancel()
+            await environment.close()
+        return outcome
+    raise AssertionError("unreachable")
+
+
+class _Lookout:
+    """Looks at the server now and then."""
+
+    def __init__(self, clock: Clock, api: FleetApi) -> None:
+        self.counts = Counts()
+        self._clock = clock
+        self._api = api
+        self._unhealthy: set[NodeId] = set()
+
+    async def run(self, on_unhealthy: Callable[[NodeId], None]) -> None:
+        while True:
+            with contextlib.suppress(NavarchError, OSError):
+                await self._look(on_unhealthy)
+            await self._clock.sleep(LOOK_S)
+
+    async def _look(self, on_unhealthy: Callable[[NodeId], None]) -> None:
+        by_status = (await self._api.status()).nodes_by_status
+        self.counts = Counts(
+            total=sum(n for status, n in by_status.items() if status != NodeStatus.TERMINATED),
+            active=by_status.get(NodeStatus.ACTIVE, 0),
+            unhealthy=by_status.get(NodeStatus.UNHEALTHY, 0),
+            cordoned=by_status.get(NodeStatus.CORDONED, 0),
+            draining=by_status.get(NodeStatus.DRAINING, 0),
+        )
+        if self.counts.unhealthy:
+            await self._find(on_unhealthy)
+
+    async def _find(self, on_unhealthy: Callable[[NodeId], None]) -> None:
+        page = await self._api.list_nodes(
+            Query(status=NodeStatus.UNHEALTHY, page_size=PAGE_SIZE_MAX)
+        )
+        found = {view.id for view in page.items}
+        for node in sorted(found - self._unhealthy):
+            on_unhealthy(node)
+        self._unhealthy = found
+
+
+async def _newest(api: FleetApi) -> int:
+    """Return the number of the journal's newest event."""
+    recent = (await api.status()).recent
+    return recent[-1].number if recent else 0
+
+
+async def _journal(api: FleetApi, after: int) -> list[Recorded]:
+    found: list[Recorded] = []
+    while page := await api.events(after=after, limit=PAGE_SIZE_MAX):
+        found += page
+        after = page[-1].number
+    return found
+
+
+async def _outcome(
+    scenario: Scenario,
+    driver: ScenarioDriver,
+    environment: WireEnvironment,
+    seed: int,
+    journal: Sequence[Recorded],
+    *,
+    began: datetime,
+    ended: datetime,
+) -> Outcome:
+    fleet = driver.fleet
+    truth = GroundTruth(
+        began=began,
+        ended=ended,
+        faults=tuple(fleet.injuries),
+        leases=tuple(fleet.leases()),
+        requested_outages=dict(fleet.asked_out),
+        replaced_by=dict(fleet.replaced_by),
+    )
+    ours = {f"node/{name}" for name in fleet.facts}
+    figures = measure([entry for entry in journal if entry.event.about in ours], truth)
+    verdicts = [
+        *driver.player.verdicts,
+        *[await judge(environment, each, figures=flatten(figures)) for each in scenario.assertions],
+    ]
+    await environment.await_replies()
+    return Outcome(
+        scenario=scenario.name,
+        description=scenario.description,
+        seed=seed,
+        version=VERSION,
+        passed=all(verdict.holds for verdict in verdicts),
+        simulated_s=round((ended - began).total_seconds(), 3),
+        configuration=plain_block(scenario),
+        figures=figures,
+        verdicts=tuple(verdicts),
+        failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
+        causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
+        skipped=driver.chaos.skipped if driver.chaos is not None else 0,
+        timeline=tuple(driver.timeline),
+        happenings=tuple(driver.player.happenings),
+        heartbeats_sent=sum(agent.beats for agent in environment.agents),
+        heartbeats_lost=sum(agent.beats_lost for agent in environment.agents),
+        heartbeat_answers=environment.reply_times.stats(),
+        silence_max_s=round(environment.reply_times.silence_max_s, 3),
+        real_time=True,
+    )

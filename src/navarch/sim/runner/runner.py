@@ -1,0 +1,536 @@
+"""Virtual time: a scenario played around the product itself."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from navarch.app.control_plane import Opinions
+from navarch.app.parts import placing_config
+from navarch.config.scheduler import to_queue
+from navarch.config.schema import plain_block
+from navarch.core.errors import InvariantError
+from navarch.core.health import HealthReport
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Launch
+from navarch.core.node import NodeStatus
+from navarch.core.ownership import POOL, Cluster
+from navarch.core.version import VERSION
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.health.checks.work import WORK
+from navarch.meters.jobs import JobsMeter
+from navarch.ports.api import PoolSpec, PoolView
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.store import Matter
+from navarch.providers.simulated import Habits, Machine, SimulatedCloud
+from navarch.service.fleet import FleetService
+from navarch.service.job_queue import JobQueue
+from navarch.sim.figures.figures import Figures, flatten, measure
+from navarch.sim.figures.timeline import NodeTimeline, read_timelines
+from navarch.sim.figures.truth import GroundTruth, Lease
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.sim.kernel.running import run_simulated
+from navarch.sim.runner.archive import Archive
+from navarch.sim.runner.buying import follow_capacity, pool_specs, types_sold
+from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.event_player import EventPlayer
+from navarch.sim.runner.fleet import SimulatedFleet
+from navarch.sim.runner.generation import prices
+from navarch.sim.runner.histories import NodeHistories
+from navarch.sim.runner.jobs import SimulatedJobs
+from navarch.sim.runner.judging import judge
+from navarch.sim.runner.node_counts import NodeCounter
+from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
+from navarch.sim.scenario.fleet import FleetNode
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.world.failure import Failure
+from navarch.sim.world.heartbeats import HeartbeatSchedule
+from navarch.sim.world.leader import Crash, CrashPoint
+from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.world import MachineAgent, World, check_bill
+from navarch.stores.memory import MemoryStore
+
+OnHappening = Callable[[Happening], None]
+
+CLOCK_MHZ = 1980.0
+POWER_W = 650.0
+"""Of a GPU at full work: an H100's."""
+
+
+class ScenarioRunner:
+    """A world, a stage in it, and what a scenario needs besides."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        tasks: asyncio.TaskGroup,
+        *,
+        opinions: Opinions | None = None,
+        autoscalers: Mapping[str, Autoscaler] | None = None,
+        metrics: MetricsSource | None = None,
+        progress: Progress = lambda _at, _until: None,
+        on_happening: OnHappening = lambda _: None,
+        computed: bool = True,
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        network = scenario.network
+        self._foreseeable = not network.loss and not network.latency_max
+        """Whether it can be computed when agents beat: in a network that does as it should."""
+        self._computed = computed and self._foreseeable
+        self._has_stragglers = scenario.has_stragglers
+        self.counter = NodeCounter()
+        self.archive = Archive()
+        self._tasks = tasks
+        clock = SimClock()
+        entropy = SeededEntropy(f"{seed}/cluster")
+        cluster = Cluster(id=entropy.new_id("cluster"), secret=entropy.secret())
+        store = MemoryStore(cluster)
+        store.on_prune = self.archive.keep
+        self.clouds = self._clouds(clock)
+        self.jobs = SimulatedJobs(clock, SeededEntropy(f"{seed}/workloads"), fleet=store.fleet)
+        self.world = World(
+            seed,
+            clock,
+            store,
+            self.clouds[0],
+            self.jobs,
+            tasks,
+            CrashPoint(keeps_log=False),
+            other_clouds=self.clouds[1:],
+            timing=scenario.timing.timing,
+            computed=self._computed,
+            conflicts=scenario.control_plane.conflicts,
+            replicas=scenario.control_plane.replicas,
+            takeover_s=scenario.control_plane.takeover.total_seconds(),
+            opinions=replace(opinions or Opinions(), scheduling=_scheduling(scenario)),
+            policies=scenario.policy.compile() if scenario.policy is not None else None,
+            autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
+        )
+        if scenario.pools:
+            self.world.load = self.jobs.load
+            self.world.metrics = metrics or JobsMeter(store, JobQueue(store))
+        self.fleet = self._simulated_fleet()
+        self.jobs.call = self.world.ask_jobs
+        self.jobs.stops_work = self.fleet.stops_work
+        self.jobs.speed = self.fleet.slowest
+        player = EventPlayer(
+            fleet=self.fleet,
+            machines=scenario.fleet,
+            crash=self._crash,
+            reclaim=self._reclaim,
+            set_load=self.jobs.force_load,
+            on_order=self.world.checkers.may_be_retired.add,
+            on_happening=on_happening,
+        )
+        self.driver = ScenarioDriver(
+            scenario=scenario,
+            fleet=self.fleet,
+            player=player,
+            count=self._count,
+            tasks=tasks,
+            progress=progress,
+        )
+        self._wire_up()
+
+    def _clouds(self, clock: SimClock) -> list[SimulatedCloud]:
+        found = [
+            SimulatedCloud(
+                clock,
+                SeededEntropy(f"{self.seed}/cloud/{name}"),
+                cloud.habits,
+                name=name,
+                prices=cloud.prices,
+                price_per_hour=cloud.price_per_hour,
+            )
+            for name, cloud in self.scenario.providers.items()
+        ]
+        return found or [SimulatedCloud(clock, SeededEntropy(f"{self.seed}/cloud"), Habits())]
+
+    def _simulated_fleet(self) -> SimulatedFleet:
+        network, stress = self.scenario.network, self.scenario.stress
+        wire_s = (network.latency_min.total_seconds(), network.latency_max.total_seconds())
+        return SimulatedFleet(
+            environment=self.world,
+            timing=self.scenario.timing.timing,
+            loss=network.loss,
+            wire_s=wire_s if wire_s[1] else None,
+            load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
+            prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
+            schedule_for=self._schedule_for if self._foreseeable else None,
+            prepare=self._prepare,
+        )
+
+    def _schedule_for(self, agent: ScenarioAgent) -> HeartbeatSchedule:
+        return HeartbeatSchedule.of(
+            f"{self.seed}/{agent.machine.id}",
+            started_s=self.world.clock.monotonic(),
+            interval_s=agent.interval_s,
+            instant=True,
+        )
+
+    def _prepare(self, agent: ScenarioAgent) -> None:
+        if self._has_stragglers:
+            agent.work = partial(self._work, agent)
+        if self._computed:
+            agent.computed = True
+            agent.foregone = partial(self._is_foregone, agent.node)
+            agent.on_suspend = self.world.suspend
+            agent.on_resume = self.world.resume
+
+    def _work(self, agent: ScenarioAgent) -> Mapping[str, str]:
+        """Return what an agent reads of its GPUs while they work for a job."""
+        job = self.jobs.job_on(agent.node)
+        if not job:
+            return {}
+        speeds = {gpu: self.fleet.speed(agent.node, gpu) for gpu in range(agent.gpus)}
+        return {
+            f"{WORK}GPU-{agent.machine.id}-{gpu}": (
+                f"{speed * CLOCK_MHZ:.0f} {speed * POWER_W:.1f} {job}"
+            )
+            for gpu, speed in speeds.items()
+        }
+
+    def _is_foregone(self, node: NodeId, report: HealthReport) -> bool:
+        control = self.world.control
+        return control is not None and control.agents.is_foregone(node, report)
+
+    def _wire_up(self) -> None:
+        world, fleet = self.world, self.fleet
+        for cloud in self.clouds:
+            cloud.on_launch = world.machine_launched
+            cloud.on_end = world.machine_ended
+        world.store.subscribe(world.watch)
+        world.store.subscribe(world.record)
+        world.store.subscribe(self.counter.watch)
+        world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
+        world.make_agent = self._make_agent
+        self.jobs.on_load = self._load_changed
+        world.on_up = self._up
+        world.on_stop = self._ended
+        self.counter.on_unhealthy.append(self.driver.on_unhealthy)
+        if self.scenario.jobs:
+            world.store.subscribe(self.jobs.watch)
+        fleet.on_fault.append(self._struck)
+        if self._has_stragglers:
+            fleet.on_clear.append(self.jobs.change_pace_on)
+        fleet.on_end.append(self.jobs.fail_on)
+
+    # What happens around the stage
+
+    def _make_agent(self, machine: Machine) -> ScenarioAgent:
+        """Return an agent for a bought machine, with what its offering says."""
+        request = machine.request
+        name = NodeId(request.name)
+        node = self.world.fleet().nodes.get(name)
+        gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
+        agent = ScenarioAgent(
+            clock=self.world.clock,
+            entropy=self.world.entropy(f"agent/{machine.id}"),
+            machine=machine,
+            api=self.world.api_for(name),
+            gpus=gpus,
+        )
+        self.fleet.equip(agent)
+        self.fleet.facts[name] = FleetNode(
+            id=request.name,
+            provider=self._cloud_of(machine).name,
+            region=request.region,
+            zone=request.zone,
+            instance_type=request.instance_type,
+            gpu_count=gpus,
+        )
+        return agent
+
+    def _up(self, agent: MachineAgent) -> None:
+        assert isinstance(agent, ScenarioAgent), agent
+        self.fleet.up(agent)
+        self.world.add_agent(agent)
+
+    def _ended(self, machine: Machine) -> None:
+        node = NodeId(machine.request.name)
+        agent = self.fleet.agents.get(node)
+        if agent is not None and agent.machine is machine:
+            self.fleet.ask_out(node)
+            self.fleet.down(node)
+
+    def _load_changed(self, nodes: Iterable[NodeId]) -> None:
+        """Have nodes say how busy they are, where the number of nodes may depend on it."""
+        elastic = {n for n, pool in self.scenario.pools.items() if pool.min_nodes < pool.max_nodes}
+        if not elastic:
+            return
+        known = self.world.fleet().nodes
+        for name in list(nodes):
+            node = known.get(name)
+            if node is not None and node.pool in elastic:
+                self.world.wake(name)
+
+    def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
+        if failure.stops_work:
+            self.jobs.fail_on(node)
+        elif self._has_stragglers:
+            self.jobs.change_pace_on(node)
+
+    def _crash(self, down_s: float) -> None:
+        self.world.down_s = down_s
+        self.world.crash()
+
+    def _reclaim(self, node: NodeId) -> None:
+        if self.fleet.agents[node].place is not None:
+            self.fleet.stop(node)
+        else:
+            self.world.reclaim(node)
+
+    def _cloud_of(self, machine: Machine) -> SimulatedCloud:
+        return next(
+            (cloud for cloud in self.clouds if machine.id in cloud.machines), self.clouds[0]
+        )
+
+    def _count(self) -> Counts:
+        counter = self.counter
+        return Counts(
+            total=counter.total,
+            active=counter.by_status[NodeStatus.ACTIVE],
+            unhealthy=counter.by_status[NodeStatus.UNHEALTHY],
+            degraded=counter.degraded,
+            cordoned=counter.by_status[NodeStatus.CORDONED],
+            draining=counter.by_status[NodeStatus.DRAINING],
+        )
+
+    # The performance
+
+    async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
+        """Play the scenario, stay for as long as `linger` does, and return the outcome."""
+        world, scenario = self.world, self.scenario
+        began = world.clock.now()
+        tasks = [self._tasks.create_task(world.live())]
+        try:
+            for spec in pool_specs(scenario):
+                await world.ask(lambda fleet, spec=spec: _found(fleet, spec))  # type: ignore[misc]
+            tasks += [self._tasks.create_task(work) for work in self._background()]
+            await self.driver.run()
+            if linger is not None:
+                await linger()
+            ended = world.clock.now()
+            self.driver.close()
+            figures, timelines = await self._measure(began, ended)
+            verdicts = [
+                *self.driver.player.verdicts,
+                *self.jobs.rejected,
+                *[
+                    await judge(world, each, figures=flatten(figures), dropped=self.archive.journal)
+                    for each in scenario.assertions
+                ],
+            ]
+            if scenario.pools:
+                verdicts.append(await self._check_ledger())
+            return self._outcome(began, ended, figures, timelines, verdicts)
+        finally:
+            self.driver.close()
+            for task in tasks:
+                task.cancel()
+            world.stop_agents()
+
+    def let_go(self) -> None:
+        """Drop all records, now that the outcome is known.
+
+        A world and its control plane hold on to each other, so that garbage has to be looked for
+        before they go, among all that they still hold.
+        """
+        if isinstance(self.world.store, MemoryStore):
+            self.world.store.let_go()
+        self.archive.let_go()
+        self.world.let_go()
+
+    def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
+        world, scenario = self.world, self.scenario
+        for cloud, config in zip(self.clouds, scenario.providers.values(), strict=False):
+            if config.steps:
+                kinds = types_sold(scenario, cloud.name)
+                yield follow_capacity(world.clock, cloud, config.steps, kinds)
+        for crash in scenario.control_plane.crashes:
+            yield self._crash_at(crash.at, crash.down_for)
+        if scenario.jobs:
+            yield self.jobs.run(scenario.jobs)
+
+    async def _crash_at(self, at: timedelta, down_for: timedelta) -> None:
+        await self.world.clock.sleep(at.total_seconds())
+        self._crash(down_for.total_seconds())
+
+    async def _check_ledger(self) -> Verdict:
+        """Let listings settle; then the clouds' own bills must equal the store's ledger."""
+        what = "the ledger equals the clouds' bills"
+        await self.world.settle()
+        try:
+            await check_bill(self.world)
+        except AssertionError as error:
+            return Verdict(what=what, holds=False, reason=str(error))
+        return Verdict(what=what, holds=True, reason="to the cent")
+
+    async def _measure(
+        self, began: datetime, ended: datetime
+    ) -> tuple[Figures, Mapping[NodeId, NodeTimeline]]:
+        store = self.world.store
+        journal = [*self.archive.journal, *await store.events(limit=1_000_000_000)]
+        timelines = read_timelines(journal)
+        nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
+        living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
+        figures = measure(
+            journal,
+            self._truth(began, ended),
+            timelines=timelines,
+            launches=[*await store.launches(), *living],
+            claimed={launch.token for launch in living},
+            jobs=[job.record(ended) for job in self.jobs.jobs.values()],
+        )
+        return figures, timelines.nodes
+
+    def _truth(self, began: datetime, ended: datetime) -> GroundTruth:
+        fleet = self.fleet
+        gpus = {node: facts.gpu_count for node, facts in fleet.facts.items()}
+        bought = [
+            Lease(
+                node=NodeId(machine.request.name),
+                gpus=gpus.get(NodeId(machine.request.name), 8),
+                began=machine.launched_at,
+                ended=machine.ended_at,
+                price_per_hour=machine.price_per_hour,
+                pool=machine.request.labels.get(POOL, ""),
+                token=machine.request.token,
+            )
+            for cloud in self.clouds
+            for machine in cloud.machines.values()
+        ]
+        return GroundTruth(
+            began=began,
+            ended=ended,
+            faults=tuple(fleet.injuries),
+            leases=(*fleet.leases(), *bought),
+            requested_outages=dict(fleet.asked_out),
+            replaced_by=dict(fleet.replaced_by),
+        )
+
+    def _outcome(
+        self,
+        began: datetime,
+        ended: datetime,
+        figures: Figures,
+        timelines: Mapping[NodeId, NodeTimeline],
+        verdicts: Sequence[Verdict],
+    ) -> Outcome:
+        fleet, chaos = self.fleet, self.driver.chaos
+        nodes = {**self.archive.nodes, **self.world.fleet().nodes}
+        return Outcome(
+            scenario=self.scenario.name,
+            description=self.scenario.description,
+            seed=self.seed,
+            version=VERSION,
+            passed=all(verdict.holds for verdict in verdicts),
+            simulated_s=(ended - began).total_seconds(),
+            configuration=plain_block(self.scenario),
+            figures=figures,
+            verdicts=tuple(verdicts),
+            failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
+            xids=dict(
+                sorted(Counter(str(x.xid) for x in fleet.injuries if x.xid is not None).items())
+            ),
+            causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
+            skipped=chaos.skipped if chaos is not None else 0,
+            timeline=tuple(self.driver.timeline),
+            happenings=tuple(self.driver.player.happenings),
+            nodes=NodeHistories(nodes.values(), timelines, fleet.injuries, began=began),
+            jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
+            rules=tuple(
+                RuleHits(rule=rule, result=result, hits=hits)
+                for (rule, result), hits in sorted(self.counter.rules.items())
+            ),
+            trace=sha256("\n".join(self.world.trace).encode()).hexdigest()[:16],
+            crashes=self.world.crashes,
+        )
+
+
+def _scheduling(scenario: Scenario) -> Callable[[], Scheduling]:
+    """Return how a scenario has jobs placed: by its queues and plugins."""
+    scheduling = Scheduling(
+        queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
+        config=placing_config(scenario.plugins),
+    )
+    return lambda: scheduling
+
+
+async def _found(fleet: FleetService, spec: PoolSpec) -> PoolView:
+    return await fleet.put_pool(spec, reason="the scenario begins")
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    opinions: Opinions | None = None,
+    autoscalers: Mapping[str, Autoscaler] | None = None,
+    metrics: MetricsSource | None = None,
+    progress: Progress = lambda _at, _until: None,
+    on_happening: OnHappening = lambda _: None,
+    loop: Callable[[], asyncio.AbstractEventLoop] = SimLoop,
+    computed: bool = True,
+) -> Outcome:
+    """Play a scenario in virtual time, around the real control plane, and return its outcome.
+
+    `seed` goes before the scenario's own. `opinions`, `autoscalers` (by pool) and `metrics`
+    are where extensions come in, as they do in production.
+    """
+    chosen = scenario.seed if seed is None else seed
+
+    async def main() -> Outcome:
+        async with asyncio.TaskGroup() as tasks:
+            runner = ScenarioRunner(
+                scenario,
+                chosen,
+                tasks,
+                opinions=opinions,
+                autoscalers=autoscalers,
+                metrics=metrics,
+                progress=progress,
+                on_happening=on_happening,
+                computed=computed,
+            )
+            outcome = await runner.run()
+            runner.let_go()
+            return outcome
+        raise AssertionError("unreachable")
+
+    try:
+        return run_simulated(main(), loop)
+    except BaseExceptionGroup as group:
+        return _broken(scenario, chosen, group)
+
+
+def _broken(scenario: Scenario, seed: int, group: BaseExceptionGroup[BaseException]) -> Outcome:
+    """Return the outcome of a run that broke a law of the fleet; anything else is a bug."""
+    laws, rest = group.split((AssertionError, InvariantError))
+    if rest is not None and (others := rest.split((Crash, asyncio.CancelledError))[1]) is not None:
+        raise others
+    assert laws is not None, group
+    first = _first(laws)
+    return Outcome(
+        scenario=scenario.name,
+        description=scenario.description,
+        seed=seed,
+        version=VERSION,
+        passed=False,
+        simulated_s=0.0,
+        configuration=plain_block(scenario),
+        verdicts=(Verdict(what="every law of the fleet is kept", holds=False, reason=str(first)),),
+    )
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group

@@ -1,1 +1,0 @@
-"""Scenarios over the wire: simulated agents against a control plane that really runs."""

@@ -1,0 +1,1 @@
+"""The simulated world around the control plane: machines, agents, faults, and laws."""

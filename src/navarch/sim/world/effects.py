@@ -1,0 +1,121 @@
+"""What agents do to simulated machines: resets and reboots that heal, or do not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.health import CheckResult
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.recovery import RecoveryStep, rung
+from navarch.ports.clock import Clock
+
+
+class Host(Protocol):
+    """The agent on the machine that a command acts on."""
+
+    @property
+    def clock(self) -> Clock:
+        """The agent's clock."""
+        ...
+
+    @property
+    def node(self) -> NodeId:
+        """The node that the agent reports for."""
+        ...
+
+    @property
+    def boot_id(self) -> str:
+        """The machine's current boot."""
+        ...
+
+    results: dict[str, CheckResult]
+    """What the agent's checks find."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionLogEntry:
+    """One thing done to one machine, for the record."""
+
+    node: str
+    step: RecoveryStep
+    boot_id: str
+    """The boot during which it was done."""
+    recovery: str
+    at_s: float
+
+
+@dataclass(slots=True)
+class Fault:
+    """Something broken that only a certain step mends."""
+
+    result: CheckResult
+    cleared_by: RecoveryStep
+
+
+@dataclass(slots=True)
+class SimEffects:
+    """One machine's hardware, and its agent's power over it. It outlives the agent."""
+
+    boot: Callable[[str], None]
+    """Boots the machine again, with the recovery that asked for it."""
+    time_s: Callable[[], float]
+    action_log: list[ActionLogEntry]
+    """Shared by all machines."""
+    faults: list[Fault] = field(default_factory=list)
+    done: dict[CommandId, tuple[bool, str]] = field(default_factory=dict)
+    """What the agent has written down: no order is carried out twice."""
+    rebooting: dict[CommandId, str] = field(default_factory=dict)
+    """Reboots that were ordered, and during which boot."""
+    holders: str = ""
+    """Who keeps a GPU from being reset."""
+
+    async def execute(self, agent: Host, command: Command) -> tuple[bool, str]:
+        """Carry out an order, as the real agent does: fenced by the boot it was made for."""
+        if command.id not in self.done:
+            self.done[command.id] = await self._execute(agent, command)
+        return self.done[command.id]
+
+    async def _execute(self, agent: Host, command: Command) -> tuple[bool, str]:
+        step = _STEPS.get(command.kind)
+        if step is None:
+            return True, "done"
+        meant = command.parameters.get("boot_id", "")
+        if step is RecoveryStep.REBOOT and command.id in self.rebooting:
+            return True, f"rebooted: was {self.rebooting[command.id]}, is {agent.boot_id}"
+        if meant != agent.boot_id:
+            return False, f"the order is for boot {meant}, this is {agent.boot_id}"
+        if step is RecoveryStep.RESET_GPU and self.holders:
+            return False, f"in use by {self.holders}"
+        recovery = command.parameters.get("recovery", "")
+        self.note(agent.node, step, agent.boot_id, recovery)
+        if step is RecoveryStep.REBOOT:
+            self.rebooting[command.id] = agent.boot_id
+            self.boot(recovery)
+            await agent.clock.sleep(3600.0)  # It does not live to see the end of this.
+        self.clear(step)
+        agent.results = {r.check: r for r in agent.results.values() if not r.lasting}
+        for fault in self.faults:
+            agent.results[fault.result.check] = fault.result
+        if self.faults:
+            return False, "after it: " + "; ".join(f.result.reason for f in self.faults)
+        return True, "done, and every check passes"
+
+    def note(self, node: str, step: RecoveryStep, boot_id: str, recovery: str) -> None:
+        """Write down that something was done to the machine."""
+        self.action_log.append(
+            ActionLogEntry(
+                node=node, step=step, boot_id=boot_id, recovery=recovery, at_s=self.time_s()
+            )
+        )
+
+    def clear(self, step: RecoveryStep) -> None:
+        """Drop the faults that `step` mends."""
+        self.faults = [fault for fault in self.faults if rung(fault.cleared_by) > rung(step)]
+
+
+_STEPS = {
+    CommandKind.RESTART_APP: RecoveryStep.RESTART_APP,
+    CommandKind.RESET_GPU: RecoveryStep.RESET_GPU,
+    CommandKind.REBOOT: RecoveryStep.REBOOT,
+}

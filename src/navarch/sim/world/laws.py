@@ -1,0 +1,142 @@
+"""Laws of the fleet, watched at every revision of the store."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from navarch.core.fleet import Fleet
+from navarch.core.health import Health
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import NEXT_PHASES, Node, Phase
+from navarch.core.pool import Pool
+from navarch.ports.store import Committed
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How many nodes of a pool there are, and in which sense."""
+
+    present: int = 0
+    serving: int = 0
+    counting: int = 0
+
+    def with_change(self, was: "Weights", now: "Weights") -> "Tally":
+        """Return the tally with a node that weighs so much, and weighed so much before."""
+        return Tally(
+            self.present + now[0] - was[0],
+            self.serving + now[1] - was[1],
+            self.counting + now[2] - was[2],
+        )
+
+
+Weights = tuple[int, int, int]
+"""What one node adds to each number of a tally."""
+
+_NOTHING: Weights = (0, 0, 0)
+
+
+def _weights(node: Node | None) -> Weights:
+    if node is None or node.gone:
+        return _NOTHING
+    return 1, node.phase is Phase.READY and node.serving, node.counts
+
+
+@dataclass(slots=True)
+class Checkers:
+    """Raises AssertionError at the first revision that breaks a law."""
+
+    may_be_retired: set[NodeId] = field(default_factory=set)
+    """Nodes that the story itself asked to be given back, or whose machines it took away."""
+    born: dict[NodeId, object] = field(default_factory=dict)
+    _tallies: dict[PoolName, Tally] = field(default_factory=dict)
+    """Of the pools as they were at the revision that was watched last."""
+    _watched: int | None = None
+
+    def watch(self, committed: Committed) -> None:
+        """Check one revision against the one before."""
+        before, after, change = committed.before, committed.after, committed.change
+        assert after.revision == before.revision + 1, "a revision was skipped"
+        assert self._watched in (None, before.revision), "a revision was skipped"
+        self._watched = after.revision
+        had: dict[PoolName, Tally] = {}
+        shrinks: set[PoolName] = set()
+        for old, node in committed.moved:
+            if old is None or old.created_at is not node.created_at:
+                self._check_birth(node)
+            if old is not None:
+                _check_move(old, node)
+                if old.retiring is not node.retiring:
+                    self._check_disturbance(old, node, after)
+            pool = node.pool
+            if pool is not None:
+                was, now = _weights(old), _weights(node)
+                if was != now:
+                    had.setdefault(pool, self._count_in(pool, before, was, now))
+                leaving = node.retiring
+                if leaving is not None and leaving.surplus and _is_too_many(old, node):
+                    shrinks.add(pool)
+        for node in committed.forgotten:
+            self._check_birth(node)
+            if node.pool is not None:
+                self._count_in(node.pool, before, _weights(node), _NOTHING)
+        for pool, tally in had.items():
+            _check_size(after.pools[pool], tally, self._tallies[pool], shrinks=pool in shrinks)
+        assert change.events or not change.nodes, (
+            f"{[node.id for node in change.nodes]} were changed without a reason"
+        )
+
+    def _count_in(self, pool: PoolName, before: Fleet, was: Weights, now: Weights) -> Tally:
+        """Take one node of a pool into account; return the tally without that."""
+        tally = self._tallies.get(pool) or _count(before, pool)
+        self._tallies[pool] = tally.with_change(was, now)
+        return tally
+
+    def _check_birth(self, node: Node) -> None:
+        born = self.born.setdefault(node.id, node.created_at)
+        assert born == node.created_at, f"the name {node.id} was used twice"
+
+    def _check_disturbance(self, old: Node, new: Node, after: Fleet) -> None:
+        if new.retiring is None or old.retiring is not None or new.retiring.surplus:
+            return
+        broken = old.health is Health.UNHEALTHY or old.phase in (Phase.REQUESTED, Phase.BOOTING)
+        noticed = new.retiring.urgent
+        if broken or noticed or new.id in self.may_be_retired:
+            return
+        assert _is_succeeded(new, after), (
+            f"{new.id} was {old.health} and {old.phase}, but is given back: {new.retiring.reason}"
+        )
+
+
+def _is_succeeded(node: Node, fleet: Fleet) -> bool:
+    others = fleet.in_pool(node.pool).values() if node.pool else ()
+    return any(other.replaces == node.id and other.serving for other in others)
+
+
+def _check_move(old: Node, new: Node) -> None:
+    moved = old.phase is not new.phase
+    assert not moved or new.phase in NEXT_PHASES[old.phase], f"{new.id}: {old.phase}->{new.phase}"
+    assert old.retiring is None or new.retiring is not None, f"{new.id} was given back and kept"
+    if old.registered_at is not None:
+        assert new.registered_at == old.registered_at, f"{new.id} was born again"
+
+
+def _count(fleet: Fleet, pool: PoolName) -> Tally:
+    tally = Tally()
+    for node in fleet.in_pool(pool).values():
+        tally = tally.with_change(_NOTHING, _weights(node))
+    return tally
+
+
+def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
+    name = pool.name
+    machines_max = max(pool.nodes_max, had.present)
+    assert has.present <= machines_max, f"{name}: {has.present} of {pool.nodes_max} nodes"
+    if shrinks:
+        enough = has.serving >= min(had.serving, pool.size)
+        assert enough, f"{name} shrank to {has.serving} serving nodes"
+    wanted_max = max(pool.nodes_max, had.counting)
+    assert has.counting <= wanted_max, f"{name} wants {has.counting} of {pool.nodes_max}"
+
+
+def _is_too_many(old: Node | None, node: Node) -> bool:
+    """Return whether a node that leaves because it is too many does so from now on."""
+    return not node.gone and (old is None or old.retiring is None)

@@ -1,0 +1,336 @@
+"""One life of the control plane: its way to the outside, which a crash cuts off for good."""
+
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from navarch.core.errors import ConflictError
+from navarch.core.event import Recorded, Subject
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import InstanceId, NodeId, PoolName
+from navarch.core.instance import Instance
+from navarch.core.inventory import Inventory
+from navarch.core.launch import Launch
+from navarch.core.ownership import Cluster
+from navarch.core.recovery import RecoveryState, RecoveryStep
+from navarch.core.topology import Topology
+from navarch.ports.clock import Entropy
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provider import Announcement, Provider, ProvisionRequest
+from navarch.ports.store import Committed, Store, Topic
+from navarch.providers.simulated import SimulatedCloud
+from navarch.sim.world.claims import Claims
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Listener = Callable[[Committed], None]
+
+Laws = Callable[[], AbstractContextManager[None]]
+"""Opens a block in which a broken law ends the world."""
+
+
+class Crash(BaseException):
+    """The control plane's process has died at this very line."""
+
+
+@dataclass(slots=True)
+class CrashPoint:
+    """Crashes the control plane at one of its calls to the outside, counted from zero."""
+
+    at: int | None = None
+    after: bool = False
+    """Whether the call has had its effect."""
+    calls: int = 0
+    dead: bool = False
+    log: list[str] = field(default_factory=list)
+    keeps_log: bool = True
+    """Whether what was called is written down. Of a long run nobody reads that."""
+    on_crash: Callable[[], object] = lambda: None
+    _leave: list[Callable[[], None]] = field(default_factory=list)
+    """How each that listens for this process to something outside stops listening."""
+
+    def call(
+        self,
+        what: str,
+        effect: Callable[P, Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]:
+        """Make a call to the outside, unless this is where the process dies."""
+        if self.dead:
+            # Whatever still runs here runs in a process that no longer exists.
+            raise Crash(what)
+        number = self.calls
+        self.calls = number + 1
+        if self.keeps_log:
+            self.log.append(what)
+        if self.after:
+            return self._perhaps_die_after(number, what, effect(*args, **kwargs))
+        if number == self.at:
+            self._die(what)
+        return effect(*args, **kwargs)
+
+    def kill(self) -> None:
+        """Let the process be dead: it makes no call any more, and hears of nothing."""
+        self.dead = True
+        self.disconnect()
+        self.on_crash()
+
+    def disconnect(self) -> None:
+        """Report nothing more to the process, dead or alive: another one writes from now on."""
+        for leave in self._leave:
+            leave()
+
+    def on_disconnect(self, leave: Callable[[], None]) -> None:
+        """Have `leave` called when nothing more is reported to the process."""
+        self._leave.append(leave)
+
+    def next_process(self) -> "CrashPoint":
+        """Return that of the process which comes after: it goes on counting, and does not crash."""
+        return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
+
+    def listen(
+        self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
+    ) -> Callable[[], None]:
+        """Have `listener` called for as long as this process lives; return how to stop that."""
+        if self.dead:
+            return lambda: None
+        leave = subscribe(listener)
+        self.on_disconnect(leave)
+        return leave
+
+    async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        finally:
+            # Also when the answer is an error: the process dies before it can act on it.
+            if number == self.at and not self.dead:
+                self._die(what)
+
+    def _die(self, what: str) -> NoReturn:
+        self.kill()
+        raise Crash(what)
+
+
+@dataclass(slots=True)
+class LeaderStore:
+    """The store as one incarnation sees it: now and then somebody else was quicker."""
+
+    store: Store
+    crash_point: CrashPoint
+    entropy: Entropy
+    conflicts: float = 0.0
+    fleet: Callable[[], Fleet] = field(init=False)
+    """Returns the newest fleet: the store itself does, since it is asked all the time."""
+
+    def __post_init__(self) -> None:
+        self.fleet = self.store.fleet
+        self.crash_point.on_disconnect(self._stand_still)
+
+    def _stand_still(self) -> None:
+        """Keep the fleet as it is now: another process writes, and does not report to this one."""
+        seen = self.store.fleet()
+        self.fleet = lambda: seen
+
+    @property
+    def cluster(self) -> Cluster:
+        """The identity under which machines are bought."""
+        return self.store.cluster
+
+    @property
+    def term(self) -> int:
+        """How many have led before."""
+        return self.store.term
+
+    def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
+        """Write a change."""
+        if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
+            raise ConflictError("somebody else was quicker")
+        what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
+        return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
+
+    def subscribe(
+        self, listener: Listener, *, about: Collection[Topic] | None = None
+    ) -> Callable[[], None]:
+        """Call `listener` after each commit for as long as this process lives."""
+        return self.crash_point.listen(partial(self.store.subscribe, about=about), listener)
+
+    async def events(
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Recorded]:
+        """Return a piece of the journal."""
+        return await self.store.events(
+            after=after, after_revision=after_revision, about=about, limit=limit
+        )
+
+    def cursor(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read."""
+        return self.store.cursor(reader)
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        return self.store.journal_start
+
+    def prune(self, before: datetime) -> Coroutine[Any, Any, None]:
+        """Drop the oldest part of the journal."""
+        return self.crash_point.call("prune", self.store.prune, before)
+
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
+        """Return the launches that are over."""
+        return await self.store.launches(pool=pool, after=after, limit=limit)
+
+    async def inventory(self, node: NodeId) -> Inventory | None:
+        """Return what an agent found."""
+        return await self.store.inventory(node)
+
+
+@dataclass(slots=True)
+class LeaderProvider:
+    """A provider as one incarnation sees it, and a witness that intent came before effect."""
+
+    cloud: SimulatedCloud
+    store: Store
+    crash_point: CrashPoint
+    claims: Claims
+    laws: Laws = nullcontext
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.cloud.name
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """How stale its listings can be."""
+        return self.cloud.listing_lag
+
+    @property
+    def buys_once_per_token(self) -> bool:
+        """Whether asking twice with one token is safe."""
+        return self.cloud.buys_once_per_token
+
+    def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
+        """Start one machine, which must have been written down."""
+        with self.laws():
+            self._check_written(request)
+        return self.crash_point.call("provision", self.cloud.provision, request)
+
+    def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
+        """End one machine, which nobody may want any more."""
+        with self.laws():
+            for node in self.claims.wanted_by(instance):
+                raise AssertionError(
+                    f"{instance} is the machine of {node.id}, which is {node.phase}"
+                )
+        return self.crash_point.call("terminate", self.cloud.terminate, instance)
+
+    def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
+        """Restart one machine, which must have been written down."""
+        with self.laws():
+            self._check_ordered(instance, RecoveryStep.REBOOT)
+        return self.crash_point.call("reboot", self.cloud.reboot, instance)
+
+    def power_cycle(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
+        """Switch one machine off and on, which must have been written down."""
+        with self.laws():
+            self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
+        return self.crash_point.call("power cycle", self.cloud.power_cycle, instance)
+
+    def _check_written(self, request: ProvisionRequest) -> None:
+        name = request.name
+        node = self.store.fleet().nodes.get(NodeId(name))
+        assert node is not None, f"{name} was bought before it was written down"
+        assert node.launch is not None, f"{name} was bought without a launch"
+        assert node.launch.token == request.token, f"{name} was bought under another token"
+
+    def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
+        fleet = self.store.fleet()
+        (node,) = [x for x in fleet.nodes.values() if x.instance == instance and not x.gone]
+        recovery = fleet.recoveries[node.recovery] if node.recovery else None
+        assert recovery is not None, f"{node.id}: {step} without a recovery"
+        assert (recovery.step, recovery.state) == (step, RecoveryState.ORDERED), (
+            f"{node.id}: {step}, but {recovery.step} is {recovery.state}"
+        )
+        assert recovery.ordered_boot == node.boot_id, f"{node.id}: {step} on a later boot"
+
+    def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
+        """List every machine."""
+        return self.crash_point.call("list", self.cloud.list_instances)
+
+
+@dataclass(slots=True)
+class AnnouncingProvider(LeaderProvider):
+    """One that also says what it will do to machines, and where they stand."""
+
+    def notices(self) -> Coroutine[Any, Any, Sequence[Announcement]]:
+        """Return what is announced."""
+        return self.crash_point.call("notices", self.cloud.notices)
+
+    def topology(
+        self, instances: Sequence[InstanceId]
+    ) -> Coroutine[Any, Any, Mapping[InstanceId, Topology]]:
+        """Return where machines stand."""
+        return self.crash_point.call("topology", self.cloud.topology, instances)
+
+
+@dataclass(slots=True)
+class LeaderNotifier:
+    """The workload system as one incarnation sees it."""
+
+    notifier: WorkloadNotifier
+    crash_point: CrashPoint
+
+    @property
+    def name(self) -> str:
+        """The workload system's name."""
+        return self.notifier.name
+
+    def cordon(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
+        """Start nothing new on `node`."""
+        return self.crash_point.call("cordon", self.notifier.cordon, node, reason)
+
+    def uncordon(self, node: NodeId) -> Coroutine[Any, Any, None]:
+        """Start work on `node` again."""
+        return self.crash_point.call("uncordon", self.notifier.uncordon, node)
+
+    def drain(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
+        """Move the work on `node` elsewhere."""
+        return self.crash_point.call("drain", self.notifier.drain, node, reason)
+
+    def is_drained(self, node: NodeId) -> Coroutine[Any, Any, bool]:
+        """Return whether nothing runs on `node`."""
+        return self.crash_point.call("is_drained", self.notifier.is_drained, node)
+
+
+def _kinds(change: Change) -> str:
+    return "+".join([event.kind for event in change.events]) or "records"
+
+
+def leader_provider(
+    cloud: SimulatedCloud,
+    store: Store,
+    crash_point: CrashPoint,
+    claims: Claims,
+    laws: Laws = nullcontext,
+) -> Provider:
+    """Return `cloud` as one incarnation of the control plane sees it."""
+    tells = cloud.habits.announces or cloud.habits.blocks is not None
+    return (AnnouncingProvider if tells else LeaderProvider)(
+        cloud, store, crash_point, claims, laws
+    )

@@ -1,0 +1,88 @@
+"""A quicker pace of heartbeats must not make sound nodes look silent."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.app.telemetry import TimeoutMigration
+from navarch.core.errors import NotFoundError
+from navarch.core.fleet import Change
+from navarch.core.ids import NodeId
+from navarch.core.ownership import Cluster
+from navarch.ports.agents import Registration
+from navarch.service.agents import AgentService, Timing
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.worlds import a_node
+
+SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
+QUICK = Timing(heartbeat_interval=timedelta(seconds=5))
+NODE = NodeId("training-0")
+
+
+def test_a_shorter_timeout_waits_until_every_agent_has_heard_of_it() -> None:
+    async def story() -> None:
+        clock = SimClock()
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
+        timing = SLOW
+        columns = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
+        agents = AgentService(clock, store, columns, timing=lambda: timing)
+        patience = TimeoutMigration(
+            clock,
+            store,
+            columns,
+            timing=lambda: timing,
+            request_registrations=agents.ask_for_introductions,
+        )
+        await patience.adopt()
+        assert list(agents.heartbeat(NODE)) == []
+
+        timing = QUICK
+        await patience.adopt()
+        assert columns.timeout == SLOW.silence, "nobody has heard of the new pace yet"
+        await clock.sleep(60)
+        with pytest.raises(NotFoundError, match="introduce itself again"):
+            agents.heartbeat(NODE)
+        assert columns.last_heard(NODE) == clock.now(), "it was heard all the same"
+        welcome = await agents.register(Registration(node=NODE))
+        assert welcome.heartbeat_interval == QUICK.heartbeat_interval
+        assert list(agents.heartbeat(NODE)) == []
+
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(patience.run())
+            await clock.sleep(3 * SLOW.silence.total_seconds() + 1)
+            running.cancel()
+        assert columns.timeout == QUICK.silence
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
+
+
+def test_a_longer_timeout_holds_at_once_and_asks_nobody() -> None:
+    async def story() -> None:
+        clock = SimClock()
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
+        timing = QUICK
+        columns = TelemetryTable(clock, timeout=QUICK.silence, nodes=[NODE])
+        asked: list[bool] = []
+        patience = TimeoutMigration(
+            clock,
+            store,
+            columns,
+            timing=lambda: timing,
+            request_registrations=lambda: asked.append(True),
+        )
+        await patience.adopt()
+        timing = replace(SLOW)
+        await patience.adopt()
+        assert columns.timeout == SLOW.silence
+        assert asked == []
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
