@@ -5,7 +5,7 @@ from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import JobSpec, NodeSpec, QueueSpec, ResourceShare
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.plugins.reflectjoborder import job_order
+from navarch.scheduler.plugins.pages import job_order
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask, placed
 
 ALLOCATE = SchedulerConfig(actions=("allocate",))

@@ -23,7 +23,7 @@ from navarch.scheduler.model.cluster import (
 )
 from navarch.scheduler.plan import describe, render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.plugins.reflectjoborder import job_order
+from navarch.scheduler.plugins.pages import job_order
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, ask
 
@@ -189,7 +189,7 @@ def test_a_plan_reads_like_a_plan() -> None:
         "stop low-0 on a: job 'high' (priority 75) preempted job 'low' (priority 50) "
         "in queue 'queue'",
         "keep a place on a for high-0",
-        "huge stays pending: huge-0: no node has that much gpu: asked for 9, at most 2",
+        "huge stays pending: huge-0: no node has that much gpu: requested 9, at most 2",
     ]
     assert describe(run_cycle(a_cluster(nodes={"a": 1}, jobs=[a_job("j")])).decisions[0]) == (
         "start j-0 on a"

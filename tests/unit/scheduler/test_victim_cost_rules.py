@@ -127,7 +127,7 @@ def test_a_queue_gets_no_more_gpus_of_a_type_than_its_quota() -> None:
 
     assert sorted(placed(result).values()) == ["a", "b", "b"]
     (waiting,) = {f"job{i}" for i in range(4)} - {uid[:-2] for uid in placed(result)}
-    assert any("4 GPUs of type H100, in use are 4" in text for text in reasons(result, waiting))
+    assert any("4 GPUs of type H100, in use 4" in text for text in reasons(result, waiting))
 
 
 @pytest.mark.parametrize(

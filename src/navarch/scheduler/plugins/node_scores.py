@@ -1,4 +1,4 @@
-"""Plugins that score nodes on a single trait."""
+"""Plugins that score nodes, or the GPUs of a node, by one property."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from navarch.scheduler.framework.node_table import GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import NodeSpec
-from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.affinity import Neighbours
@@ -18,7 +18,7 @@ from navarch.scheduler.plugins.affinity import Neighbours
 
 @dataclass
 class NodeAvailability:
-    """Prefers nodes where the task can start at once."""
+    """Prefers nodes where the task can start immediately."""
 
     name: ClassVar[str] = "nodeavailability"
     _session: Session = field(init=False, repr=False)
@@ -40,7 +40,7 @@ class NodeAvailability:
 
 
 class ResourceType:
-    """Keeps tasks without GPUs on nodes without GPUs."""
+    """Prefers nodes without GPUs for tasks without GPUs."""
 
     name: ClassVar[str] = "resourcetype"
 
@@ -74,7 +74,7 @@ def _is_cpu_only(spec: NodeSpec) -> bool:
 
 
 class GpuSharingOrder:
-    """Prefers nodes with a shared GPU that has room, over opening another."""
+    """Prefers nodes with a shared GPU that has room."""
 
     name: ClassVar[str] = "gpusharingorder"
 
@@ -98,7 +98,7 @@ class GpuSharingOrder:
 
 
 class NominatedNode:
-    """Prefers the node that was promised to the task before."""
+    """Prefers the node that an earlier cycle nominated for the task."""
 
     name: ClassVar[str] = "nominatednode"
 
@@ -121,7 +121,7 @@ class NominatedNode:
 
 @dataclass
 class PodAffinity:
-    """Prefers nodes near the tasks that a task would like to be near."""
+    """Prefers nodes that satisfy the task's preferred affinity."""
 
     name: ClassVar[str] = "podaffinity"
     _neighbours: Neighbours = field(init=False, repr=False)
@@ -140,3 +140,37 @@ class PodAffinity:
         if not task.spec.preferred_affinity:
             return 0.0
         return scores.POD_AFFINITY * self._neighbours.preference(task, node)
+
+
+class GpuPack:
+    """Prefers the fullest shared GPU with room over an unused GPU."""
+
+    name: ClassVar[str] = "gpupack"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_gpu_order_fn(self._score, scope="node")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    @staticmethod
+    def _score(_task: Task, node: Node, gpu: str) -> float:
+        return 0.0 if gpu == WHOLE_GPU else node.group_used(gpu)
+
+
+class GpuSpread:
+    """Prefers the emptiest GPU."""
+
+    name: ClassVar[str] = "gpuspread"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_gpu_order_fn(self._score, scope="node")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    @staticmethod
+    def _score(_task: Task, node: Node, gpu: str) -> float:
+        return 1.0 if gpu == WHOLE_GPU else 1.0 - node.group_used(gpu)
