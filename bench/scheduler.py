@@ -32,8 +32,8 @@ from navarch.scheduler.cycle import open_session, run_cycle, run_session
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.testing.scheduler_conformance.case import parse_case
 from navarch.testing.scheduler_workloads import (

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 from navarch.scheduler.framework.node_table import NodeTable
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 
 
 def gpu_predicate(task: Task, _job: Job, node: Node) -> str | None:

@@ -15,9 +15,8 @@ from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerCon
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plan import render_plan
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.worlds import a_cluster, a_job, a_node

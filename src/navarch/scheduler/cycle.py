@@ -8,12 +8,12 @@ from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
 from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.demand import Demand, unmet_demand
 from navarch.scheduler.engine.batched_solver import BatchedSolver
 from navarch.scheduler.engine.checked import CheckedPlacer, CheckedSolver
 from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.framework.demand import Demand, unmet_demand
 from navarch.scheduler.framework.reference_placer import ReferencePlacer
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session, Strategy

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from navarch.core.shortfall import Shortfall
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 EXAMPLES: Final = 5
 """How many nodes, or jobs, a text names."""

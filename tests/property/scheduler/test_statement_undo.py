@@ -16,10 +16,10 @@ from navarch.scheduler.model.cluster import (
     ResourceClaim,
     ResourceSlice,
 )
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion import Proportion
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 

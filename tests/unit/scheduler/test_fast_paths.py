@@ -21,8 +21,8 @@ from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog
 from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.model.cluster import Cluster, JobSpec
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed, promised
 from navarch.testing.scheduler_workloads import (
     config_for,

@@ -21,11 +21,10 @@ from navarch.scheduler.framework.node_table import amounts_of
 from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
 from navarch.scheduler.model.fit import Fit
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.model.task_kinds import end_of_equals
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster

@@ -22,9 +22,9 @@ from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
 from navarch.scheduler.model.capacity import SCHEDULABLE
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.worlds import a_cluster, a_job, placed
 

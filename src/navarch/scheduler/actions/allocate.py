@@ -1,7 +1,7 @@
 """Place pending jobs on resources that are idle, or that are coming free."""
 
-from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
 from navarch.scheduler.framework.decision import MarkStarted
+from navarch.scheduler.framework.pending import lost_jobs, pending_jobs
 from navarch.scheduler.framework.placing import admitted
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.framework.statement import Statement

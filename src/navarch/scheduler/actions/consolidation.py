@@ -6,10 +6,10 @@ from itertools import islice
 from operator import is_not
 
 from navarch.scheduler.actions.eviction import consolidation_reason
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.actions.solver.signature import FailedTwins
 from navarch.scheduler.framework.gang import request_to_place
 from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.scenario import Scenario

@@ -1,9 +1,9 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
 from navarch.scheduler.actions.eviction import preempt_reason
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.actions.solver.signature import FailedTwins
 from navarch.scheduler.framework.gang import tasks_to_place
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 

@@ -1,9 +1,9 @@
 """Take back for a queue what others use beyond their fair share."""
 
 from navarch.scheduler.actions.eviction import reclaim_reason
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.actions.solver.signature import FailedTwins
 from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 

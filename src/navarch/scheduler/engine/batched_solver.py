@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.session import Search, Session
     from navarch.scheduler.framework.statement import Statement
-    from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.task import Task
+    from navarch.scheduler.model.job import Job, Task
 
 AT_ONCE_FROM: Final = 4
 """Fewer tasks are solved part by part."""

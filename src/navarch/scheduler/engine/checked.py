@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.actions.solver.solver import Solution
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.job_queue import Entry, Leaf
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 def check_same(what: str, quick: object, slow: object) -> None:

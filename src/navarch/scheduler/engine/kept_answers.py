@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.framework.node_table import Column, Rows
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class KeptAnswers:

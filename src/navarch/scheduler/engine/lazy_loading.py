@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.model.cluster import JobSpec
-    from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.pod_set import PodSet
-    from navarch.scheduler.model.task import Task
+    from navarch.scheduler.model.job import Job, PodSet, Task
 
 ROOMY_FROM: Final = 16
 """If more than this many times the requested GPUs are idle, few nodes will be needed one by one."""

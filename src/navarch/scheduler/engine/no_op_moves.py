@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.place_finder import PlaceFinder
     from navarch.scheduler.engine.ranking import Ranking
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.queues import Queue
-    from navarch.scheduler.model.task import Task
 
 
 T = TypeVar("T")

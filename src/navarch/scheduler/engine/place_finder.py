@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.hooks import Hook
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 FORESEEN: Final = frozenset({"static", "node"})
 WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})

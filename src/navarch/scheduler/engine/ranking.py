@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from navarch.scheduler.framework.hooks import Hook
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 NO, LATER = int(Fit.NO), int(Fit.LATER)
 MANY: Final = 64

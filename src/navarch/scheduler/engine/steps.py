@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.engine.ranking import Ranking
     from navarch.scheduler.framework.node_table import Rows
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 FEW_IN_VAIN: Final = 2
 """Where nodes hold no more than so many times the tasks, all of them are filled up to see."""

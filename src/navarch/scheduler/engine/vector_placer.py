@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.framework.node_table import NodeTable
     from navarch.scheduler.framework.placing import PlacementAttempt
     from navarch.scheduler.model.cluster import NodeSpec
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 WORTH_A_TABLE: Final = 4
 """For fewer tasks, building arrays of some of the nodes costs more than it saves."""

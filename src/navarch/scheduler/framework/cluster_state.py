@@ -20,14 +20,13 @@ from navarch.scheduler.model.cluster import (
     ResourceShare,
 )
 from navarch.scheduler.model.fit import Fit, UnschedulableJob, UnschedulableReason
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import UNPLACED, Job, Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.nodes import NodeList, NodesByName
 from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.quantity import UNLIMITED
 from navarch.scheduler.model.queues import QueueTree
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import UNPLACED, Task
 from navarch.scheduler.model.task_kinds import Kinds
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 
 
 class Event(NamedTuple):

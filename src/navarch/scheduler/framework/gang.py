@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from navarch.scheduler.framework.hook_runner import HookRunner
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, Task, TaskShape
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
-from navarch.scheduler.model.pod_set import PodSet, TaskShape
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 
 _pending_quota = attrgetter("pending_quota")
 
@@ -97,7 +95,7 @@ def _tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Ta
 
 def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
     if pod_set.untouched(TaskStatus.PENDING):
-        if pod_set.alike and session.orders_tasks_by_kind:
+        if pod_set.alike and (pod_set.size == 1 or session.orders_tasks_by_kind):
             return LazyTasks(pod_set, max(1, pod_set.min_available))
         if _can_stay_unmade(session, pod_set):
             return LazyMixedTasks(

@@ -10,13 +10,11 @@ from navarch.scheduler.framework.hooks import Hook, HookRegistry, NodeSet, Subse
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.cluster import TaskSpec
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet, SubGroup
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 
 T = TypeVar("T")
 

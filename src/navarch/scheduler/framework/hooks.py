@@ -16,13 +16,11 @@ from navarch.scheduler.framework.events import EventHandler
 from navarch.scheduler.http import HttpHandler
 from navarch.scheduler.model.capacity import CapacityVerdict
 from navarch.scheduler.model.fit import UnschedulableJob
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet, SubGroup
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 
 Scope = Literal["static", "node", "queue", "job", "global"]
 """What a result depends on besides the task: only labels and the like that no session changes

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.statement import Statement
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.pod_set import PodSet, SubGroup
-    from navarch.scheduler.model.task import Task
 
 
 class TaskPlacer(Protocol):

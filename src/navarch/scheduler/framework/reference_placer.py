@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.placing import PlacementAttempt
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class ReferencePlacer:

@@ -13,9 +13,8 @@ from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.placer import Placer
 from navarch.scheduler.framework.placing import PlacementAttempt, admitted
 from navarch.scheduler.framework.statement import Statement
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

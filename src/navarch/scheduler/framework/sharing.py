@@ -9,8 +9,8 @@ from navarch.scheduler.model.node import WHOLE_GPU
 
 if TYPE_CHECKING:
     from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 @dataclass(frozen=True, slots=True)

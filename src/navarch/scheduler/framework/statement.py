@@ -14,19 +14,18 @@ from navarch.scheduler.framework.decision import (
     a_bind,
     offer,
 )
+from navarch.scheduler.model.job import UNPLACED
 from navarch.scheduler.model.placement import Booking, Hold, Placement, without_place
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import UNPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class Kind(StrEnum):

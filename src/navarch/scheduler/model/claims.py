@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
 from navarch.scheduler.model.cluster import Cluster, Device, ResourceClaim
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.placement import Booking, Hold
-from navarch.scheduler.model.task import Task
 
 Devices = tuple[Device, ...]
 

@@ -1,27 +1,244 @@
-"""A job inside a session: a tree of groups whose leaves are pod sets."""
+"""A job inside a session: its tasks, and the tree of groups whose leaves are pod sets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from navarch.scheduler.model.cluster import JobSpec, TaskSpec
-from navarch.scheduler.model.lazy_tasks import LazyTasks
-from navarch.scheduler.model.pod_set import PodSet, TaskShape, grow, prune
+from navarch.scheduler.model.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
+from navarch.scheduler.model.placement import Placement
 from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import (
     ACTIVE_ALLOCATED_MASK,
     ACTIVE_USED_MASK,
+    ALIVE_MASK,
     ANY_MASK,
     TaskStatus,
 )
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.model.task_kinds import Kinds, end_of_equals
 
 T = TypeVar("T")
 
 FEW_SHAPES: Final = 4
 """Gangs in which looks of tasks change more often than this are looked at task by task."""
+
+
+UNPLACED: Final = {status: Placement(status) for status in TaskStatus}
+"""Where tasks stand that have no place."""
+
+
+class Task:
+    """One task: fixed facts from the snapshot, and a placement that statements change."""
+
+    __slots__ = (
+        "created_at",
+        "job",
+        "kind",
+        "labels",
+        "namespace",
+        "pending_quota",
+        "placement",
+        "request",
+        "requires_gpu",
+        "spec",
+        "uid",
+    )
+
+    def __init__(self, spec: TaskSpec, job: Job, *, min_gpu_memory_mib: int) -> None:
+        self.spec = spec
+        self.uid = spec.uid
+        self.job = job
+        self.namespace = job.namespace
+        self.request: Request = spec.request
+        self.labels: Mapping[str, str] = spec.labels
+        self.requires_gpu = spec.request.requires_gpu
+        self.created_at: datetime = spec.created_at or job.created_at
+        # What a queue is charged before it is known where the task will run.
+        self.pending_quota: Amounts = spec.request.quota_on(min_gpu_memory_mib)
+        self.placement = UNPLACED[spec.status]
+        self.kind: int | None = None
+        """Equal for tasks that ask for the same, once somebody has looked."""
+
+    @property
+    def name(self) -> str:
+        """The task's name, which is its uid."""
+        return self.uid
+
+    @property
+    def status(self) -> TaskStatus:
+        """Where the task is in its life."""
+        return self.placement.status
+
+    @property
+    def node(self) -> str | None:
+        """The node it is on, or will be on."""
+        return self.placement.node
+
+    @property
+    def gpu_groups(self) -> tuple[str, ...]:
+        """The shared GPUs it uses a part of."""
+        return self.placement.gpu_groups
+
+    def is_candidate(self, *, real: bool) -> bool:
+        """Say whether the task wants a place: pending, or evicted only in this simulation."""
+        placement = self.placement
+        if placement.status is TaskStatus.PENDING:
+            return True
+        return not real and placement.virtual and placement.status is TaskStatus.RELEASING
+
+    def __repr__(self) -> str:
+        return f"Task({self.uid}, {self.status.title}, {self.node})"
+
+
+class TaskShape(NamedTuple):
+    """Those tasks of a gang that wait and differ in nothing but their names."""
+
+    kind: int
+    specs: Sequence[TaskSpec]
+
+
+class PodSet:
+    """Equal members of a job and the least number of them that is worth running."""
+
+    __slots__ = (
+        "_tasks",
+        "alike",
+        "found",
+        "kind",
+        "min_available",
+        "name",
+        "owner",
+        "shapes",
+        "size",
+        "topology",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        min_available: int,
+        topology: TopologyConstraint | None,
+        tasks: Sequence[Task] = (),
+    ) -> None:
+        self.name = name
+        self.min_available = min_available
+        self.topology = topology
+        self._tasks: list[Task] | None = list(tasks)
+        self.size = len(tasks)
+        """How many tasks there are."""
+        self.alike = False
+        """Whether all tasks are of one kind and age, so that only their names tell them apart."""
+        self.kind: int | None = None
+        """The kind of all tasks, where they are alike and pending."""
+        self.shapes: Sequence[TaskShape] = ()
+        """The few kinds of tasks there are, where all wait and are of one age."""
+        self.owner: Job | None = None
+        self.found: TaskStatus | None = None
+        """The state that all tasks had in the snapshot, good as long as nothing has changed."""
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks by uid, made when somebody first asks for one of them."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            self.owner.materialise()
+        assert self._tasks is not None, "they have been made"
+        return self._tasks
+
+    @property
+    def first(self) -> Task:
+        """The first task by uid."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            return self.owner.first_of(self)
+        return self._tasks[0]
+
+    def hold(self, tasks: list[Task] | None, size: int) -> None:
+        """Have so many tasks, or these once they are made."""
+        self._tasks = tasks
+        self.size = size
+
+    def count(self, mask: int) -> int:
+        """Return how many tasks are in one of the states of `mask`."""
+        owner = self.owner
+        if owner is not None and not owner.version and self.found is not None:
+            return self.size if self.found & mask else 0
+        total = 0
+        for task in self.tasks:  # few, mostly: a list of them takes longer
+            if task.placement.status & mask:
+                total += 1
+        return total
+
+    def untouched(self, mask: int) -> bool:
+        """Say whether all tasks are still as they were found, in one of the states of `mask`."""
+        owner, found = self.owner, self.found
+        return owner is not None and found is not None and not owner.version and bool(found & mask)
+
+    @property
+    def active_allocated(self) -> int:
+        """How many tasks hold, or are about to hold, resources."""
+        return self.count(ACTIVE_ALLOCATED_MASK)
+
+    @property
+    def below_minimum(self) -> bool:
+        """Whether fewer tasks are placed than the gang needs."""
+        return self.active_allocated < self.min_available
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough tasks exist, and are not gated, for the gang to start."""
+        return self.count(ALIVE_MASK & ~TaskStatus.GATED) >= self.min_available
+
+    def __repr__(self) -> str:
+        return f"PodSet({self.name}, min={self.min_available}, tasks={self.size})"
+
+
+class SubGroup:
+    """An inner group of a job: further groups, and pod sets."""
+
+    __slots__ = ("groups", "name", "pod_sets", "topology")
+
+    def __init__(
+        self,
+        name: str,
+        topology: TopologyConstraint | None,
+        groups: Sequence[SubGroup],
+        pod_sets: Sequence[PodSet],
+    ) -> None:
+        self.name = name
+        self.topology = topology
+        self.groups = list(groups)
+        self.pod_sets = list(pod_sets)
+
+    def all_pod_sets(self) -> list[PodSet]:
+        """Return the pod sets of this group and of all groups in it."""
+        found = list(self.pod_sets)
+        for group in self.groups:
+            found.extend(group.all_pod_sets())
+        return found
+
+
+def grow(spec: SubGroupSpec) -> SubGroup:
+    """Return the live group of `spec`, still without tasks."""
+    pod_sets = [PodSet(s.name, s.min_available, s.topology) for s in spec.pod_sets]
+    groups = [grow(group) for group in spec.groups] if spec.groups else ()
+    return SubGroup(spec.name, spec.topology, groups, pod_sets)
+
+
+def prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:
+    """Return a copy of `group` with only the tasks in `uids`."""
+    pod_sets = []
+    for pod_set in group.pod_sets:
+        tasks = [task for task in pod_set.tasks if task.uid in uids]
+        minimum = len(tasks) if shrink else pod_set.min_available
+        part = PodSet(pod_set.name, minimum, pod_set.topology, tasks)
+        part.alike, part.kind = pod_set.alike, pod_set.kind
+        pod_sets.append(part)
+    groups = [prune(child, uids, shrink=shrink) for child in group.groups]
+    return SubGroup(group.name, group.topology, groups, pod_sets)
 
 
 class Job:
@@ -110,10 +327,6 @@ class Job:
         pod_set.hold(None, len(specs))
         if first.status is TaskStatus.PENDING:
             pod_set.alike, pod_set.kind = True, kinds.number(first)
-            if len(specs) == 1:
-                # The only one there is: whatever orders tasks, it is its turn.
-                self.turn = (0, members := LazyTasks(pod_set, 1), members)
-                self.requested_quota = (0, self.quota_each)
         return True
 
     def _look_closer(self, end: int, kinds: Kinds) -> bool:
@@ -316,12 +529,12 @@ class Job:
         value: T = known[1]
         return value
 
-    def view_of(self, tasks: Iterable[Task]) -> "Job":
+    def view_of(self, tasks: Iterable[Task]) -> Job:
         """Return this job as if it had only `tasks`; minimums stay as they are."""
         uids = {task.uid for task in tasks}
         return self if len(uids) == self.size else self._view(uids, shrink=False)
 
-    def part_of(self, tasks: Sequence[Task]) -> "Job":
+    def part_of(self, tasks: Sequence[Task]) -> Job:
         """Return a job of only `tasks`, all of which it needs."""
         if len(tasks) == self.size:
             for pod_set in self.pod_sets.values():
@@ -331,7 +544,7 @@ class Job:
                 return self
         return self._view({task.uid for task in tasks}, shrink=True)
 
-    def _view(self, uids: set[str], *, shrink: bool) -> "Job":
+    def _view(self, uids: set[str], *, shrink: bool) -> Job:
         view = Job.__new__(Job)
         for name in _SHARED_BY_VIEWS:
             setattr(view, name, getattr(self, name))

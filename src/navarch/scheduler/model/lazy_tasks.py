@@ -6,10 +6,9 @@ from operator import attrgetter
 from typing import Any, overload
 
 from navarch.scheduler.model.cluster import TaskSpec
-from navarch.scheduler.model.pod_set import PodSet, TaskShape
+from navarch.scheduler.model.job import PodSet, Task, TaskShape
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.model.task import Task
 
 _uid = attrgetter("uid")
 

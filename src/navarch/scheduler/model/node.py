@@ -10,12 +10,12 @@ from typing import Final
 
 from navarch.scheduler.model.change_log import ChangeLog
 from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.job import UNPLACED, Task
 from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.quantity import GPU, Amounts
 from navarch.scheduler.model.request import Request, mig_slices
 from navarch.scheduler.model.shared_gpus import SharedGpu
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import UNPLACED, Task
 
 WHOLE_GPU: Final = "-2"
 """Stands for 'any whole free GPU' where a shared GPU is asked for by its id."""

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.job import Job, Task
 
 
 class Victim(NamedTuple):

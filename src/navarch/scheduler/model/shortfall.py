@@ -9,8 +9,8 @@ from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind, Request
 
 if TYPE_CHECKING:
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 def is_large_enough(node: Node, request: Request) -> bool:

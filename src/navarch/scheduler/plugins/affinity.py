@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.cluster import AffinityTerm
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class Neighbours:

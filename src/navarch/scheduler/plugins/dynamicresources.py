@@ -8,8 +8,7 @@ from typing import ClassVar, Final
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import QUEUE_LABEL, ClaimUse
-from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.job import Job, Task
 
 RESERVATIONS_MAX: Final = 256
 """The most tasks that one claim may be reserved for."""

@@ -23,10 +23,10 @@ from navarch.scheduler.framework.node_table import (
     Rows,
 )
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
 from navarch.scheduler.packing.shortage import Shortage

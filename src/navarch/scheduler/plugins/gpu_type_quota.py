@@ -10,10 +10,9 @@ from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import gpus, hundredths
-from navarch.scheduler.model.task import Task
 
 TYPE_LABEL: Final = "nvidia.com/gpu.product"
 

@@ -10,8 +10,8 @@ import numpy as np
 from navarch.scheduler.framework.node_table import GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.affinity import Neighbours
 

@@ -12,9 +12,9 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.hooks import Measure
 from navarch.scheduler.framework.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import GPU
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 
 Strategy = Literal["binpack", "spread"]

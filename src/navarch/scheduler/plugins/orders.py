@@ -8,10 +8,8 @@ from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.pod_set import PodSet
+from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
-from navarch.scheduler.model.task import Task
 
 
 class Kubeflow:

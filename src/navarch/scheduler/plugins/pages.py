@@ -7,7 +7,7 @@ import json
 import zipfile
 from typing import ClassVar, Final
 
-from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpResponse
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot

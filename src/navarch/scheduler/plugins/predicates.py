@@ -22,12 +22,11 @@ from navarch.scheduler.framework.node_table import (
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
 from navarch.scheduler.model.fit import Fit, Later
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.affinity import Neighbours
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"

@@ -10,11 +10,10 @@ from typing import ClassVar
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import gpus
-from navarch.scheduler.model.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.task import Task
+    from navarch.scheduler.model.job import Task
 
 
 class GpuRoom:

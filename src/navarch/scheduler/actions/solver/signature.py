@@ -1,9 +1,8 @@
 """Telling jobs apart by what they ask for, so that the twin of a failure need not be tried."""
 
 from navarch.scheduler.model.cluster import SubGroupSpec, TaskSpec
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import Task
 
 Size = tuple[float, ...]
 

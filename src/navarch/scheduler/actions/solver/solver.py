@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.framework.job_queue import JobQueue
     from navarch.scheduler.framework.session import Search, Session
     from navarch.scheduler.framework.statement import Statement
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class Solution(NamedTuple):

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.job_queue import JobQueue
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.task import Task
+    from navarch.scheduler.model.job import Job, Task
 
 
 class Units:

@@ -11,14 +11,12 @@ from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import (
     beyond_limits,

@@ -11,10 +11,9 @@ from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.queues import QueueTree
     from navarch.scheduler.model.scenario import Scenario, Victim
-    from navarch.scheduler.model.task import Task
     from navarch.scheduler.plugins.proportion.shares import Charges, QueueShare, Shares
 
 

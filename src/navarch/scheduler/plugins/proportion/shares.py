@@ -10,10 +10,10 @@ from navarch.scheduler.model.request import mig_slices
 
 if TYPE_CHECKING:
     from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.quantity import Amounts
     from navarch.scheduler.model.queues import Queue
-    from navarch.scheduler.model.task import Task
 
 
 UNBOUNDED = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)

@@ -10,11 +10,9 @@ from navarch.scheduler.framework.hooks import Subsets
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Topology, TopologyConstraint
 from navarch.scheduler.model.fit import UnschedulableJob
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet, SubGroup
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.topology.domains import (
     Domain,

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.model.task import Task
 
 
 class Demand(NamedTuple):
