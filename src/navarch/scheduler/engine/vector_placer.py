@@ -130,7 +130,7 @@ class VectorPlacer:
             ranking = finder.ranking(tasks[0], job)
         if ranking is None:
             return all(attempt.place_task(task, nodes) for task in materialise(tasks))
-        if not finder.is_welcome(kind):
+        if not finder.is_never_refused(kind):
             refusal = finder.refusal(tasks[0], job)
             if refusal is not None:
                 if attempt.record:
@@ -180,7 +180,7 @@ class VectorPlacer:
         rankings: list[Ranking] = []
         for kind, tasks in parts:
             ranking = finder.known_ranking(kind, job)
-            if ranking is UNKNOWN or not finder.is_welcome(kind):
+            if ranking is UNKNOWN or not finder.is_never_refused(kind):
                 ranking = finder.ranking(tasks[0], job)
                 if finder.refusal(tasks[0], job) is not None:
                     return False
