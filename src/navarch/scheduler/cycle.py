@@ -62,10 +62,10 @@ def run_cycle(
 
 
 def decide(cluster: Cluster, config: SchedulerConfig | None = None) -> tuple[Decision, ...]:
-    """Return only what `run_cycle` decides, for those who ask for no reasons.
+    """Return only the decisions of `run_cycle`, without reasons.
 
-    A session and its plugins hold on to each other, and to several objects for every node. Here
-    they are let go of at once, where otherwise only the garbage collector could.
+    A session and its plugins refer to each other, and to several objects for every node. They are
+    freed at once here, without the garbage collector.
     """
     log = DecisionLog()
     run_session(cluster, config or SchedulerConfig(), sink=log).dissolve()
@@ -142,7 +142,7 @@ def _strategy(parameters: Parameters) -> Strategy:
 
 
 def _unschedulable_jobs(session: Session) -> dict[str, tuple[UnschedulableJob, ...]]:
-    """Return what stands in the way of jobs that still wait for all of their gang."""
+    """Return why jobs with pending tasks were not placed."""
     return {
         job.name: tuple(session.unschedulable_jobs[job.name])
         for job in session.jobs.values()

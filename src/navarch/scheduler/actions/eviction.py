@@ -1,4 +1,4 @@
-"""What the owner of a stopped task is told."""
+"""The texts shown to the owner of a stopped task."""
 
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, Task

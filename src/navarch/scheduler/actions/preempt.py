@@ -1,7 +1,7 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
 from navarch.scheduler.actions.eviction import preempt_reason
-from navarch.scheduler.actions.solver.signature import FailedTwins
+from navarch.scheduler.actions.solver.signature import FailedJobs
 from navarch.scheduler.framework.gang import tasks_to_place
 from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
@@ -11,8 +11,8 @@ from navarch.scheduler.model.job import Job
 def preempt(session: Session) -> None:
     """Place each pending job at the cost of less important ones beside it."""
     if not session.interruptible:
-        return  # nobody could make room
-    failed = FailedTwins(per_queue=True)
+        return  # no job could make room
+    failed = FailedJobs(per_queue=True)
     queue = pending_jobs(session, "preempt")
     while (job := queue.pop()) is not None:
         tasks = tasks_to_place(session, job, real=False)

@@ -1,7 +1,7 @@
 """Take back for a queue what others use beyond their fair share."""
 
 from navarch.scheduler.actions.eviction import reclaim_reason
-from navarch.scheduler.actions.solver.signature import FailedTwins
+from navarch.scheduler.actions.solver.signature import FailedJobs
 from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
@@ -9,10 +9,10 @@ from navarch.scheduler.model.job import Job
 
 
 def reclaim(session: Session) -> None:
-    """Let each pending job whose queue is owed something take it from other queues."""
+    """Let each pending job with a claim on more resources take them from other queues."""
     if not session.interruptible:
-        return  # nobody could make room
-    failed = FailedTwins(per_queue=True)
+        return  # no job could make room
+    failed = FailedJobs(per_queue=True)
     queue = pending_jobs(session, "reclaim")
     while (job := queue.pop()) is not None:
         if not session.can_reclaim_resources(job):
@@ -39,7 +39,7 @@ def _reclaim_for(session: Session, job: Job) -> bool:
 
 
 def _victims(session: Session, job: Job) -> JobQueue:
-    """Return who may lose a place to the job, in order."""
+    """Return the jobs that may lose a place to the job, in order."""
 
     def may_lose(other: Job) -> bool:
         return other.queue != job.queue and session.reclaim_victim_filter(job, other)

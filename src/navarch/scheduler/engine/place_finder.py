@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from navarch.scheduler.engine.batch import order_of
+from navarch.scheduler.engine.placement_order import order_of
 from navarch.scheduler.engine.ranking import Ranking, Rules
-from navarch.scheduler.engine.steps import can_rehearse, rehearse
+from navarch.scheduler.engine.trial import can_try, try_task
 from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
 from navarch.scheduler.model.request import GpuKind
@@ -25,19 +25,19 @@ FORESEEN: Final = frozenset({"static", "node"})
 WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
 
 LOOK_AHEAD_AFTER: Final = 3
-"""After so many tasks of one kind in a row, more of them are expected."""
+"""After this many tasks of one kind in a row, more of them are expected."""
 LOOK_AHEAD_FIRST: Final = 16
 CUT_SHORT: Final = 4
 ONE_BY_ONE: Final = 8
-"""After an order that ended within `CUT_SHORT` places, so many are worked out one by one: while a
+"""After an order that ended within `CUT_SHORT` places, this many are computed one by one: while a
 node is the first to be filled, every task on it moves the extreme that scores depend on."""
-WORTH_A_REHEARSAL: Final = 16
+WORTH_A_TRIAL: Final = 16
 """Fewer tasks are placed one by one where a scorer has to see each node as it fills up."""
 LOOK_AHEAD_GROWTH: Final = 4
 
 
 class Unknown(Enum):
-    """Stands for a ranking nobody has asked for."""
+    """The value of a ranking that has not been computed."""
 
     UNKNOWN = auto()
 
@@ -50,7 +50,7 @@ def _key(kind: int, job: Job) -> tuple[object, ...]:
 
 
 class PlaceFinder:
-    """Knows, for each kind of task, what every node is worth, and where the next ones go."""
+    """Keeps, for each kind of task, the ranking of all nodes, and finds the next places."""
 
     def __init__(self, state: ClusterState, columns: Columns) -> None:
         self._state = state
@@ -58,8 +58,8 @@ class PlaceFinder:
         self._kinds = state.kinds
         self._rankings: dict[object, Ranking | None] = {}
         self._refusals: dict[object, str | None] = {}
-        self._welcome: set[int] = set()
-        """Kinds of tasks that nobody refuses before nodes are looked at."""
+        self._never_refused: set[int] = set()
+        """Kinds of tasks that no pre-predicate refuses."""
         self._usable = self._columns.exact and all(
             hook.scope == "queue"
             for hook in state.hooks("is_task_allocation_on_node_over_capacity")
@@ -69,14 +69,14 @@ class PlaceFinder:
         self._ahead = Ahead()
 
     def kind(self, task: Task) -> int:
-        """Return a number that is equal for tasks that ask for the same."""
+        """Return a number that is equal for tasks with equal requests."""
         kind = task.kind
         if kind is None:
             kind = task.kind = self._kinds.number(task.spec)
         return kind
 
     def ranking(self, task: Task, job: Job) -> Ranking | None:
-        """Return what nodes are worth to such a task; nothing if that has to be asked each time."""
+        """Return the ranking of nodes for such a task, or `None` if it cannot be kept."""
         kind = self.kind(task)
         known = self.known_ranking(kind, job)
         if known is not UNKNOWN:
@@ -87,7 +87,7 @@ class PlaceFinder:
         return ranking
 
     def known_ranking(self, kind: int, job: Job) -> Ranking | Unknown | None:
-        """Return what `ranking` would for a task of a kind, if somebody has asked before."""
+        """Return the ranking for a task of a kind, if it has been computed."""
         if not self._usable:
             return None
         known = self._rankings.get(kind, UNKNOWN)
@@ -96,7 +96,7 @@ class PlaceFinder:
     def refusal(self, task: Task, job: Job) -> UnschedulableReason | None:
         """Return why the task can go nowhere, as `Session.pre_predicate` would."""
         kind = self.kind(task)
-        if kind in self._welcome:
+        if kind in self._never_refused:
             return None
         hooks = [hook for hook in self._state.hooks("pre_predicate") if hook.concerns(task)]
         for hook in hooks:
@@ -110,21 +110,21 @@ class PlaceFinder:
             if reason:
                 return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
         if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
-            self._welcome.add(kind)
+            self._never_refused.add(kind)
         return None
 
-    def is_welcome(self, kind: int) -> bool:
-        """Say whether nobody refuses such a task, ever, before nodes are looked at."""
-        return kind in self._welcome
+    def is_never_refused(self, kind: int) -> bool:
+        """Return whether no pre-predicate ever refuses such a task."""
+        return kind in self._never_refused
 
     @staticmethod
     def may_have_room(ranking: Ranking, count: int) -> bool:
-        """Say whether it is not known that nodes cannot hold so many tasks of a kind."""
+        """Return whether `count` tasks of a kind may fit, without computing anything."""
         return not ranking.is_hopeless(count)
 
     @staticmethod
     def has_room(ranking: Ranking, count: int) -> bool:
-        """Say whether nodes could hold so many tasks of a kind, as they are now."""
+        """Return whether nodes can hold `count` tasks of a kind, as they are now."""
         if ranking.has_kept_room(count):
             return True
         ranking.refresh()
@@ -145,9 +145,9 @@ class PlaceFinder:
         return Rules(kept, scores, self._looks), anyones
 
     def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
-        """Return where the next tasks of a kind go, in order: of one, or of more of them.
+        """Return the nodes of the next tasks of a kind, in order: of one, or of several of them.
 
-        None are returned if they do not all fit. The caller puts the tasks there and asks again
+        The list is empty if they do not all fit. The caller puts the tasks there and calls again
         for the rest.
         """
         count = len(tasks)
@@ -165,10 +165,10 @@ class PlaceFinder:
             # Whatever was worked out beyond the first would not hold.
             return self._best(ranking)
         if count == 1 and not real:
-            return self._best(ranking)  # somebody else will be simulated next
+            return self._best(ranking)  # the next simulation is for another task
         wanted = ahead.wanted(ranking, count)
-        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
-            places = self._rehearsed(ranking, tasks[:wanted])
+        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_TRIAL and real:
+            places = self._tried(ranking, tasks[:wanted])
             if places:
                 return places
         if wanted == 1 or not ranking.foreseeable:
@@ -191,10 +191,10 @@ class PlaceFinder:
         self._ahead.forget()
         return [] if row is None else [self._columns.nodes[row]]
 
-    def _rehearsed(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
-        if not self._columns.whole or not can_rehearse(self._columns, ranking):
+    def _tried(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
+        if not self._columns.whole or not can_try(self._columns, ranking):
             return []
-        places = rehearse(self._columns, ranking, tasks)
+        places = try_task(self._columns, ranking, tasks)
         self._ahead.keep(ranking, places, real=True)
         return self._ahead.take(len(tasks))
 
@@ -204,7 +204,7 @@ class PlaceFinder:
 
 
 class Ahead:
-    """Places worked out beyond what was asked for, good as long as nobody else takes any."""
+    """Places computed beyond those requested, valid as long as no other task takes any."""
 
     def __init__(self) -> None:
         self._ranking: Ranking | None = None
@@ -215,10 +215,10 @@ class Ahead:
         self._in_a_row = 0
         self._size = 0
         self._careful = 0
-        """So many times more only one place is worked out: the last order ended at once."""
+        """How often only one place is computed from now on: the last order ended at once."""
 
     def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
-        """Say whether there are places left for such tasks."""
+        """Return whether there are places left for such tasks."""
         return (
             self._log_length == log_length
             and self._ranking is ranking
@@ -238,16 +238,16 @@ class Ahead:
         return self._nodes[start : self._next]
 
     def wanted(self, ranking: Ranking, count: int) -> int:
-        """Return how many places to work out when `count` are asked for.
+        """Return how many places to compute when `count` are requested.
 
-        The longer only tasks of one kind have come, the more of them are expected. An order
-        that ended early is not asked for at length again at once.
+        The longer the run of tasks of one kind, the more of them are expected. After an order that
+        ended early, long orders are avoided for a while.
         """
         if self._ranking is not ranking:
             self._ranking, self._nodes, self._next = ranking, [], 0
             self._in_a_row = self._size = self._careful = 0
         elif self._next < len(self._nodes):
-            # Somebody else has taken something before they were used up, and may well again.
+            # Other tasks took places before these were used up, and may well do so again.
             self._in_a_row = self._size = 0
         self._in_a_row += 1
         if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:

@@ -95,7 +95,8 @@ class VectorPlacer:
         self, attempt: PlacementAttempt, tasks: Sequence[Task], nodes: Sequence[Node]
     ) -> bool:
         """Put all tasks on some of `nodes`, runs of equal ones together."""
-        finder = self._finder_for(tasks, nodes)
+        everywhere = nodes is self._state.node_list
+        finder = self.finder if everywhere else self._finder_among(tasks, nodes)
         if finder is None:
             return all(self._place_among(attempt, task, nodes) for task in materialise(tasks))
         if isinstance(tasks, LazyTasks) and (kind := tasks.pod_set.kind) is not None:
@@ -112,13 +113,11 @@ class VectorPlacer:
                 return False
         return all(self._place_run(finder, attempt, run, nodes) for run in runs)
 
-    def _finder_for(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> PlaceFinder | None:
-        """Return a finder for the nodes, or `None` if one is not worth building."""
-        state = self._state
-        if nodes is state.node_list:
-            return self.finder
-        few = len(tasks) < WORTH_A_TABLE or not nodes
-        return None if few else PlaceFinder(state, SomeColumns(nodes, state.changes))
+    def _finder_among(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> PlaceFinder | None:
+        """Return a finder for some of the nodes, or `None` if one is not worth building."""
+        if len(tasks) < WORTH_A_TABLE or not nodes:
+            return None
+        return PlaceFinder(self._state, SomeColumns(nodes, self._state.changes))
 
     def _place_run(
         self, finder: PlaceFinder, attempt: PlacementAttempt, run: Run, nodes: Sequence[Node]
@@ -131,25 +130,26 @@ class VectorPlacer:
             ranking = finder.ranking(tasks[0], job)
         if ranking is None:
             return all(attempt.place_task(task, nodes) for task in materialise(tasks))
-        if not finder.is_welcome(kind):
+        if not finder.is_never_refused(kind):
             refusal = finder.refusal(tasks[0], job)
             if refusal is not None:
                 if attempt.record:
                     self._state.note_task_reason(refusal)
                 return False
         left = tasks
-        while left:
-            places = finder.next_nodes(ranking, left, real=real)
-            if not places:
-                if attempt.record:
-                    self._state.unplaced[job.name] = (tasks, job)
-                return False
+        while places := finder.next_nodes(ranking, left, real=real):
             left = materialise(left)
             count = len(places)
-            self._put(attempt, ranking, left if count == len(left) else left[:count], places)
+            if count == len(left):
+                self._put(attempt, ranking, left, places)
+                finder.placed()
+                return True
+            self._put(attempt, ranking, left[:count], places)
             finder.placed()
             left = left[count:]
-        return True
+        if attempt.record:
+            self._state.unplaced[job.name] = (tasks, job)
+        return False
 
     def _put(
         self,
@@ -180,7 +180,7 @@ class VectorPlacer:
         rankings: list[Ranking] = []
         for kind, tasks in parts:
             ranking = finder.known_ranking(kind, job)
-            if ranking is UNKNOWN or not finder.is_welcome(kind):
+            if ranking is UNKNOWN or not finder.is_never_refused(kind):
                 ranking = finder.ranking(tasks[0], job)
                 if finder.refusal(tasks[0], job) is not None:
                     return False

@@ -179,12 +179,12 @@ class ClusterState(HookRunner):
         """
         job, need = tasks[0].job, need_of(tasks[0].request)
         if len(tasks) == 1:
-            nodes[0].take_whole(need, tasks)
+            nodes[0].allocate_whole(need, tasks)
         elif len(set(nodes)) == len(nodes):
-            Node.take_one_each(need, tasks, nodes)
+            Node.allocate_one_each(need, tasks, nodes)
         else:
             for node, here in _by_node(tasks, nodes):
-                node.take_whole(need, here)
+                node.allocate_whole(need, here)
         self.note_change(job)
         self.queues.note_change(job.queue)
         called: list[EventHandler] = []
@@ -210,7 +210,7 @@ class ClusterState(HookRunner):
     def _release(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         request = tasks[0].request
         for node, here in _by_node(tasks, nodes):
-            node.give_whole(request, here)
+            node.release_whole(request, here)
         for task in tasks:
             task.placement = UNPLACED[TaskStatus.PENDING]
         self.note_change(tasks[0].job)

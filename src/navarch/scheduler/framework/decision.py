@@ -1,4 +1,4 @@
-"""What a session decided, as values. Carrying them out is somebody else's work."""
+"""The decisions of a session, as values; the caller carries them out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,14 +91,14 @@ Decision = Bind | Evict | Nominate | Withdraw | MarkStarted | MarkStale
 
 
 class DecisionSink(Protocol):
-    """Takes decisions down as they are made, and may refuse one.
+    """Receives decisions as they are made, and may refuse one.
 
-    A refusal takes back everything that was decided together with it, so what a sink has
-    accepted and not been asked to withdraw is always a whole number of statements.
+    A refusal reverts everything that was decided together with it, so the decisions that a sink has
+    accepted and not withdrawn are always those of whole statements.
     """
 
     def accept(self, decision: Decision) -> str | None:
-        """Take `decision` down, or say why not."""
+        """Record `decision`, or return why it is refused."""
         ...
 
     def withdraw(self, decision: Decision) -> None:
@@ -158,7 +158,7 @@ def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def _undone_by(decision: Decision, earlier: list[Decision]) -> Decision | None:
-    """Return the decision whose effect this one takes back, if it was made in the same cycle."""
+    """Return the earlier decision of the same cycle that this one reverts, or `None`."""
     match decision:
         case Evict():
             kinds: tuple[type[Bind | Nominate], ...] = (Bind,)

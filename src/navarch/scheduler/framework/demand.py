@@ -1,4 +1,4 @@
-"""What the cluster lacks: gangs that found no place, and what they ask for."""
+"""What the cluster lacks: gangs that found no place, and their requests."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Demand(NamedTuple):
 
 
 def unmet_demand(session: Session) -> tuple[Demand, ...]:
-    """Return the gangs that still wait, whose queues would allow them: more nodes would help."""
+    """Return the waiting gangs that their queues allow: more nodes would help them."""
     queue = pending_jobs(session, "demand")
     found: list[Demand] = []
     while (job := queue.pop()) is not None:

@@ -67,11 +67,11 @@ class Combine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A way to score nodes without a look at all of them that only finds the extremes of a figure.
+    """A replacement for a pass over all nodes that only finds the extremes of a figure.
 
     `figure` names the figure for a task, or `None` if the scores of the task do not depend on it:
     `gpu` or `cpu`, the idle or unpromised amount, among the nodes that have any. `tell` passes the
-    least and the most of it to the plugin, as the look itself would have found them.
+    least and the most of it to the plugin, as the pass itself would have found them.
     """
 
     figure: Callable[[Any], str | None]

@@ -17,7 +17,7 @@ class _Builder:
 
 
 class PluginRegistry:
-    """The plugins that a configuration may name: a value, built once, passed to who needs it."""
+    """The plugins that a configuration may name."""
 
     def __init__(self) -> None:
         self._builders: dict[str, _Builder] = {}

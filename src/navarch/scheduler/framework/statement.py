@@ -1,4 +1,4 @@
-"""The undo log: changes to the session that stand together or not at all."""
+"""The undo log: changes to the session that take effect together or not at all."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Bulk:
         self.nodes = nodes
         self.standing = True
         self.operations: list[Operation] | None = None
-        """One for each task, once somebody wants to treat one of them differently."""
+        """One operation per task, once one of the tasks is treated separately."""
 
     def unfold(self) -> list[Operation]:
         """Return one operation for each task."""
@@ -101,7 +101,7 @@ class Statement:
         self._action = action
         self._log: list[Operation | Bulk | Undo] = []
         self._folded: list[Bulk] = []
-        """Those whose tasks nobody has asked for one by one."""
+        """Bulks that have not been split into operations."""
         self._of_task: dict[str, list[Operation]] = {}
 
     def __enter__(self) -> Statement:
@@ -174,7 +174,7 @@ class Statement:
         self.undo(eviction)
 
     def convert_all_allocated_to_pipelined(self, job: Job) -> None:
-        """Turn everything this statement allocated for the job into promises on the same nodes."""
+        """Replace everything this statement allocated for the job by promises on the same nodes."""
         self._unfold()
         for operation in self._standing_operations():
             if operation.kind is not Kind.ALLOCATE or operation.task.job is not job.origin:
@@ -248,9 +248,9 @@ class Statement:
             self.rollback(0)
 
     def commit(self) -> str | None:
-        """Decide what stands, all of it or nothing; return why nothing was decided, if so.
+        """Decide everything in force, or nothing; return why nothing was decided, or `None`.
 
-        If one decision is refused, those accepted before it are withdrawn and the session is as
+        If one decision is refused, the ones accepted before it are withdrawn and the session is as
         it was before the statement.
         """
         refusal = offer(self._state.sink, self.decisions())
@@ -304,7 +304,7 @@ class Statement:
         return [a_bind(task.uid, job, node.name, action, portion, {}) for task, node in pairs]
 
     def touched(self) -> list[Task]:
-        """Return the tasks that stand elsewhere than before the statement, in order of change."""
+        """Return the tasks that have moved since the statement began, in order of change."""
         return list({op.task.uid: op.task for op in self._standing_operations()}.values())
 
     def _decision(self, operation: Operation) -> Decision:
@@ -352,7 +352,7 @@ class Statement:
         return [operation for entry in self._log for operation in _standing_of(entry)]
 
     def _eviction_of(self, task: Task) -> Operation | None:
-        """Return the earliest eviction of the task that stands."""
+        """Return the earliest eviction of the task that is in force."""
         for operation in self._standing(task):
             if operation.kind is Kind.EVICT:
                 return operation
@@ -374,6 +374,6 @@ def _standing_of(entry: Operation | Bulk | Undo) -> list[Operation]:
 
 
 def _is_there(eviction: Operation, node: Node, gpu_groups: tuple[str, ...]) -> bool:
-    """Say whether the task was evicted from this very node, and the same GPUs of it."""
+    """Return whether the task was evicted from this node, and from the same GPUs of it."""
     before = eviction.before
     return before.node == node.name and set(before.gpu_groups) == set(gpu_groups)

@@ -9,12 +9,12 @@ class Fit(IntEnum):
 
     NO = 0
     LATER = 1
-    """Once somebody who is leaving has gone."""
+    """Once a task that is leaving has gone."""
     NOW = 2
 
 
 class Later(str):
-    """A predicate's reason that will pass: it only stands until those who are leaving have gone."""
+    """A predicate's reason that is temporary: it ends when leaving tasks have gone."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class UnschedulableReason:
 
     @property
     def passes(self) -> bool:
-        """Whether the reason only stands until those who are leaving have gone."""
+        """Whether the reason ends when leaving tasks have gone."""
         return isinstance(self.reason, Later)
 
 

@@ -27,7 +27,7 @@ FEW_SHAPES: Final = 4
 
 
 UNPLACED: Final = {status: Placement(status) for status in TaskStatus}
-"""Where tasks stand that have no place."""
+"""The placement of a task without a node, by status."""
 
 
 class Task:
@@ -60,7 +60,7 @@ class Task:
         self.pending_quota: Amounts = spec.request.quota_on(min_gpu_memory_mib)
         self.placement = UNPLACED[spec.status]
         self.kind: int | None = None
-        """Equal for tasks that ask for the same, once somebody has looked."""
+        """Equal for tasks with equal requests; `None` until it is computed."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class Task:
         return self.placement.gpu_groups
 
     def is_candidate(self, *, real: bool) -> bool:
-        """Say whether the task wants a place: pending, or evicted only in this simulation."""
+        """Return whether the task needs a place: pending, or evicted only in this simulation."""
         placement = self.placement
         if placement.status is TaskStatus.PENDING:
             return True
@@ -101,7 +101,7 @@ class TaskShape(NamedTuple):
 
 
 class PodSet:
-    """Equal members of a job and the least number of them that is worth running."""
+    """Equal members of a job, and the least number of them that can run."""
 
     __slots__ = (
         "_tasks",
@@ -130,7 +130,7 @@ class PodSet:
         self.size = len(tasks)
         """How many tasks there are."""
         self.alike = False
-        """Whether all tasks are of one kind and age, so that only their names tell them apart."""
+        """Whether all tasks have one kind and age, so that they differ only in their names."""
         self.kind: int | None = None
         """The kind of all tasks, where they are alike and pending."""
         self.shapes: Sequence[TaskShape] = ()
@@ -141,7 +141,7 @@ class PodSet:
 
     @property
     def tasks(self) -> list[Task]:
-        """The tasks by uid, made when somebody first asks for one of them."""
+        """The tasks by uid, materialised on first use."""
         if self._tasks is None:
             assert self.owner is not None, "tasks that are still to be made have an owner"
             self.owner.materialise()
@@ -157,7 +157,7 @@ class PodSet:
         return self._tasks[0]
 
     def hold(self, tasks: list[Task] | None, size: int) -> None:
-        """Have so many tasks, or these once they are made."""
+        """Hold `tasks`, or `size` tasks that are not materialised yet."""
         self._tasks = tasks
         self.size = size
 
@@ -173,7 +173,7 @@ class PodSet:
         return total
 
     def untouched(self, mask: int) -> bool:
-        """Say whether all tasks are still as they were found, in one of the states of `mask`."""
+        """Return whether no task has changed, and all were found in a state of `mask`."""
         owner, found = self.owner, self.found
         return owner is not None and found is not None and not owner.version and bool(found & mask)
 
@@ -255,6 +255,7 @@ class Job:
         "memo",
         "name",
         "namespace",
+        "next_tasks",
         "origin",
         "pod_sets",
         "preemptible",
@@ -264,7 +265,6 @@ class Job:
         "root",
         "spec",
         "stale_since",
-        "turn",
         "version",
     )
 
@@ -289,8 +289,8 @@ class Job:
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
         self.memo: dict[object, tuple[int, Any]] = {}
-        self.turn: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
-        """The version it holds for, and whose turn it is, really and in simulations."""
+        self.next_tasks: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
+        """A version, and the tasks to place next at that version, for real and in simulations."""
         self.requested_quota: tuple[int, Amounts] | None = None
         self._tasks: dict[str, Task] | None = None
         self._first: Task | None = None
@@ -310,9 +310,9 @@ class Job:
                 _compare(pod_set, self, kinds)
 
     def _look(self, kinds: Kinds) -> bool:
-        """Find out what the tasks have in common; say whether they need not be made to be known.
+        """Find out what the tasks have in common; return whether they can stay lazy.
 
-        That is so if all are alike but for their names, or wait and are of a few kinds.
+        They can if they differ only in their names, or if all wait and have one of a few shapes.
         """
         specs = self.spec.tasks
         if len(self.pod_sets) != 1 or not specs or specs[0].sub_group not in self.pod_sets:
@@ -330,9 +330,9 @@ class Job:
         return True
 
     def _look_closer(self, end: int, kinds: Kinds) -> bool:
-        """Sort tasks of several looks into kinds; say whether there are only a few.
+        """Group tasks of several shapes by kind; return whether there are only a few.
 
-        The first `end` tasks look alike.
+        The first `end` tasks are alike.
         """
         first, specs = self.spec.tasks[0], self.spec.tasks
         if first.status is not TaskStatus.PENDING:
@@ -390,7 +390,7 @@ class Job:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The tasks by uid, made when somebody first asks for one of them."""
+        """The tasks by uid, materialised on first use."""
         if self._tasks is None:
             self.materialise()
         assert self._tasks is not None, "they have been made"
@@ -408,7 +408,7 @@ class Job:
 
     @property
     def is_materialised(self) -> bool:
-        """Whether somebody has asked for the tasks."""
+        """Whether the tasks exist as objects."""
         return self._tasks is not None
 
     @property
@@ -434,7 +434,7 @@ class Job:
 
     @property
     def gpus_wanted(self) -> int:
-        """How many GPUs, in hundredths, tasks that were not made ask for whole."""
+        """The whole GPUs, in hundredths, that lazy tasks request."""
         (pod_set,) = self.pod_sets.values()
         shapes = pod_set.shapes
         if not shapes:
@@ -463,7 +463,7 @@ class Job:
     @property
     def ready(self) -> bool:
         """Whether every pod set could reach its minimum."""
-        for pod_set in self.pod_sets.values():  # noqa: SIM110 - asked of every job: twice as quick
+        for pod_set in self.pod_sets.values():  # noqa: SIM110 - called for every job: twice as fast
             if not pod_set.ready:
                 return False
         return True
@@ -491,7 +491,7 @@ class Job:
         return total
 
     def has_any(self, mask: int) -> bool:
-        """Say whether some task is in one of the states of `mask`."""
+        """Return whether some task is in one of the states of `mask`."""
         for pod_set in self.pod_sets.values():
             if pod_set.untouched(ANY_MASK):
                 if pod_set.size and pod_set.untouched(mask):
@@ -549,7 +549,7 @@ class Job:
         for name in _SHARED_BY_VIEWS:
             setattr(view, name, getattr(self, name))
         view.memo = {}
-        view.turn = view.requested_quota = None
+        view.next_tasks = view.requested_quota = None
         view._tasks = {  # noqa: SLF001 - its own
             uid: task for uid, task in self.tasks.items() if uid in uids
         }
@@ -564,7 +564,7 @@ class Job:
 _SHARED_BY_VIEWS: Final = tuple(
     name
     for name in Job.__slots__
-    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "requested_quota"}
+    if name not in {"_tasks", "root", "pod_sets", "memo", "next_tasks", "requested_quota"}
 )
 """What a view of a job has in common with it."""
 
@@ -572,7 +572,7 @@ _uid = attrgetter("uid")
 
 
 def _looks_apart_in_kind_only(spec: TaskSpec, first: TaskSpec) -> bool:
-    """Say whether two tasks are in the same state, pod set and of the same age."""
+    """Return whether two tasks have the same state, pod set and age."""
     return (spec.status, spec.sub_group, spec.created_at) == (
         first.status,
         first.sub_group,

@@ -1,4 +1,4 @@
-"""What one task asks of a node."""
+"""What one task requests from a node."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from navarch.scheduler.model.quantity import GPU, Amounts, hundredths
 
 
 class GpuKind(StrEnum):
-    """The ways a task may ask for GPUs."""
+    """The ways to request GPUs."""
 
     NONE = "none"
     WHOLE = "whole"
@@ -84,7 +84,7 @@ def mig_slices(profile: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything one task asks of the node it runs on."""
+    """Everything one task requests from its node."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0

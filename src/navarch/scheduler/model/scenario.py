@@ -1,4 +1,4 @@
-"""A simulated outcome that plugins are asked to judge."""
+"""A simulated outcome, which plugins accept or refuse."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Victim(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """For whom, at whose cost."""
+    """A job that would be placed, and its victims."""
 
     preemptor: Job
     """The part of the pending job that this scenario places."""

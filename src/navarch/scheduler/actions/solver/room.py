@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class GpuRoom:
-    """Whether enough whole GPUs could come free, kept up to date as victims are added.
+    """Whether enough whole GPUs could come free, updated as victims are added.
 
-    A necessary condition only: for every size asked for, each node holds at most its GPUs divided
-    by that size of the tasks that ask for as much or more. It never rejects what could be placed.
+    A necessary condition only: for every requested size, each node holds at most its GPUs divided
+    by that size of the tasks that request as much or more. It never rejects what could be placed.
     """
 
     def __init__(self, tasks: Sequence[Task], session: Session) -> None:
@@ -39,7 +39,7 @@ class GpuRoom:
 
     @property
     def exact_for_equals(self) -> bool:
-        """Whether all tasks ask for the same size, and just as many as wanted could fit."""
+        """Whether all tasks request the same size, and exactly as many as needed could fit."""
         return len(self._wanted) == 1 and self._fitting == self._wanted
 
     def want(self, tasks: Sequence[Task]) -> None:
@@ -54,8 +54,8 @@ class GpuRoom:
                 self._change(self._row_of[node], _freed(task))
 
     def suffices(self) -> bool:
-        """Say whether the tasks could fit if all victims so far left."""
-        for size, count in self._wanted.items():  # noqa: SIM110 - asked with every victim
+        """Return whether the tasks could fit if all victims so far left."""
+        for size, count in self._wanted.items():  # noqa: SIM110 - called with every victim
             if self._fitting[size] < count:
                 return False
         return True
@@ -71,7 +71,7 @@ class GpuRoom:
 
 
 def _wanted(tasks: Sequence[Task]) -> dict[int, int]:
-    """Return, for every size of GPUs asked for, how many tasks ask for as much or more."""
+    """Return, for every requested size, how many tasks request as much or more."""
     sizes = [size for task in tasks if (size := task.request.gpu.whole)]
     different = set(sizes)
     if len(different) == 1:

@@ -33,11 +33,11 @@ class Solution(NamedTuple):
 
 
 class JobSolver:
-    """Searches for victims whose eviction lets one job run.
+    """Searches for victims that make room for one job.
 
-    The job is solved task by task: victims found for the first k tasks are kept for k + 1. For
-    each part, victims are added one unit at a time until a simulation places the part and the
-    validator accepts the outcome for all jobs.
+    The job is solved task by task: victims found for the first k tasks are kept for k + 1. For each
+    part, victims are added one unit at a time until a simulation places the part and the validator
+    accepts the outcome for all jobs.
     """
 
     def __init__(self, session: Session, search: Search) -> None:

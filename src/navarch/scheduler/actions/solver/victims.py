@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Units:
-    """What may be taken, unit by unit, worked out as far as somebody has asked.
+    """The units that may be evicted, computed as they are read.
 
-    The order is the same for every part of the job that room is made for, so it is found once.
+    The order is the same for every part of the job, so it is computed once.
     """
 
     def __init__(self, session: Session, queue: Callable[[], JobQueue]) -> None:
@@ -63,7 +63,7 @@ class VictimSearch:
         """What the last step added."""
 
     def steps(self, queue: JobQueue) -> Iterator[list[Task]]:
-        """Yield nobody, for the recorded victims alone, and then each unit that is added."""
+        """Yield an empty unit, for the recorded victims alone, and then each unit that is added."""
         yield []
         while (job := queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
@@ -98,7 +98,7 @@ class VictimSearch:
         self.latest = unit
 
     def record(self, tasks: Sequence[Task]) -> None:
-        """Count candidates among those who are known to be needed."""
+        """Move candidates to the victims that are known to be needed."""
         for task in tasks:
             self.candidates.pop(task.job.name, None)
             if task.node is not None:
@@ -111,10 +111,10 @@ class VictimSearch:
 
 
 def taken_whole(session: Session, recorded: Sequence[Task]) -> bool:
-    """Say whether each job that one of the victims is from goes as a whole, in one unit.
+    """Return whether each job of the victims is evicted as a whole, in one unit.
 
-    A job that was taken task by task comes up as often in the order of units, and each time
-    stands in the way of others of its queue; as a victim that is known it comes up once.
+    A job that is taken task by task appears several times in the order of units, and delays other
+    jobs of its queue each time; as a recorded victim it appears once.
     """
     if not recorded:
         return True
@@ -143,7 +143,7 @@ def whole_units(session: Session, leaving: Sequence[Task], moved: Set[str]) -> l
 
 
 def _needs_one_of(session: Session, job: Job, moved: Set[str], there: Set[str]) -> bool:
-    """Say whether a gang of the job needs one of the tasks that moved.
+    """Return whether a gang of the job needs one of the tasks that moved.
 
     `there` holds the uids of the tasks that were active before the simulation evicted them.
     """

@@ -116,9 +116,9 @@ def scores_of_hook(
     term: tuple[Hook, Column | None],
     deepest: int,
 ) -> npt.NDArray[np.float64]:
-    """Return for each node what one scorer says of it for the first task, the second, and so on.
+    """Return for each node the results of one scorer for the first task, the second, and so on.
 
-    For nodes from which nobody is leaving.
+    Only for nodes without leaving tasks.
     """
     scores = np.empty((len(rows), deepest))
     table = columns.table(rows)
