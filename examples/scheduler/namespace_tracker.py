@@ -1,7 +1,7 @@
 """A plugin that counts the placed tasks of each namespace, simulations included.
 
-Every placement and every removal is announced, also those that are taken back again, so the count
-always fits the state of the session that the plugin is asked about.
+Handlers receive every placement and removal, including those that are undone, so the count always
+matches the state of the session.
 """
 
 from dataclasses import dataclass, field

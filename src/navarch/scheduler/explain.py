@@ -29,7 +29,7 @@ from navarch.scheduler.model.shortfall import (
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
 from navarch.scheduler.plan import describe
 from navarch.scheduler.remedies import Missing
-from navarch.scheduler.trial import EXAMPLES, RESOURCES, try_placing
+from navarch.scheduler.trial_placement import EXAMPLES, RESOURCES, try_placing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from navarch.core.remedy import Remedy, Step, StepKind
 
 if TYPE_CHECKING:
-    from navarch.core.explanation import Refusal
+    from navarch.core.explanation import RuleRefusal
     from navarch.core.shortfall import Shortfall
     from navarch.scheduler.model.capacity import CapacityVerdict
 
@@ -117,7 +117,7 @@ def spread_wider(level: str) -> Remedy:
     )
 
 
-def lift(refusal: Refusal) -> Remedy:
+def lift(refusal: RuleRefusal) -> Remedy:
     """Return the remedy of lifting one rule."""
     return Remedy(
         says=_lift_words(refusal),
@@ -125,7 +125,7 @@ def lift(refusal: Refusal) -> Remedy:
     )
 
 
-def lift_all(refusals: Sequence[Refusal], missing: Missing) -> Remedy:
+def lift_all(refusals: Sequence[RuleRefusal], missing: Missing) -> Remedy:
     """Return the remedy of lifting several rules, and more room if that is not enough."""
     words = "; ".join(map(_lift_words, refusals))
     lifted = Remedy(
@@ -136,7 +136,7 @@ def lift_all(refusals: Sequence[Refusal], missing: Missing) -> Remedy:
     return _and_places(lifted, _without([missing], admitted))
 
 
-def lift_and_free(refusal: Refusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
+def lift_and_free(refusal: RuleRefusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
     """Return the remedy of lifting a rule for a node and freeing room on it."""
     both = Remedy(
         says=f"{_lift_words(refusal)}, and free {nearest.lacks} on {nearest.node}",
@@ -173,12 +173,12 @@ def _together(remedies: Sequence[Remedy]) -> Remedy:
     )
 
 
-def _lift_words(refusal: Refusal) -> str:
+def _lift_words(refusal: RuleRefusal) -> str:
     where = refusal.examples[0] if refusal.nodes == 1 else f"{refusal.nodes} nodes"
     return f"lift the rule of {refusal.rule} for {where} ({refusal.reason})"
 
 
-def _lift_step(refusal: Refusal) -> Step:
+def _lift_step(refusal: RuleRefusal) -> Step:
     return Step(
         kind=StepKind.LIFT_RULE, rule=refusal.rule, reason=refusal.reason, nodes=refusal.names
     )

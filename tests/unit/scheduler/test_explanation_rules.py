@@ -347,8 +347,8 @@ def test_explaining_changes_nothing() -> None:
 
 
 def test_an_unknown_job_is_not_found() -> None:
-    with pytest.raises(NotFoundError, match="nobody"):
-        why_job(crowded(), None, "nobody")
+    with pytest.raises(NotFoundError, match="missing"):
+        why_job(crowded(), None, "missing")
 
 
 def test_an_explanation_fits_eighty_columns() -> None:
@@ -375,7 +375,7 @@ def test_the_command_explains_a_job_in_a_file(tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert result.output.startswith("job train waits: 1 of 3 tasks")
-    assert CliRunner().invoke(sched, ["why", str(file), "nobody"]).exit_code == 1
+    assert CliRunner().invoke(sched, ["why", str(file), "missing"]).exit_code == 1
 
 
 def test_without_a_name_the_command_explains_every_pending_job(tmp_path: Path) -> None:

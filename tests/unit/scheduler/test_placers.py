@@ -52,7 +52,7 @@ def test_parameters_choose_the_placer_when_a_session_opens() -> None:
 
 
 @every_placer
-def test_a_gang_of_which_one_task_does_not_fit_leaves_no_task_behind(
+def test_a_gang_with_one_task_that_does_not_fit_leaves_no_task_behind(
     config: SchedulerConfig,
 ) -> None:
     # Either task of the first gang fits alone, so placing it fails half-way.

@@ -55,7 +55,7 @@ def test_a_task_of_an_elastic_victim_is_evicted_once() -> None:
 
 
 def test_a_victim_without_gpus_is_moved_to_a_node_without_gpus() -> None:
-    """Weakness 3, #1939: such nodes were not looked at, so the victim was stopped for good."""
+    """Weakness 3, #1939: such nodes were ignored, so the victim was evicted for good."""
     small = NodeSpec(name="gpu", gpus=1, gpu_count=1, cpu_milli=10, memory_bytes=10)
     plain = NodeSpec(name="plain", cpu_milli=10, memory_bytes=10)
     cluster = a_cluster(
@@ -74,7 +74,7 @@ def test_a_victim_without_gpus_is_moved_to_a_node_without_gpus() -> None:
     assert sorted(stopped(result)) == ["held-0", "helper-0"]
 
 
-def test_nodes_of_a_rejected_scenario_are_not_looked_at_later() -> None:
+def test_nodes_of_a_rejected_scenario_are_not_tried_later() -> None:
     """Weakness 3, #1841: they leaked into the node sets of later scenarios."""
     seen: list[tuple[str, ...]] = []
     cluster = a_cluster(
@@ -107,8 +107,8 @@ def test_nodes_of_a_rejected_scenario_are_not_looked_at_later() -> None:
     assert seen == [("a",), ("b",), ("c",)]
 
 
-def test_time_is_what_the_snapshot_says() -> None:
-    """Weakness 11: plugins looked at the wall clock, so a replay could differ from the original."""
+def test_time_comes_from_the_snapshot() -> None:
+    """Weakness 11: plugins read the wall clock, so a replay could differ from the original."""
     held = a_job("held", on="a", last_start=NOW)
     cluster = a_cluster(
         nodes={"a": 1},
@@ -121,7 +121,7 @@ def test_time_is_what_the_snapshot_says() -> None:
     assert stopped(run_cycle(replace(cluster, now=NOW + timedelta(hours=1)), config)) == ["held-0"]
 
 
-def test_gpu_memory_is_taken_as_it_is() -> None:
+def test_gpu_memory_is_not_rounded() -> None:
     """Weakness 12: it was rounded down to a multiple of 100 MiB."""
     node = a_node("a", 1, gpu_memory_mib=150)
     jobs = [a_job("x", request=ask(memory_mib=100), age=1), a_job("y", request=ask(memory_mib=50))]
@@ -131,7 +131,7 @@ def test_gpu_memory_is_taken_as_it_is() -> None:
     assert set(placed(result)) == {"x-0", "y-0"}
 
 
-def test_the_twin_of_a_failure_is_not_tried_again_but_an_easier_one_is() -> None:
+def test_a_job_equal_to_a_failed_one_is_skipped_but_an_easier_one_is_tried() -> None:
     tried: list[str] = []
     cluster = a_cluster(
         nodes={"a": 4},

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from navarch.core.explanation import Attempt, Refusal
+from navarch.core.explanation import Attempt, RuleRefusal
 from navarch.scheduler.model.fit import Fit, UnschedulableReason
 from navarch.scheduler.model.shortfall import (
     describe_task,
@@ -102,10 +102,10 @@ def _is_about_room(objection: UnschedulableReason) -> bool:
     return objection.passes or "pod slots" in objection.reason
 
 
-def _refusal(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> Refusal:
+def _refusal(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> RuleRefusal:
     names = tuple(node.name for node in nodes)
     admitted = 0 if rule == RESOURCES else sum(room(node, task.request) for node in nodes)
-    return Refusal(
+    return RuleRefusal(
         rule=rule,
         reason=reason,
         nodes=len(names),
