@@ -25,16 +25,16 @@ from navarch.scheduler.plugins import built_in_plugins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """What a cycle decided, and why jobs are still pending."""
+    """The decisions of a cycle, and the reasons why jobs are still pending."""
 
     decisions: tuple[Decision, ...]
     unschedulable_jobs: dict[str, tuple[UnschedulableJob, ...]]
     unschedulable_tasks: Mapping[str, Mapping[str, tuple[UnschedulableReason, ...]]]
     """By job and task."""
     demand: tuple[Demand, ...]
-    """The gangs that more nodes would help, in the order they would be served."""
+    """The gangs that more nodes would help, in the order in which they are served."""
     gave_up: tuple[GaveUp, ...] = ()
-    """Actions that ran out of their budget before they had looked everywhere."""
+    """Actions that exhausted their budget before they had tried everything."""
 
 
 def run_cycle(
@@ -44,9 +44,9 @@ def run_cycle(
     registry: PluginRegistry | None = None,
     clock: Callable[[], float] | None = None,
 ) -> CycleResult:
-    """Return what the configured actions decide about `cluster`.
+    """Return the decisions of the configured actions about `cluster`.
 
-    With a `clock` of seconds, actions keep to `seconds_per_action`.
+    With a `clock` in seconds, actions observe `seconds_per_action`.
     """
     log = DecisionLog()
     session = run_session(
@@ -73,10 +73,10 @@ def decide(cluster: Cluster, config: SchedulerConfig | None = None) -> tuple[Dec
 
 
 def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
-    """Return what `run_cycle` does, every fast path compared with asking about every node.
+    """Return the result of `run_cycle`, with every shortcut compared with the reference.
 
     Raises:
-        InvariantError: One of them, or the outcome as a whole, differs from the reference.
+        InvariantError: A shortcut, or the outcome as a whole, differs from the reference.
     """
     config = config or SchedulerConfig()
     parameters = replace(config.parameters, fast_paths=True, check_fast_paths=True)
@@ -86,7 +86,7 @@ def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -
     for found, expected in zip_longest(quick.decisions, slow.decisions):
         if found != expected:
             raise InvariantError(
-                f"fast path: decided {found}, but asking about every node gives {expected}"
+                f"fast path: decided {found}, but the reference decides {expected}"
             )
     return quick
 
@@ -102,7 +102,7 @@ def run_session(
     """Return the session after all configured actions, with its plugins closed.
 
     Raises:
-        InvalidError: An action, a plugin or an argument is not known.
+        InvalidError: An action, a plugin or an argument is unknown.
     """
     actions = [find_action(name) for name in config.actions]
     with open_session(cluster, config, registry=registry, sink=sink, clock=clock) as session:

@@ -1,4 +1,4 @@
-"""What a cycle decided, for people and for programs to read."""
+"""The outcome of a cycle as text and as JSON."""
 
 import hashlib
 import json

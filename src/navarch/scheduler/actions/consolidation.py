@@ -40,7 +40,8 @@ def _consolidate_for(session: Session, job: Job) -> bool:
         action="consolidation",
         victim_queue=lambda: _movable_jobs(session, job),
         validate=lambda scenario: (
-            _everybody_has_a_place(scenario) and session.consolidation_scenario_validator(scenario)
+            _all_victims_keep_a_place(scenario)
+            and session.consolidation_scenario_validator(scenario)
         ),
         reason=lambda victim: consolidation_reason(job, victim),
     )
@@ -71,7 +72,7 @@ def _may_move(session: Session, job: Job) -> Callable[[Job], bool]:
     return lambda other: other is not job and session.consolidation_victim_filter(job, other)
 
 
-def _everybody_has_a_place(scenario: Scenario) -> bool:
+def _all_victims_keep_a_place(scenario: Scenario) -> bool:
     for victim in scenario.victims.values():
         for task in victim.tasks:
             if not task.placement.counts:

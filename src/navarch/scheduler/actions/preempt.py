@@ -9,7 +9,7 @@ from navarch.scheduler.model.job import Job
 
 
 def preempt(session: Session) -> None:
-    """Place each pending job at the cost of less important ones beside it."""
+    """Place each pending job at the cost of less important ones in its queue."""
     if not session.interruptible:
         return  # no job could make room
     failed = FailedJobs(per_queue=True)

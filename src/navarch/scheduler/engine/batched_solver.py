@@ -44,9 +44,9 @@ class BatchedSolver(JobSolver):
     def _solve_at_once(self, tasks: Sequence[Task]) -> Solution | None:
         """Collect victims for all parts first, and simulate only the whole.
 
-        This is right for many equal tasks of which each part takes exactly the room that was made
-        for it: then no victim found for one part is spared by another. If the whole cannot be
-        placed, or some victim need not leave, `_solve_by_parts` decides.
+        This is right for many equal tasks if each part takes exactly the room that was made for it:
+        then no victim found for one part is spared by another. If the whole cannot be placed, or
+        some victim need not leave, `_solve_by_parts` decides.
         """
         if len(tasks) < AT_ONCE_FROM:
             return None

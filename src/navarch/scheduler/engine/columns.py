@@ -114,7 +114,7 @@ class Columns:
         return nodes.at(rows) if isinstance(nodes, NodeList) else [nodes[row] for row in rows]
 
     def sync(self) -> None:
-        """Take note of what has changed."""
+        """Read which rows have changed."""
         rows = self.log.rows
         if self._synced == len(rows):
             return
@@ -242,7 +242,7 @@ class Columns:
 
 
 class SomeColumns(Columns):
-    """Some of the session's nodes as arrays, made anew after every change."""
+    """Some of the session's nodes as arrays, rebuilt after every change."""
 
     whole: ClassVar[bool] = False
 

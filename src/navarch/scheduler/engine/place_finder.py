@@ -1,4 +1,4 @@
-"""Finding places for runs of equal tasks, with what is known about their kind."""
+"""Places for runs of equal tasks, from the kept ranking of their kind."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class PlaceFinder:
         if count > 1 and ranking.find_room() < count:
             return []
         if count > 1 and ranking.moves_an_extreme():
-            # Whatever was worked out beyond the first would not hold.
+            # Places beyond the first would not be valid.
             return self._best(ranking)
         if count == 1 and not real:
             return self._best(ranking)  # the next simulation is for another task
@@ -199,7 +199,7 @@ class PlaceFinder:
         return self._ahead.take(len(tasks))
 
     def placed(self) -> None:
-        """Write down that the nodes returned last have been taken, and nothing else has changed."""
+        """Record that the nodes returned last have been taken, and nothing else has changed."""
         self._ahead.confirm(len(self._columns.log.rows))
 
 
@@ -264,7 +264,7 @@ class Ahead:
         return self._size
 
     def keep(self, ranking: Ranking, nodes: list[Node], *, real: bool) -> None:
-        """Keep places that were worked out."""
+        """Keep computed places."""
         self._ranking, self._nodes, self._real = ranking, nodes, real
         self._next = 0
         if len(nodes) < min(self._size, CUT_SHORT):
@@ -275,5 +275,5 @@ class Ahead:
         self._nodes, self._next = [], 0
 
     def confirm(self, log_length: int) -> None:
-        """Take note of how far the log goes with what was taken from here."""
+        """Record the length of the log that includes the places taken from here."""
         self._log_length = log_length

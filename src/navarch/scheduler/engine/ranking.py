@@ -90,14 +90,14 @@ class Ranking:
         self.total_room = 0
         self._room_seen = -1
         self._fitting: Rows = np.empty(0, dtype=np.intp)
-        """Nodes outside of which it fits nowhere, as long as nothing has come free since."""
+        """All nodes that fit, and perhaps others, as long as nothing has come free since."""
         self._fitting_grown = -1
         self._among: Ranking | None = None
         """The scores that nodes have if extremes are those of some of them."""
 
     @property
     def foreseeable(self) -> bool:
-        """Whether the order of many such tasks can be worked out at once."""
+        """Whether the order of many such tasks can be computed at once."""
         return self._rules.foreseeable
 
     @property
@@ -122,7 +122,7 @@ class Ranking:
         self.catch_up_since(known, self._measure())
 
     def look(self) -> int:
-        """Have nodes shown as they are now; return how much of the log was known before."""
+        """Read the nodes as they are now; return how much of the log was read before."""
         known, self._seen = self._seen, len(self._columns.log.rows)
         self._columns.sync()
         return known
@@ -159,7 +159,7 @@ class Ranking:
             self._rescore(np.array(changed, dtype=np.intp))
 
     def _catch_up_on_many(self, rows: Rows) -> None:
-        """Do as `_catch_up` does, of rows of which some may be named twice."""
+        """Do the same as `_catch_up` with arrays; rows may be repeated."""
         full = self._columns.free[:, GPU_COLUMN].take(rows) < self.need[GPU_COLUMN]
         self.scores[rows[full]] = NEVER
         changed = set(rows[~full].tolist())
@@ -170,14 +170,14 @@ class Ranking:
             self._rescore(np.array(list(changed), dtype=np.intp))
 
     def best(self) -> int | None:
-        """Return the node with the highest score, the first by name of several, or nothing."""
+        """Return the node with the highest score, the first by name of several, or `None`."""
         if not len(self.scores):
             return None
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
     def best_among(self, rows: Set[int]) -> int | None:
-        """Return the best of some nodes as they are, as if there were no others, or nothing."""
+        """Return the best of some nodes, as if there were no others, or `None`."""
         if not rows:
             return None
         known = self.look()
@@ -187,7 +187,7 @@ class Ranking:
         if among == extents:
             self.catch_up_since(known, extents)
             return self._best_in(rows)
-        # The others count for nothing then, so scores are kept apart.
+        # The other nodes are ignored then, so scores are kept apart.
         self._seen = known
         if self._among is None:
             self._among = Ranking(self._columns, self.task, self._job, self._rules)
@@ -195,7 +195,7 @@ class Ranking:
         return self._among._best_in(rows)  # noqa: SLF001 - its own
 
     def _best_in(self, rows: Set[int]) -> int | None:
-        """Return the node with the highest score of some, the first of several, or nothing."""
+        """Return the node with the highest score of some, the first of several, or `None`."""
         best = self.best()
         if best is None or best in rows:
             return best

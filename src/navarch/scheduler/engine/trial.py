@@ -57,7 +57,7 @@ def _fill_up(
     room: npt.NDArray[np.int64],
     tasks: Sequence[Task],
 ) -> list[Node]:
-    """Do what a rehearsal does if most nodes will be filled: fill one after another.
+    """Do the same as a trial if most nodes will be filled: fill one after another.
 
     Scores that depend on their node only can be computed node by node, and sorted afterwards.
     """
@@ -88,7 +88,7 @@ def _ask_filling(
     rows: list[list[float | None]] = []
     for node, room in zip(nodes, rooms, strict=True):
         answers = node.try_tasks(need, tasks[: room - 1], ask)
-        # The result for the node as it is, is known; results beyond its room are not needed.
+        # The score of the node as it is, is known; scores beyond its room are not needed.
         rows.append([0.0, *answers, *[0.0] * (deepest - room)])
     return np.array(rows, dtype=np.float64)
 

@@ -122,7 +122,7 @@ class VectorPlacer:
     def _place_run(
         self, finder: PlaceFinder, attempt: PlacementAttempt, run: Run, nodes: Sequence[Node]
     ) -> bool:
-        """Place equal tasks, all of them, where they would end up one after another."""
+        """Place equal tasks together, on the nodes they would get one after another."""
         kind, tasks = run
         job, real = attempt.job, attempt.real
         ranking = finder.known_ranking(kind, job)
@@ -173,7 +173,7 @@ class VectorPlacer:
     def _lacks_room(
         self, finder: PlaceFinder, attempt: PlacementAttempt, parts: Sequence[Run]
     ) -> bool:
-        """Return whether some part is known not to fit, before others are placed in vain."""
+        """Return whether some part certainly does not fit, before others are placed in vain."""
         if not attempt.real:
             return False
         job = attempt.job

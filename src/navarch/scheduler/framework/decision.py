@@ -12,8 +12,7 @@ from navarch.scheduler.model.cluster import Device
 class Bind(NamedTuple):
     """Start `task` on `node` now.
 
-    A tuple, unlike other decisions: tens of thousands are made in a cycle, and it is made in a
-    third of the time.
+    A tuple, unlike other decisions: a cycle makes tens of thousands, in a third of the time.
     """
 
     task: str
@@ -73,7 +72,7 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkStarted:
-    """Write down that `job` began to run."""
+    """Record that `job` began to run."""
 
     job: str
     at: datetime
@@ -81,7 +80,7 @@ class MarkStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkStale:
-    """Write down since when `job` has run with too few members; nothing means it no longer does."""
+    """Record since when `job` has run with too few members; `None` if it no longer does."""
 
     job: str
     since: datetime | None

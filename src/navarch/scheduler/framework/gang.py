@@ -50,7 +50,7 @@ def requested_quota(tasks: Sequence[Task]) -> Amounts:
     quotas: list[Amounts] = list(map(_pending_quota, tasks))
     if not quotas:
         return NOTHING
-    # Equal tasks have the very same quota: adding up counts spares adding up amounts.
+    # Equal tasks share one quota object: adding up counts is cheaper than adding up amounts.
     if quotas.count(quotas[0]) == len(quotas):
         return quotas[0].times(len(quotas))
     total = NOTHING

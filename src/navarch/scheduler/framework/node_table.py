@@ -29,7 +29,7 @@ PODS_COLUMN: Final = 3
 
 
 class NodeTable:
-    """One array per figure, row i about `nodes[i]`. Columns are made when first looked at."""
+    """One array per figure; row i describes `nodes[i]`. Columns are computed on first use."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
@@ -132,7 +132,7 @@ def need_of(request: Request) -> tuple[int, int, int, int]:
 
 def pick(amounts: Amounts, rows: Rows) -> Amounts:
     """Return some rows of a table that is laid out column by column, as the result is."""
-    picked: Amounts = amounts.T.take(rows, axis=1).T  # eight times as quick as amounts[rows]
+    picked: Amounts = amounts.T.take(rows, axis=1).T  # eight times as fast as amounts[rows]
     return picked
 
 

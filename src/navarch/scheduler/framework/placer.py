@@ -1,4 +1,4 @@
-"""The seam between the rules of a session and the code that carries them out quickly."""
+"""The seam between the rules of a session and the code that makes them fast."""
 
 from __future__ import annotations
 

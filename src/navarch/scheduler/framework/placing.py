@@ -69,7 +69,7 @@ class PlacementAttempt:
         return self._place_group(self.job.root, materialise(tasks), nodes)
 
     def place_one(self, task: Task) -> bool:
-        """Place one task on any node, whatever becomes of the others."""
+        """Place one task on any node, regardless of the others."""
         return self._placer.place(self, [task], self.state.node_list)
 
     def place_task(self, task: Task, nodes: Sequence[Node]) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Plugin(Protocol):
-    """Rules about scheduling, built anew for every session.
+    """Rules about scheduling, built for one session.
 
     A plugin never acts. When a session opens, it registers hooks (`session.add_..._fn`) and may
     prepare figures; when the session closes, it may inspect the result.
@@ -160,7 +160,7 @@ class Session(ClusterState):
         return True
 
     def attempt(self, action: str = "") -> Statement:
-        """Return a statement; used in `with`, whatever is not committed is taken back."""
+        """Return a statement; used in `with`, it reverts everything that is not committed."""
         return Statement(self, action)
 
     def placement(self, statement: Statement, job: Job, *, real: bool) -> PlacementAttempt:

@@ -22,9 +22,9 @@ class GpuChoice:
 
 
 def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
-    """Return the best GPUs of the node for the task, or nothing if there are too few.
+    """Return the best GPUs of the node for the task, or `None` if there are too few.
 
-    With `now` unset, the choice is for once others have left.
+    Without `now`, GPUs that are coming free count as well.
     """
     wanted = task.request.gpu.devices
     groups: list[str] = []

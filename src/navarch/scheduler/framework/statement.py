@@ -89,11 +89,11 @@ class Undo:
 
 
 class Statement:
-    """An ordered list of operations on a session, each of which can be taken back.
+    """An ordered list of operations on a session that can be reverted.
 
-    As a context manager it takes back on leaving whatever was not committed, so forgetting is
-    safe. `undo` works in any order: taking back an operation first takes back what was done to
-    the same task later; different tasks do not depend on each other.
+    As a context manager it reverts everything that is not committed, so forgetting is safe. `undo`
+    works in any order: reverting an operation first reverts later operations on the same task;
+    different tasks do not depend on each other.
     """
 
     def __init__(self, state: ClusterState, action: str) -> None:
@@ -158,7 +158,7 @@ class Statement:
         return self._carry_out(Operation(Kind.PIPELINE, task, after))
 
     def evict(self, task: Task, reason: str, *, beneficiary: str | None = None) -> Operation:
-        """Have the task leave its node, or give up the place that is kept for it."""
+        """Evict the task from its node, or withdraw the place that is kept for it."""
         self._unfold()
         before = task.placement
         assert before.counts, f"{task} cannot be evicted: it has no place"
@@ -236,7 +236,7 @@ class Statement:
             self._take_back(operation)
 
     def _unfold(self) -> None:
-        """Have an operation for each task, so that each can be treated differently."""
+        """Split bulks into one operation per task."""
         for bulk in self._folded:
             for operation in bulk.unfold():
                 self._of_task.setdefault(operation.task.uid, []).append(operation)

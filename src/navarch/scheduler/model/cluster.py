@@ -68,7 +68,7 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One machine: what it offers and what is known about it."""
+    """One machine: its resources, labels and health."""
 
     name: str
     cpu_milli: int = 0

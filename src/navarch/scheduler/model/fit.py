@@ -41,9 +41,9 @@ class UnschedulableJob:
     summary: str
     details: tuple[tuple[str, str], ...] = ()
     level: str = ""
-    """The level of a topology within one domain of which the job had to be."""
+    """The topology level of which one domain had to hold the job."""
     rooms: tuple[tuple[str, int | None], ...] = ()
-    """For each of its domains how many of the tasks it could hold, where that is known."""
+    """For each domain, how many of the tasks it could hold, if that was computed."""
     wanted: int = 0
     """How many it had to hold."""
 

@@ -56,7 +56,7 @@ class Task:
         self.labels: Mapping[str, str] = spec.labels
         self.requires_gpu = spec.request.requires_gpu
         self.created_at: datetime = spec.created_at or job.created_at
-        # What a queue is charged before it is known where the task will run.
+        # The quota of the task before its node is known.
         self.pending_quota: Amounts = spec.request.quota_on(min_gpu_memory_mib)
         self.placement = UNPLACED[spec.status]
         self.kind: int | None = None
@@ -132,12 +132,12 @@ class PodSet:
         self.alike = False
         """Whether all tasks have one kind and age, so that they differ only in their names."""
         self.kind: int | None = None
-        """The kind of all tasks, where they are alike and pending."""
+        """The kind of all tasks, if they are alike and pending."""
         self.shapes: Sequence[TaskShape] = ()
-        """The few kinds of tasks there are, where all wait and are of one age."""
+        """The few shapes of the tasks, if all wait and have one age."""
         self.owner: Job | None = None
         self.found: TaskStatus | None = None
-        """The state that all tasks had in the snapshot, good as long as nothing has changed."""
+        """The state that all tasks had in the snapshot, valid as long as nothing has changed."""
 
     @property
     def tasks(self) -> list[Task]:
@@ -275,7 +275,7 @@ class Job:
         min_gpu_memory_mib: int,
         kinds: Kinds | None = None,
     ) -> None:
-        """With `kinds`, tasks that all look alike are made when they are needed."""
+        """With `kinds`, tasks that are all alike are materialised when they are needed."""
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -397,7 +397,7 @@ class Job:
         return self._tasks
 
     def first_of(self, pod_set: PodSet) -> Task:
-        """Return the first task by uid of the only pod set, the others of which are not made."""
+        """Return the first task by uid of the only pod set, without the others."""
         if self._first is None:
             spec = min(self.spec.tasks, key=_uid)
             self._first = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
@@ -520,7 +520,7 @@ class Job:
         return False
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
-        """Return what `work_out` gives, worked out again only after a task has changed."""
+        """Return the result of `work_out`, which is called again only after a task has changed."""
         version = self.origin.version
         known = self.memo.get(key)
         if known is None or known[0] != version:
@@ -535,7 +535,7 @@ class Job:
         return self if len(uids) == self.size else self._view(uids, shrink=False)
 
     def part_of(self, tasks: Sequence[Task]) -> Job:
-        """Return a job of only `tasks`, all of which it needs."""
+        """Return a job that consists of `tasks`, and needs all of them."""
         if len(tasks) == self.size:
             for pod_set in self.pod_sets.values():
                 if pod_set.min_available != pod_set.size:

@@ -25,7 +25,7 @@ class LazyTasks(Sequence[Task]):
 
     @property
     def first(self) -> Task:
-        """The first of them; the others need not be made for that."""
+        """The first task; the others stay lazy."""
         return self.pod_set.first
 
     @property
@@ -132,5 +132,5 @@ class LazyMixedTasks(Sequence[Task]):
 
 
 def materialise(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return tasks as a list, made if they were not."""
+    """Return the tasks as a list, materialised if they were not."""
     return tasks.materialise() if isinstance(tasks, LazyTasks | LazyMixedTasks) else tasks

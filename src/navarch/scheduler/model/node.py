@@ -21,7 +21,7 @@ WHOLE_GPU: Final = "-2"
 """Means 'any whole free GPU' in the place of the id of a shared GPU."""
 
 
-# Made for every node that a task goes to: the plain way, keyword by keyword, takes thrice as long.
+# Built for every node that receives a task: keyword arguments take three times as long.
 _placement = tuple.__new__
 _booking = tuple.__new__
 ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.PIPELINED
@@ -98,7 +98,7 @@ class Node:
         self.bound = UNPLACED[BINDING]
         """The placement of a task that `allocate_whole` has put here, once that is committed."""
         self.version = 0
-        """Changes with every booking, so that what was worked out before can be kept until then."""
+        """Changes with every booking, so that derived values can be kept until then."""
 
     @property
     def tasks(self) -> dict[str, tuple[Task, int]]:
@@ -142,7 +142,7 @@ class Node:
         self._apply(task, booking, -1, loading=False)
 
     def allocate_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Put tasks on what is idle here, each of which takes that much CPU, memory, GPUs, pods."""
+        """Put tasks on what is idle here; each needs this much CPU, memory, GPUs and pods."""
         cpu, memory, gpu, pods = need
         count = len(tasks)
         idle = self.idle
@@ -161,7 +161,7 @@ class Node:
     def allocate_one_each(
         need: tuple[int, int, int, int], tasks: Sequence[Task], nodes: Sequence["Node"]
     ) -> None:
-        """Do as `allocate_whole` does with one task on each of different nodes of a session."""
+        """Do the same as `allocate_whole` with one task on each of several nodes."""
         cpu, memory, gpu, pods = need
         note = nodes[0].log.rows.append
         for task, node in zip(tasks, nodes, strict=True):
@@ -176,7 +176,7 @@ class Node:
             task.placement = node._taken or node.taken  # noqa: SLF001 - its own
 
     def try_task(self, need: tuple[int, int, int, int], task: Task) -> None:
-        """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
+        """Add a task for a trial, which needs this much CPU, memory, GPUs and pods."""
         cpu, memory, gpu, pods = need
         idle = self.idle
         idle.cpu -= cpu
@@ -215,7 +215,7 @@ class Node:
         return answers
 
     def end_trial(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Have the tasks no longer here that were rehearsed."""
+        """Remove the tasks of a trial."""
         cpu, memory, gpu, pods = need
         count = len(tasks)
         idle = self.idle

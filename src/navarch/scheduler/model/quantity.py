@@ -71,5 +71,5 @@ def share_of_gpus(gpus: float) -> float:
 
 
 def gpus(hundredths_of_gpu: float) -> float:
-    """Return hundredths of a GPU as a decimal number of GPUs, for people to read."""
+    """Return hundredths of a GPU as a decimal number of GPUs, for output."""
     return hundredths_of_gpu / GPU

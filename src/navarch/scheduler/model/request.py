@@ -99,11 +99,11 @@ class Request:
 
     @cached_property
     def fixed_quota(self) -> Amounts | None:
-        """What queues are charged wherever the task runs; nothing if that depends on the GPUs."""
+        """The quota that the task uses on any node; `None` if it depends on the GPUs."""
         return None if self.gpu.kind is GpuKind.MEMORY else self._quota_on(0)
 
     def quota_on(self, gpu_memory_mib: int) -> Amounts:
-        """Return what queues are charged when the task runs beside such GPUs."""
+        """Return the quota that the task uses on a node with such GPUs."""
         return self.fixed_quota or self._quota_on(gpu_memory_mib)
 
     def _quota_on(self, gpu_memory_mib: int) -> Amounts:

@@ -1,4 +1,4 @@
-"""A quick test that spares simulations which cannot succeed."""
+"""A fast test that avoids simulations which cannot succeed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GpuRoom:
         return len(self._wanted) == 1 and self._fitting == self._wanted
 
     def want(self, tasks: Sequence[Task]) -> None:
-        """Have the tasks of another part in mind, of the same sizes."""
+        """Replace the tasks by those of another part, of the same sizes."""
         self._wanted = _wanted(tasks)
 
     def free_up(self, victims: Iterable[Task]) -> None:

@@ -26,7 +26,7 @@ class FailedJobs:
         return failed is not None and not _easier(_sizes(job), failed)
 
     def add(self, job: Job) -> None:
-        """Write down that `job` failed; of two failures of a kind, the easier one is kept."""
+        """Record that `job` failed; of two failures of a kind, the easier one is kept."""
         kind, sizes = self._kind(job), _sizes(job)
         known = self._failed.get(kind)
         if known is None or _no_larger(sizes, known):

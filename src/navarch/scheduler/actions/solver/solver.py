@@ -111,7 +111,7 @@ class JobSolver:
         return search.steps(self._search.victim_queue())
 
     def _try(self, part: Job, search: VictimSearch) -> Solution | None:
-        """Simulate with the recorded victims, and the candidates beside the newest one."""
+        """Simulate with the recorded victims, and all candidates on the node of the newest."""
         if not search.candidates:
             return self._simulate(part, search.recorded)
         nodes = {node for task in search.latest if (node := task.placement.node) is not None}
@@ -123,7 +123,7 @@ class JobSolver:
             leaving = [*search.recorded, *search.candidates_beside(node)]
             uids = tuple(task.uid for task in leaving)
             if uids in tried:
-                continue  # a gang is beside itself on each of its nodes
+                continue  # a gang shares each of its nodes with itself
             tried.add(uids)
             solution = self._simulate(part, leaving)
             if solution is not None:

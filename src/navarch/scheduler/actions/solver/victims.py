@@ -58,7 +58,7 @@ class VictimSearch:
         self._beside: dict[str, set[str]] = {}
         """Per node, the jobs that have a candidate there."""
         self._places: dict[str, int] = {}
-        """Per job, when it was first made a candidate."""
+        """Per job, its position in the order in which jobs became candidates."""
         self.latest: list[Task] = []
         """What the last step added."""
 
@@ -78,7 +78,7 @@ class VictimSearch:
                 put_back(queue, job, self._recorded_uids)
 
     def steps_of(self, units: Units) -> Iterator[list[Task]]:
-        """Yield what `steps` would, where every recorded victim's job is taken whole."""
+        """Yield what `steps` would, if every recorded victim's job is taken whole."""
         yield []
         for name, unit in units:
             if unit[0].uid not in self._recorded_uids:
@@ -159,7 +159,7 @@ def _needs_one_of(session: Session, job: Job, moved: Set[str], there: Set[str]) 
 
 
 def put_back(queue: JobQueue, job: Job, without: set[str]) -> None:
-    """Have the queue hand out later what is left of a job."""
+    """Push what is left of a job back on the queue."""
     rest = [task for task in job.tasks.values() if task.uid not in without]
     if rest:
         queue.push(job.view_of(rest))
