@@ -1,7 +1,7 @@
 """A plugin that counts the placed tasks of each namespace, simulations included.
 
-The plugin receives every placement and every removal, also those that are rolled back, so the count
-always matches the state of the session.
+Handlers receive every placement and removal, including those that are undone, so the count always
+matches the state of the session.
 """
 
 from dataclasses import dataclass, field

@@ -1,11 +1,11 @@
-"""What a plugin is told whenever a task is placed or taken away, for real or in a simulation."""
+"""Events that a plugin receives when a task is placed or removed, for real or in a simulation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 
 
 class Event(NamedTuple):
@@ -31,5 +31,5 @@ class EventHandler:
     allocate_fn: EventFn | None = None
     deallocate_fn: EventFn | None = None
     allocate_all_fn: EventsFn | None = None
-    """Told instead of `allocate_fn` of many equal tasks of one job that were placed together."""
+    """Called instead of `allocate_fn` for equal tasks of one job that were placed together."""
     deallocate_all_fn: EventsFn | None = None

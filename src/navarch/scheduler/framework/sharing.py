@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from navarch.scheduler.model.node import WHOLE_GPU
 
 if TYPE_CHECKING:
-    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class GpuChoice:
     now: bool
 
 
-def share_gpus(session: Session, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
-    """Return the best GPUs of the node for the task, or nothing if there are too few.
+def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
+    """Return the best GPUs of the node for the task, or `None` if there are too few.
 
-    With `now` unset, the choice is for once others have left.
+    Without `now`, GPUs that are coming free count as well.
     """
     wanted = task.request.gpu.devices
     groups: list[str] = []
     opened = 0
-    for gpu in session.fitting_gpus(task, node)[:wanted]:
+    for gpu in state.fitting_gpus(task, node)[:wanted]:
         if gpu == WHOLE_GPU:
             opened += 1
             groups.append(_new_group(task, node, groups))

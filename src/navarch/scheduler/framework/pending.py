@@ -13,7 +13,7 @@ def pending_jobs(session: Session, action: str, *, preemptible_only: bool = Fals
         if (job.preemptible or not preemptible_only) and job.ready
     ]
     depth = session.parameters.queue_depth_per_action.get(action)
-    return JobQueue.of(session, jobs, depth=depth)
+    return session.placer.queue(jobs, depth=depth)
 
 
 def lost_jobs(session: Session) -> list[Job]:

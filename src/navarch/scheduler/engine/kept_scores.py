@@ -1,4 +1,4 @@
-"""What a scorer that is asked about one node at a time has said, kept until the node changes."""
+"""The results of a scorer that takes one node at a time, kept until the node changes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from navarch.scheduler.engine.columns import Columns
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.framework.node_table import Column, Rows
-    from navarch.scheduler.framework.points import Hook
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
-class KeptAnswers:
-    """The answers of one scorer about all nodes for one kind of task.
+class KeptScores:
+    """The results of one scorer for all nodes and one kind of task.
 
-    That an extreme over all nodes has moved is no reason to ask it again.
+    They stay valid when an extreme over all nodes moves.
     """
 
     def __init__(self, columns: Columns, hook: Hook, task: Task) -> None:
@@ -40,12 +40,12 @@ class KeptAnswers:
         unknown = np.flatnonzero(~self._known) if rows is None else rows[~self._known[rows]]
         if len(unknown):
             nodes = self._columns.at(unknown.tolist())
-            self._answers[unknown] = ask_each(self._hook, self._task, nodes)
+            self._answers[unknown] = score_each(self._hook, self._task, nodes)
             self._known[unknown] = True
         return self._answers if rows is None else self._answers[rows]
 
 
-def ask_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
-    """Return what a scorer says of each node; no number where it leaves a node out."""
+def score_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
+    """Return the result of a scorer for each node, NaN if it drops the node."""
     answers = [hook.fn(task, node) for node in nodes]
     return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)

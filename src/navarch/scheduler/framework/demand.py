@@ -1,15 +1,15 @@
-"""What the cluster lacks: gangs that found no place, and what they ask for."""
+"""What the cluster lacks: gangs that found no place, and their requests."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.model.task import Task
 
 
 class Demand(NamedTuple):
@@ -23,7 +23,7 @@ class Demand(NamedTuple):
 
 
 def unmet_demand(session: Session) -> tuple[Demand, ...]:
-    """Return the gangs that still wait, whose queues would allow them: more nodes would help."""
+    """Return the waiting gangs that their queues allow: more nodes would help them."""
     queue = pending_jobs(session, "demand")
     found: list[Demand] = []
     while (job := queue.pop()) is not None:
