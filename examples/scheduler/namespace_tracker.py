@@ -7,7 +7,7 @@ matches the state of the session.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 
 

@@ -13,7 +13,7 @@ from navarch.scheduler.engine.checked import CheckedPlacer, CheckedSolver
 from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
-from navarch.scheduler.framework.demand import Demand, unmet_demand
+from navarch.scheduler.framework.pending import Demand, unmet_demand
 from navarch.scheduler.framework.reference_placer import ReferencePlacer
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session, Strategy

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.scheduler.cycle import open_session
+from navarch.scheduler.framework.placing import share_gpus
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.framework.sharing import share_gpus
 from navarch.scheduler.framework.statement import Operation, Statement
 from navarch.scheduler.model.cluster import (
     ClaimUse,

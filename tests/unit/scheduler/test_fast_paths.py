@@ -19,7 +19,7 @@ from navarch.scheduler.actions.allocate import allocate
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
 from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.model.cluster import Cluster, JobSpec
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node

@@ -15,8 +15,8 @@ from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.engine.incremental_index import IncrementalIndex
 from navarch.scheduler.engine.no_op_moves import while_leaving
 from navarch.scheduler.engine.vector_placer import VectorPlacer
-from navarch.scheduler.framework.events import EventHandler
-from navarch.scheduler.framework.job_index import JobIndex
+from navarch.scheduler.framework.hooks import EventHandler
+from navarch.scheduler.framework.job_queue import JobIndex
 from navarch.scheduler.framework.node_table import amounts_of
 from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration

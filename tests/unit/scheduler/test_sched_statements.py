@@ -13,7 +13,7 @@ from navarch.scheduler.framework.decision import (
     Withdraw,
     net_decisions,
 )
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from navarch.scheduler.framework.job_index import JobIndex
+from navarch.scheduler.framework.job_queue import JobIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

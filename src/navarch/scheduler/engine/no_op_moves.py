@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from navarch.scheduler.engine.serving_order import QueueRank, ServingOrder
-from navarch.scheduler.framework.events import Event, EventFn
+from navarch.scheduler.framework.hooks import Event, EventFn
 from navarch.scheduler.framework.placing import is_plain
 from navarch.scheduler.model.placement import Placement, without_place
 

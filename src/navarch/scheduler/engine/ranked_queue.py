@@ -8,8 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from navarch.scheduler.framework.job_queue import Entry, JobQueue, Leaf
-from navarch.scheduler.framework.victim_list import VictimList
+from navarch.scheduler.framework.job_queue import Entry, JobQueue, Leaf, VictimList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from navarch.scheduler.engine.columns import FEW, FIGURE_COLUMN, NONE, Columns, ColumnTable
-from navarch.scheduler.engine.kept_scores import KeptScores, score_each
 from navarch.scheduler.framework.node_table import (
     GPU_COLUMN,
     Amounts,
@@ -34,6 +33,40 @@ MANY: Final = 64
 """From this number of changes on, arrays are faster."""
 NEVER: Final = -math.inf
 """The score of a node that the task cannot go to."""
+
+
+class KeptScores:
+    """The results of one scorer for all nodes and one kind of task.
+
+    They stay valid when an extreme over all nodes moves.
+    """
+
+    def __init__(self, columns: Columns, hook: Hook, task: Task) -> None:
+        self._columns = columns
+        self._hook = hook
+        self._task = task
+        self._seen = 0
+        count = len(columns.nodes)
+        self._answers = np.zeros(count)
+        self._known = np.zeros(count, dtype=np.bool_)
+
+    def of(self, rows: Rows | None) -> Column:
+        """Return the answers about nodes as they are."""
+        log = self._columns.log.rows
+        self._known[log[self._seen :]] = False
+        self._seen = len(log)
+        unknown = np.flatnonzero(~self._known) if rows is None else rows[~self._known[rows]]
+        if len(unknown):
+            nodes = self._columns.at(unknown.tolist())
+            self._answers[unknown] = score_each(self._hook, self._task, nodes)
+            self._known[unknown] = True
+        return self._answers if rows is None else self._answers[rows]
+
+
+def score_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
+    """Return the result of a scorer for each node, NaN if it drops the node."""
+    answers = [hook.fn(task, node) for node in nodes]
+    return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)
 
 
 class Rules:

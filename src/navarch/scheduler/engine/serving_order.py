@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.job_index import JobIndex
+    from navarch.scheduler.framework.job_queue import JobIndex
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.queues import Queue
 

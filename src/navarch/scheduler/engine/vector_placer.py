@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.engine.ranking import Ranking
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.job_index import JobIndex
+    from navarch.scheduler.framework.job_queue import JobIndex
     from navarch.scheduler.framework.node_table import NodeTable
     from navarch.scheduler.framework.placing import PlacementAttempt
     from navarch.scheduler.model.cluster import NodeSpec

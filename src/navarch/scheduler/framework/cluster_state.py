@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.framework.decision import DecisionLog, DecisionSink
-from navarch.scheduler.framework.events import Event, EventFn, EventHandler, EventsFn
 from navarch.scheduler.framework.hook_runner import HookRunner
+from navarch.scheduler.framework.hooks import Event, EventFn, EventHandler, EventsFn
 from navarch.scheduler.framework.node_table import need_of
 from navarch.scheduler.model.change_log import ChangeLog
 from navarch.scheduler.model.claims import Claims

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.framework.events import EventHandler
 from navarch.scheduler.http import HttpHandler
 from navarch.scheduler.model.capacity import CapacityVerdict
 from navarch.scheduler.model.fit import UnschedulableJob
@@ -46,6 +56,33 @@ VictimFilter = Callable[[Job, Job], bool]
 ScenarioValidator = Callable[[Scenario], bool]
 QueueFigure = Callable[[Queue], Amounts]
 BindMutation = Callable[[Task, str], Mapping[str, str]]
+
+
+class Event(NamedTuple):
+    """`task` was placed on `node`, or taken away from it."""
+
+    task: Task
+    node: str
+
+
+EventFn = Callable[[Event], None]
+EventsFn = Callable[[Sequence[Task], Sequence[Node]], None]
+"""The tasks, and in the same order their nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHandler:
+    """What to call on each kind of event.
+
+    The two must undo each other exactly: a session takes simulated placements back by calling the
+    other one. A handler that raises stops the change, which is then taken back everywhere.
+    """
+
+    allocate_fn: EventFn | None = None
+    deallocate_fn: EventFn | None = None
+    allocate_all_fn: EventsFn | None = None
+    """Called instead of `allocate_fn` for equal tasks of one job that were placed together."""
+    deallocate_all_fn: EventsFn | None = None
 
 
 class Combine(StrEnum):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Protocol
-
-from navarch.scheduler.framework.victim_list import VictimList
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.model.job import Job
@@ -17,6 +16,44 @@ if TYPE_CHECKING:
 
 Entry = tuple[Any, int, "Job"]
 """A job with its sort key; the number separates it from views of itself."""
+
+
+class JobIndex:
+    """The jobs for which `holds` is true, in order of their names."""
+
+    def __init__(self, state: ClusterState, holds: Callable[[Job], bool]) -> None:
+        self._state = state
+        self._holds = holds
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """The jobs by name."""
+        return [job for job in self._state.jobs.values() if self._holds(job)]
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+class VictimList(Sequence["Job"]):
+    """The victims so far, in a list that only grows, and the next one."""
+
+    __slots__ = ("before", "following")
+
+    def __init__(self, before: list[Job], following: Job) -> None:
+        self.before = before
+        self.following = following
+
+    def __len__(self) -> int:
+        return len(self.before) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Job]: ...
+
+    def __getitem__(self, index: int | slice) -> Job | Sequence[Job]:
+        return [*self.before, self.following][index]
 
 
 class Leaf(Protocol):

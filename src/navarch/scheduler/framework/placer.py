@@ -9,8 +9,7 @@ from navarch.scheduler.framework.placing import TaskPlacer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from navarch.scheduler.framework.job_index import JobIndex
-    from navarch.scheduler.framework.job_queue import JobQueue
+    from navarch.scheduler.framework.job_queue import JobIndex, JobQueue
     from navarch.scheduler.framework.node_table import NodeTable
     from navarch.scheduler.model.job import Job
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from navarch.scheduler.framework.gang import tasks_to_place
-from navarch.scheduler.framework.sharing import share_gpus
 from navarch.scheduler.model.fit import Fit, UnschedulableJob
 from navarch.scheduler.model.lazy_tasks import materialise
+from navarch.scheduler.model.node import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,3 +165,42 @@ def admitted(state: ClusterState, job: Job, *, real: bool) -> Sequence[Task] | N
 def _within(pod_sets: Sequence[PodSet], tasks: Sequence[Task]) -> list[Task]:
     names = {pod_set.name for pod_set in pod_sets}
     return [task for task in tasks if task.spec.sub_group in names]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """The shared GPUs a task gets, and whether it can have them at once."""
+
+    groups: tuple[str, ...]
+    now: bool
+
+
+def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
+    """Return the best GPUs of the node for the task, or `None` if there are too few.
+
+    Without `now`, GPUs that are coming free count as well.
+    """
+    wanted = task.request.gpu.devices
+    groups: list[str] = []
+    opened = 0
+    for gpu in state.fitting_gpus(task, node)[:wanted]:
+        if gpu == WHOLE_GPU:
+            opened += 1
+            groups.append(_new_group(task, node, groups))
+            continue
+        if node.groups[gpu].awaited:
+            opened += 1  # it is only promised: a task that starts on it takes an idle GPU
+        else:
+            now = now and node.group_fits_now(gpu, task.request)
+        groups.append(gpu)
+    if len(groups) < wanted:
+        return None
+    return GpuChoice(tuple(groups), now and node.can_open_now(opened, task.request))
+
+
+def _new_group(task: Task, node: Node, taken: list[str]) -> str:
+    """Return an id no GPU of the node has; derived from names, so a replay gives the same."""
+    number = 0
+    while (group := f"{node.name}/{task.uid}/{number}") in node.groups or group in taken:
+        number += 1
+    return group

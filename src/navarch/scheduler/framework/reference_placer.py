@@ -6,8 +6,7 @@ from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.framework.job_index import JobIndex
-from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.job_queue import JobIndex, JobQueue
 from navarch.scheduler.framework.node_table import NodeTable
 from navarch.scheduler.model.lazy_tasks import materialise
 

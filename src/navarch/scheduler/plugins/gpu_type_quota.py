@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.job import Job, PodSet, Task
