@@ -88,7 +88,7 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
         (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
         (f"{__name__}:Mute", {}, [], "has no method score"),
-        (f"{__name__}:Hasty", {}, [], "has an async score, which nobody awaits"),
+        (f"{__name__}:Hasty", {}, [], "has an async score, which is never awaited"),
         (OWL, {"speed": 1}, [], "failed: TypeError"),
         (OWL, {"factor": -1}, [], "factor must not be negative"),
         ("owl", {}, [], "no installed package offers owl; installed are none"),
