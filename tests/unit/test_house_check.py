@@ -1,4 +1,4 @@
-"""The check of the house rules fails on what it should, and its baseline only improves."""
+"""The check of the house rules: what it fails on, and a baseline that only improves."""
 
 import json
 import subprocess
@@ -63,7 +63,7 @@ def test_the_check_fails_on(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_what_the_baseline_lists_passes_and_leaves_it_once_it_is_mended(
+def test_listed_violations_pass_and_leave_the_baseline_once_fixed(
     name: str, tmp_path: Path
 ) -> None:
     files, message = BREAKS[name]

@@ -1,11 +1,11 @@
-"""The life of a node has one author."""
+"""Phases of nodes change in one module only."""
 
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "navarch"
 
 
-def test_only_the_lifecycle_moves_a_node_from_phase_to_phase() -> None:
+def test_only_the_lifecycle_module_changes_the_phase_of_a_node() -> None:
     moving = [
         str(path.relative_to(SOURCE))
         for path in sorted(SOURCE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Parts of others, by `module:Class` or by entry point, and every way in which they fail."""
+"""Extensions loaded by `module:Class` or by entry point, and the ways in which they fail."""
 
 from importlib.metadata import EntryPoint
 
@@ -17,8 +17,8 @@ KIND = "provision_schedulers"
 HERE = "tests.unit.test_registry"
 
 
-class NightOwl:
-    """Made with settings, as the file gives them."""
+class Configurable:
+    """A scheduler that is built with settings."""
 
     def __init__(self, factor: int = 1) -> None:
         if factor < 0:
@@ -33,12 +33,12 @@ class NightOwl:
 NOT_A_FACTORY = 7
 
 
-class Mute:
-    """Cannot do what is asked of it."""
+class MissingMethod:
+    """An extension that lacks the required method."""
 
 
-class Hasty:
-    """Would have to be awaited, by somebody who does not."""
+class AsyncScore:
+    """A scheduler with an async method where a plain one is required."""
 
     async def score(self, option: object) -> float:
         del option
@@ -46,14 +46,14 @@ class Hasty:
 
 
 class Nameless:
-    """Sizes a pool, and does not say who it is."""
+    """An autoscaler without a name."""
 
     def recommend(self, state: PoolState) -> Recommendation:
         return Recommendation(target_nodes=state.min_nodes, reason="as small as may be")
 
 
 class NamedByMethod(Nameless):
-    """Says who it is to whoever asks in another language."""
+    """An autoscaler with a method instead of a name attribute."""
 
     def name(self) -> str:
         return "mine"
@@ -63,16 +63,16 @@ def point(name: str, value: str) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=f"navarch.{KIND}")
 
 
-OWL = f"{__name__}:NightOwl"
+OWL = f"{__name__}:Configurable"
 
 
-def test_a_class_is_found_by_its_module_and_made_with_its_settings() -> None:
+def test_a_class_is_loaded_by_its_module_and_built_with_its_settings() -> None:
     made = build_part(KIND, OWL, {"factor": 3}, method="score")
-    assert isinstance(made, NightOwl)
+    assert isinstance(made, Configurable)
     assert made.factor == 3
 
 
-def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
+def test_an_extension_is_loaded_by_the_name_of_its_entry_point() -> None:
     installed = [
         point("owl", OWL),
         point("regions", "navarch.provision.strategies:RegionPreference"),
@@ -87,8 +87,8 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         ("no.such:Thing", {}, [], "cannot import no.such"),
         (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
         (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
-        (f"{__name__}:Mute", {}, [], "has no method score"),
-        (f"{__name__}:Hasty", {}, [], "has an async score, which nobody awaits"),
+        (f"{__name__}:MissingMethod", {}, [], "has no method score"),
+        (f"{__name__}:AsyncScore", {}, [], "has an async score, which nobody awaits"),
         (OWL, {"speed": 1}, [], "failed: TypeError"),
         (OWL, {"factor": -1}, [], "factor must not be negative"),
         ("owl", {}, [], "no installed package offers owl; installed are none"),
@@ -97,7 +97,7 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         ("owl", {}, [point("owl", "no.such:Thing")], "owl cannot be loaded"),
     ],
 )
-def test_a_part_that_cannot_be_had_is_refused_by_name(
+def test_an_extension_that_cannot_be_loaded_is_refused_by_name(
     name: str, settings: dict[str, object], installed: list[EntryPoint], words: str
 ) -> None:
     with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
@@ -106,7 +106,7 @@ def test_a_part_that_cannot_be_had_is_refused_by_name(
 
 
 @pytest.mark.parametrize("part", [Nameless, NamedByMethod])
-def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[Nameless]) -> None:
+def test_an_autoscaler_without_a_name_is_refused_before_it_is_called(part: type[Nameless]) -> None:
     with pytest.raises(ExtensionError, match="has no name; give its class a line name"):
         build_part("autoscalers", f"{__name__}:{part.__name__}", {}, method="recommend")
 
@@ -119,13 +119,13 @@ def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[N
             'Nameless for pool "lab" has no name',
         ),
         (
-            Extensions(provision_schedulers={PoolName("lab"): Hasty()}),  # type: ignore[dict-item]
-            'Hasty for pool "lab" has an async score',
+            Extensions(provision_schedulers={PoolName("lab"): AsyncScore()}),  # type: ignore[dict-item]
+            'AsyncScore for pool "lab" has an async score',
         ),
-        (Extensions(provision_scheduler=Mute()), "Mute has no method score"),  # type: ignore[arg-type]
+        (Extensions(provision_scheduler=MissingMethod()), "MissingMethod has no method score"),  # type: ignore[arg-type]
     ],
 )
-def test_what_an_embedder_brings_is_looked_at_before_anything_starts(
+def test_extensions_of_an_embedder_are_checked_before_the_server_starts(
     extensions: Extensions, words: str
 ) -> None:
     with pytest.raises(ExtensionError) as caught:

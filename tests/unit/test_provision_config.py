@@ -1,4 +1,4 @@
-"""From the file to the parts that choose, size and hold back; and what a reload changes."""
+"""Schedulers, autoscalers and budgets from the configuration, and their reload."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ providers:
 
 
 class Steady:
-    """An autoscaler of somebody else's."""
+    """A third-party autoscaler."""
 
     name = "steady"
 
@@ -46,7 +46,7 @@ class Steady:
 
 
 class Backwards:
-    """A provision scheduler of somebody else's: the last of the list first."""
+    """A third-party provision scheduler that prefers the last offering."""
 
     def score(self, option: object) -> float:
         return float(option.position)  # type: ignore[attr-defined]
@@ -68,19 +68,19 @@ def config(pools: str, head: str = HEAD) -> Config:
         (f'provision_scheduler: "{__name__}:Backwards"', Backwards),
     ],
 )
-def test_each_strategy_of_the_file_is_the_part_of_that_name(lines: str, kind: type) -> None:
+def test_each_configured_strategy_builds_the_scheduler_of_that_name(lines: str, kind: type) -> None:
     text = f"pools: {{p: {{provider: c, instance_type: h100-8x, max_nodes: 2, {lines}}}}}"
     (made,) = provision_schedulers(config(text), Backwards()).values()
     assert isinstance(made, kind)
 
 
-def test_without_a_strategy_an_embedders_own_scheduler_chooses() -> None:
+def test_without_a_strategy_the_scheduler_of_the_embedder_is_used() -> None:
     own = Backwards()
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     assert provision_schedulers(config(text), own) == {PoolName("p"): own}
 
 
-def test_spot_comes_before_on_demand_everywhere_if_it_is_listed_first() -> None:
+def test_spot_is_preferred_to_on_demand_in_every_region_if_listed_first() -> None:
     text = """
 pools:
   p:
@@ -128,7 +128,7 @@ pools:
     )
 
 
-def test_stockout_settings_say_how_long_a_refusal_closes() -> None:
+def test_stockout_settings_determine_how_long_a_refusal_closes_an_offering() -> None:
     head = HEAD.replace("server: {", "server: {stockouts: {sold_out_first: 3s, human: 1h}, ")
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     spans = to_pauses(config(text, head).server.stockouts)
@@ -136,7 +136,7 @@ def test_stockout_settings_say_how_long_a_refusal_closes() -> None:
     assert spans[Refusal.QUOTA][1].total_seconds() == 3600
 
 
-def test_an_autoscaler_of_yours_is_made_with_its_settings_or_refused_with_its_pool() -> None:
+def test_a_custom_autoscaler_is_built_with_its_settings_or_refused_with_its_pool() -> None:
     text = (
         "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 4, autoscaling: "
         "{type: custom, factory: '%s', settings: {nodes: 3}}}}"
@@ -181,7 +181,7 @@ def test_a_reload_changes_budgets_and_strategies_while_the_server_runs(tmp_path:
     serve(tmp_path, "pools: {p: " + POOL % "availability" + "}", tell)
 
 
-def test_a_reload_that_names_a_missing_part_changes_nothing(tmp_path: Path) -> None:
+def test_a_reload_that_names_a_missing_extension_changes_nothing(tmp_path: Path) -> None:
     async def tell(server: Server, running: Running) -> None:
         lines = "provider: c, instance_type: h100-8x, max_nodes: 3"
         bad = f"pools: {{p: {{{lines}, provision_scheduler: 'no.where:X'}}}}"

@@ -1,0 +1,265 @@
+"""The telemetry table: heartbeats and metrics by node."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.core.ids import NodeId
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.worlds import NOW
+
+TIMEOUT = timedelta(seconds=90)
+A, B = NodeId("a"), NodeId("b")
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.moment = NOW
+        self.steady_s = 0.0
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.steady_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.wait(seconds)
+
+    def wait(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+        self.steady_s += seconds
+
+    def set(self, seconds: float) -> None:
+        """Set the wall clock ahead."""
+        self.moment += timedelta(seconds=seconds)
+
+
+def readings(gpus: int, start: float = 60.0) -> NodeMetrics:
+    return NodeMetrics(
+        cpu_pct=12.5,
+        memory_pct=50.0,
+        gpus=tuple(
+            GpuMetrics(
+                temperature_c=start + i,
+                power_w=600.0,
+                utilization_pct=97.0,
+                memory_used_bytes=float(40 << 30),
+            )
+            for i in range(gpus)
+        ),
+    )
+
+
+def test_a_node_is_silent_once_the_timeout_has_passed() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
+    clock.wait(89)
+    assert table.silent_since(A) is None
+    assert table.silent() == {}
+    clock.wait(1)
+    assert table.silent_since(A) == NOW
+    assert table.silent() == {A: NOW}
+
+
+def test_the_next_change_is_when_the_first_node_becomes_silent() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    assert table.next_change() is None
+    table.heard(A)
+    clock.wait(10)
+    table.heard(B)
+    change = table.next_change()
+    assert change is not None
+    clock.wait((change - clock.moment).total_seconds())
+    assert table.silent() == {A: NOW}
+    later = table.next_change()
+    assert later is not None
+    clock.wait((later - clock.moment).total_seconds())
+    assert set(table.silent()) == {A, B}
+    assert table.next_change() is None
+
+
+def test_overdue_from_names_the_first_deadline_until_that_node_reports() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    assert table.overdue_from() is None
+    table.heard(A)
+    clock.wait(10)
+    table.heard(B)
+    overdue_from = table.overdue_from()
+    assert overdue_from == table.next_change()
+    clock.wait(85)
+    assert table.silent() == {A: NOW}
+    assert table.overdue_from() == overdue_from
+    table.heard(A)
+    assert table.overdue_from() == table.next_change()
+    table.forget(A)
+    table.forget(B)
+    assert table.overdue_from() is None
+
+
+def test_a_heartbeat_ends_the_silence_of_a_node() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
+    clock.wait(500)
+    table.heard(A)
+    assert table.silent() == {}
+
+
+def test_time_before_the_start_does_not_count_as_silence() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    clock.wait(60)
+    assert table.silent() == {}
+    clock.wait(60)
+    assert table.silent() == {A: NOW}
+
+
+def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A, readings(8))
+    table.forget(A)
+    table.forget(A)
+    clock.wait(1000)
+    assert table.silent() == {}
+    assert table.metrics(A) is None
+    table.heard(B)
+    assert table.metrics(B) == NodeMetrics()
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4, 8, 9, 16, 20])
+def test_readings_are_returned_unchanged(gpus: int) -> None:
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(A, readings(gpus))
+    table.heard(B, readings(gpus, start=30.0))
+    assert table.metrics(A) == readings(gpus)
+    assert table.metrics(B) == readings(gpus, start=30.0)
+
+
+def test_each_node_has_its_own_row() -> None:
+    names = [NodeId(f"n{i}") for i in range(1000)]
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names[:500])
+    for i, name in enumerate(names):
+        table.heard(name, readings(1, start=float(i)))
+    assert all(table.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
+    assert len(table) == 1000
+
+
+def test_a_node_costs_less_than_512_bytes() -> None:
+    names = [NodeId(f"node-{i}") for i in range(10_000)]
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names)
+    assert table.bytes_per_node() < 512
+
+
+def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
+    before = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A, B])
+    before.heard(A, readings(8))
+    before.heard(B, readings(4))
+    dumped = before.dump()
+
+    clock = HandClock()
+    clock.wait(3600)
+    after = TelemetryTable(clock, timeout=TIMEOUT, nodes=[B, NodeId("c")])
+    assert after.restore(dumped)
+    assert after.metrics(B) == readings(4)
+    assert after.metrics(A) is None
+    assert after.silent() == {}, "the hour in between counts against nobody"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])
+def test_a_torn_snapshot_is_ignored(share: float) -> None:
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A])
+    table.heard(A, readings(8))
+    dumped = table.dump()
+    torn = dumped[: int(len(dumped) * share)]
+    assert not TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
+def test_the_utilization_of_a_node_does_not_depend_on_other_nodes(gpus: int) -> None:
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(B, readings(8))
+    table.heard(A, readings(gpus))
+
+    assert table.utilization([A]) == [97.0 if gpus else None]
+    assert table.utilization([A, B])[:1] == table.utilization([A])
+    assert table.utilization([NodeId("unknown")]) == [None]
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
+def test_setting_the_clock_neither_causes_nor_hides_silence(jump_s: float) -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
+    clock.wait(60)
+    table.heard(B)
+    clock.set(jump_s)
+
+    assert table.silent() == {}
+    assert table.silent_since(A) is None
+    assert table.next_change() == pytest.approx(
+        clock.moment + timedelta(seconds=30), abs=timedelta(seconds=1)
+    )
+    clock.wait(31)
+    assert table.silent().keys() == {A}, "what was silent before the clock was set counts"
+    table.heard(A)
+    clock.wait(60)
+    assert table.silent().keys() == {B}
+
+
+def test_a_heartbeat_after_the_clock_was_set_counts_as_now() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
+    clock.set(3600)
+    table.heard(A)
+    clock.wait(89)
+    assert table.silent() == {}
+    clock.wait(2)
+    assert table.silent().keys() == {A}
+
+
+def test_subscribers_are_notified_of_unexpected_heartbeats_only() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    moments: list[datetime] = []
+    table.subscribe(moments.append)
+    assert not table.has_spoken(A)
+
+    table.heard(A)
+    assert moments == [NOW], "the node had not reported before"
+    assert table.has_spoken(A)
+    clock.wait(45)
+    table.heard(A)
+    assert len(moments) == 1
+
+    table.heard(B)
+    late = moments[1] - clock.now()
+    assert TIMEOUT <= late <= TIMEOUT + timedelta(microseconds=2), "it is new"
+    clock.wait(90)
+    table.heard(A)
+    assert moments[2] == clock.now(), "it was overdue"
+
+
+def test_subscribers_are_notified_of_a_shorter_timeout() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    moments: list[datetime] = []
+    table.subscribe(moments.append)
+    table.timeout = TIMEOUT / 2
+    assert moments == [NOW]
+
+
+def test_restored_readings_fill_empty_rows_and_create_none() -> None:
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(A)
+    before = [Sample(at=NOW, metrics=readings(2))]
+    for node in (A, B):
+        table.heard_late(node, before)
+    assert (table.metrics(A), table.last_heard(A)) == (readings(2), NOW)
+    assert (table.metrics(B), table.last_heard(B), len(table)) == (None, None, 1)
