@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Authentication of HTTP and gRPC requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,12 +14,12 @@ from navarch.testing.doors import Doors, ask, build_doors, open_doors
 TOKEN = "s3cret"
 
 
-def test_the_token_is_the_key() -> None:
+def test_the_right_token_is_accepted() -> None:
     identity = BearerToken(TOKEN).authenticate({b"authorization": b"Bearer s3cret"})
     assert identity == Identity(subject="system:authenticated")
 
 
-def test_no_credentials_are_neither_right_nor_wrong() -> None:
+def test_missing_credentials_are_neither_accepted_nor_refused() -> None:
     assert BearerToken(TOKEN).authenticate({}) is None
 
 
@@ -39,11 +39,11 @@ def test_wrong_credentials_are_an_error(header: bytes, complaint: str) -> None:
         BearerToken(TOKEN).authenticate({b"authorization": header})
 
 
-def test_an_empty_token_lets_nobody_in() -> None:
+def test_an_empty_token_is_never_accepted() -> None:
     assert BearerToken("").authenticate({b"authorization": b"Bearer "}) is None
 
 
-def test_in_a_chain_the_first_to_know_decides_and_so_does_the_first_no() -> None:
+def test_the_first_authenticator_with_a_decision_decides() -> None:
     chain = Chain([BearerToken("a", subject="alice"), BearerToken("b", subject="bob")])
     alice = chain.authenticate({b"authorization": b"Bearer a"})
     assert alice is not None
@@ -71,7 +71,7 @@ def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
         ("GET", "/%68ealthz"),
     ],
 )
-def test_strangers_are_turned_away_everywhere(
+def test_every_path_refuses_requests_without_credentials(
     method: str, path: str, authorization: str | None
 ) -> None:
     async def story(doors: Doors) -> None:
@@ -94,7 +94,9 @@ def test_probes_need_no_token(path: str) -> None:
 
 @pytest.mark.parametrize("door", ["http", "grpc"])
 @pytest.mark.parametrize("token", [None, "wrong"])
-def test_a_client_without_the_right_token_is_told_so(door: str, token: str | None) -> None:
+def test_a_client_with_a_wrong_token_receives_an_authentication_error(
+    door: str, token: str | None
+) -> None:
     async def story(doors: Doors) -> None:
         async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
             client = connect_fleet(doors.http_url or doors.grpc_url, token, 5.0)
@@ -108,7 +110,7 @@ def test_a_client_without_the_right_token_is_told_so(door: str, token: str | Non
     tell(story)
 
 
-def test_grpc_health_is_open_and_everything_else_is_not() -> None:
+def test_only_grpc_health_needs_no_token() -> None:
     async def story(doors: Doors) -> None:
         async with (
             open_doors(doors, http=False),

@@ -1,4 +1,4 @@
-"""Packed heartbeats: what comes in as bytes comes out as readings."""
+"""Packed heartbeats: from bytes to readings."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ def test_the_later_of_two_heartbeats_counts() -> None:
     tell(story)
 
 
-def test_arrays_that_came_unpacked_are_read_as_well() -> None:
+def test_unpacked_arrays_are_read_as_well() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         loose = b"\x0a\x01a" + np.float32(12.5).tobytes().join((b"\x1d", b""))
@@ -107,7 +107,7 @@ def test_impossible_numbers_become_zero() -> None:
     tell(story)
 
 
-def test_a_node_that_never_registered_is_told_to() -> None:
+def test_an_unregistered_node_is_asked_to_register() -> None:
     async def story(doors: Doors) -> None:
         with pytest.raises(NotFoundError, match="node not found: x"):
             doors.desk.beat(packed("x", 8).SerializeToString())
@@ -136,7 +136,7 @@ def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]])
     tell(story)
 
 
-def test_a_node_that_is_forgotten_before_the_tick_is_passed_over() -> None:
+def test_a_node_deleted_before_the_tick_is_skipped() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         await doors.register("b")
@@ -173,7 +173,7 @@ def test_commands_come_with_the_reply_until_they_are_acknowledged() -> None:
     tell(story)
 
 
-def test_an_agent_can_do_everything_in_json() -> None:
+def test_agents_can_use_json_for_all_requests() -> None:
     async def story(doors: Doors) -> None:
         async with open_doors(doors, grpc=False):
             agent = connect_agent(doors.http_url, None, 5.0)
@@ -194,8 +194,8 @@ def test_an_agent_can_do_everything_in_json() -> None:
     tell(story)
 
 
-class Nowhere:
-    """A sink that only counts."""
+class CountingSink:
+    """A sink that only counts heartbeats."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -207,7 +207,7 @@ class Nowhere:
 def test_a_flood_between_two_ticks_is_written_in_batches() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
-        sink = Nowhere()
+        sink = CountingSink()
         desk = HeartbeatDesk(doors.agents, sink)
         body = packed("a", 8).SerializeToString()
         for _ in range(5000):

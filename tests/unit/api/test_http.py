@@ -1,4 +1,4 @@
-"""The HTTP door: what it serves besides use cases, and how it refuses."""
+"""The HTTP server: probes, metrics, watches and refusals."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def tell(story: Callable[[Doors], Awaitable[None]], **settings: Any) -> None:  #
     asyncio.run(asyncio.wait_for(story(build_doors(**settings)), 20))
 
 
-def test_probes_answer_as_the_references_do() -> None:
+def test_probes_have_the_documented_answers() -> None:
     async def story(doors: Doors) -> None:
         assert (await ask(doors.app, "GET", "/healthz")).body == b"ok"
         assert (await ask(doors.app, "GET", "/readyz")).body == b"ready"
@@ -35,7 +35,7 @@ def test_probes_answer_as_the_references_do() -> None:
     tell(story)
 
 
-def test_a_server_that_is_not_ready_says_why() -> None:
+def test_a_server_that_is_not_ready_states_the_reason() -> None:
     async def story(doors: Doors) -> None:
         answer = await ask(doors.app, "GET", "/readyz")
         assert (answer.status, answer.body) == (503, b"database not ready")
@@ -123,7 +123,7 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_where(
+def test_a_refusal_names_the_error_and_the_field(
     method: str, path: str, body: str, status: int, message: str | None
 ) -> None:
     async def story(doors: Doors) -> None:
@@ -139,7 +139,7 @@ def test_a_refusal_says_what_is_wrong_and_where(
     tell(story)
 
 
-def test_a_body_must_say_that_it_is_json() -> None:
+def test_a_body_must_have_the_content_type_of_json() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         body = b'{"reason":"x"}'
@@ -151,7 +151,7 @@ def test_a_body_must_say_that_it_is_json() -> None:
     tell(story)
 
 
-def test_a_web_page_of_another_site_gets_no_answer() -> None:
+def test_requests_from_other_sites_are_refused() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         path = "/v1/nodes/a:cordon"
@@ -209,7 +209,7 @@ def references(value: object) -> list[str]:
     return []
 
 
-def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
+def test_an_event_stream_resumes_after_the_last_event_id() -> None:
     async def story(doors: Doors) -> None:
         for name in ("a", "b", "c"):
             await doors.register(name)
@@ -268,7 +268,7 @@ def test_an_endless_header_is_cut_off() -> None:
         b"POST /v1/up HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
     ],
 )
-def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
+def test_an_incomplete_request_times_out(beginning: bytes) -> None:
     async def story(doors: Doors) -> None:
         async with open_doors(doors, grpc=False, request_within=timedelta(seconds=0.05)):
             host, port = doors.http_url.removeprefix("http://").split(":")
@@ -280,7 +280,7 @@ def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
     tell(story)
 
 
-def test_a_connection_serves_one_request_after_the_other() -> None:
+def test_a_connection_serves_several_requests_in_turn() -> None:
     async def story(doors: Doors) -> None:
         async with open_doors(doors, grpc=False):
             host, port = doors.http_url.removeprefix("http://").split(":")
@@ -293,7 +293,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
     tell(story)
 
 
-def test_nobody_is_told_anything_after_having_left() -> None:
+def test_nothing_is_sent_after_a_client_disconnects() -> None:
     async def story(doors: Doors) -> None:
         listeners = cast("Any", doors.store)._shelf.head._audience._listeners
         before = len(listeners)
@@ -311,7 +311,7 @@ def test_nobody_is_told_anything_after_having_left() -> None:
     tell(story)
 
 
-def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None:
+def test_a_request_is_retried_if_the_idle_connection_was_closed() -> None:
     async def story(_doors: Doors) -> None:
         served = 0
 
@@ -337,7 +337,7 @@ def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None
     tell(story)
 
 
-def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
+def test_a_request_with_trailing_garbage_is_not_carried_out() -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         async with open_doors(doors, grpc=False):
@@ -353,7 +353,7 @@ def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
     tell(story)
 
 
-def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+def test_accepted_connections_disable_nagles_algorithm() -> None:
     listener = listen("127.0.0.1", 0)
     with listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)

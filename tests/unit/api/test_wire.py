@@ -1,4 +1,4 @@
-"""Values and their messages have the same fields, and mean the same by them."""
+"""Values and their protobuf messages have the same fields and the same meaning."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -77,7 +77,7 @@ def test_a_value_and_its_message_have_the_same_fields(kind: Any, message: Any) -
         assert zero or field.has_presence, f"{part.name} needs to be optional"
 
 
-def test_every_word_has_its_number() -> None:
+def test_every_enum_member_has_its_number() -> None:
     for kind, message in every_pair().items():
         for name, hint in hints_of(kind).items():
             for option in (hint, *get_args(hint)):
@@ -89,7 +89,7 @@ def test_every_word_has_its_number() -> None:
                     assert words == {*option.__members__, "UNSPECIFIED"}
 
 
-def test_errors_survive_the_journey() -> None:
+def test_errors_are_the_same_on_both_sides() -> None:
     kinds = [kind for kind in NavarchError.__subclasses__() if kind.__module__.endswith("errors")]
     for kind in kinds:
         code = code_of(kind("why"))
@@ -101,7 +101,7 @@ def test_errors_survive_the_journey() -> None:
             assert str(back) == "why"
 
 
-def test_a_bug_is_not_told() -> None:
+def test_the_text_of_an_internal_error_is_not_sent() -> None:
     error = RuntimeError("the password is hunter2")
     assert text_of(error, code_of(error)) == "internal error"
 
@@ -121,13 +121,13 @@ def test_addresses_are_filled_in(url: str, whole: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x", "http://", "http://x:99999", "http://u@x", "x?y"])
-def test_nonsense_is_no_address(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     with pytest.raises(InvalidError):
         parse_address(url)
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_a_server_that_is_not_there_is_unreachable(scheme: str) -> None:
+def test_a_missing_server_is_unreachable(scheme: str) -> None:
     async def story() -> None:
         client = connect_fleet(f"{scheme}://127.0.0.1:1", None, 2.0)
         with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
@@ -137,7 +137,7 @@ def test_a_server_that_is_not_there_is_unreachable(scheme: str) -> None:
     asyncio.run(story())
 
 
-def test_a_server_that_speaks_something_else_is_unreachable() -> None:
+def test_a_server_of_another_protocol_is_unreachable() -> None:
     async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 smtp.example ESMTP\r\n")
         await writer.drain()
@@ -155,7 +155,7 @@ def test_a_server_that_speaks_something_else_is_unreachable() -> None:
     asyncio.run(story())
 
 
-def test_agents_may_use_one_stream_for_everything() -> None:
+def test_agents_can_use_one_stream_for_all_messages() -> None:
     async def story() -> None:
         doors = build_doors()
 

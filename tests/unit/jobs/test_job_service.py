@@ -1,4 +1,4 @@
-"""Taking jobs in, ending them, and telling why they wait."""
+"""The job service: submission, completion and explanations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None
         runner.run(main())
 
 
-def test_a_job_waits_from_its_submission_on() -> None:
+def test_a_submitted_job_waits() -> None:
     async def story(case: Case) -> None:
         job = await case.jobs.submit_job(TRAIN)
         assert (job.state, job.submitted_at) == (JobState.WAITING, case.clock.now())
@@ -94,7 +94,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         ({"pool": PoolName("training"), "gpus": 16}, "gpus: a task has its GPUs on one node"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_by_name(
+def test_an_invalid_request_is_refused_with_the_name_of_the_field(
     wrong: dict[str, object], says: str
 ) -> None:
     async def story(case: Case) -> None:
@@ -106,7 +106,7 @@ def test_a_request_that_makes_no_sense_is_refused_by_name(
     told(story)
 
 
-def test_jobs_go_into_queues_that_have_none_below_them() -> None:
+def test_jobs_are_accepted_by_leaf_queues_only() -> None:
     queues = {"all": Queue(name="all"), "team": Queue(name="team", parent="all")}
 
     async def story(case: Case) -> None:
@@ -133,7 +133,7 @@ def test_a_job_ends_once() -> None:
     told(story)
 
 
-def test_those_that_ended_are_listed_on_request() -> None:
+def test_ended_jobs_are_listed_on_request() -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("b"), a_job("a"), a_job("over", state=JobState.CANCELLED)])
         assert [job.name for job in await case.jobs.list_jobs()] == ["a", "b"]
@@ -163,7 +163,7 @@ def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> No
     told(story)
 
 
-def test_only_a_job_that_runs_can_save_its_work() -> None:
+def test_only_a_running_job_can_record_a_checkpoint() -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("runs", on=("n0",)), a_job("waits")])
         saved = await case.jobs.checkpoint_job(JobName("runs"))
@@ -174,7 +174,7 @@ def test_only_a_job_that_runs_can_save_its_work() -> None:
     told(story)
 
 
-def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_help() -> None:
+def test_an_explanation_names_the_progress_the_refusing_plugin_and_remedies() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool(size=3)],
@@ -195,7 +195,7 @@ def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_he
     told(story)
 
 
-def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
+def test_an_explanation_of_a_full_queue_names_the_queue_and_the_shortfall() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool()],
@@ -217,7 +217,7 @@ def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
     told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
 
 
-def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_them() -> None:
+def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
     quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=4"})
 
     async def story(case: Case) -> None:
@@ -235,7 +235,7 @@ def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_
     ("state", "says"),
     [(JobState.FINISHED, "has finished"), (JobState.CANCELLED, "was cancelled")],
 )
-def test_a_job_that_is_over_is_explained_by_its_end(state: JobState, says: str) -> None:
+def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, says: str) -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("j", state=state, reason="enough")])
         found = await case.jobs.explain_job(JobName("j"))
