@@ -12,13 +12,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from navarch.app.control_plane import build_control_plane
 from navarch.control.loop import Reconciler
 from navarch.control.operations import OperationRunner
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
@@ -73,7 +73,7 @@ def some_trouble(nodes: Iterable[Node]) -> Change:
     first = {node.pool: node for node in nodes if node.serving}
     return Change(
         nodes=[
-            replace(node, health=Health.UNHEALTHY, conditions=(fatal,)) for node in first.values()
+            evolve(node, health=Health.UNHEALTHY, conditions=(fatal,)) for node in first.values()
         ]
     )
 
@@ -168,7 +168,7 @@ async def fill(directory: Path, nodes: int, gpus: tuple[Gpu, ...]) -> None:
     store = SqliteStore.open(directory, InlineOffload(), SeededEntropy("1"))
     change = a_fleet(nodes)
     inventories = {node.id: Inventory(gpus=gpus, hostname=node.id) for node in change.nodes}
-    await store.commit(replace(change, inventories=inventories), based_on=0)
+    await store.commit(evolve(change, inventories=inventories), based_on=0)
     columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90))
     for node in store.fleet().nodes:
         columns.heard(node, READINGS)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
 from navarch.ports.api import PoolView
@@ -23,7 +24,7 @@ from navarch.service.fleet import FleetService
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, a_pool, storm
 
-ZONES = tuple(replace(H100, zone=f"zone-{i:02}") for i in range(24))
+ZONES = tuple(evolve(H100, zone=f"zone-{i:02}") for i in range(24))
 NAME = PoolName("churn")
 HOUR = timedelta(hours=1)
 

@@ -1,10 +1,10 @@
 """How long it takes to say what a million machines have cost, in CPU time."""
 
 import time
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.fleet.money.books import Books
@@ -31,7 +31,7 @@ def ledger(launches: int) -> dict[str, object]:
     spent = Decimal(0)
     for number in range(launches):
         start = NOW + timedelta(seconds=number)
-        launch = replace(
+        launch = evolve(
             pattern,
             token=Token(f"t-{number}"),
             instance=InstanceId(f"i-{number}"),

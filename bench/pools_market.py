@@ -25,10 +25,11 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from navarch.core.evolve import evolve
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 from navarch.fleet.selection import Market, UnderWay
@@ -36,7 +37,7 @@ from navarch.fleet.stockouts import Stockouts
 from navarch.provision.strategies import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
-OFFERINGS = tuple(replace(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))
+OFFERINGS = tuple(evolve(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))
 DAY_S = 86400.0
 CALL_S = 2.0
 CACHE_S = 180.0

@@ -3,8 +3,8 @@
 import itertools
 import statistics
 import time
-from dataclasses import replace
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import Token
 from navarch.fleet.changes import changes
@@ -15,7 +15,7 @@ from navarch.fleet.selection import Market
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
-OFFERINGS = tuple(replace(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))
+OFFERINGS = tuple(evolve(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))
 
 
 def planning(repeat: int) -> dict[str, object]:

@@ -15,7 +15,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from navarch.control.observation import ObservationReconciler
 from navarch.control.operations import OperationRunner
 from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import GuardedProvider
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -41,18 +41,19 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.http.blocking import request
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.providers.baremetal.leases import Lease, LeaseState
 from navarch.providers.docker import Containers, Docker, engine_at
+from navarch.providers.docker.engine import decode
 from navarch.providers.docker.provider import PROVIDER, container_name
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.providers.http import call
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.rate_limit import RateLimit
@@ -152,7 +153,7 @@ def listed_at_lambda(machines: int, repeat: int) -> Report:
 
         def bare() -> int:
             headers = {"Authorization": f"Bearer {KEY}"}
-            answer = call("GET", f"{local.url}/instances", headers=headers, within_s=30.0)
+            answer = request("GET", f"{local.url}/instances", headers=headers, timeout_s=30.0)
             return len(json.loads(answer.body)["data"])
 
         cloud = _Unsearched(SystemClock(), account, name="lambda", ssh_key="laptop")
@@ -184,8 +185,8 @@ def _listed_at_engine(runner: asyncio.Runner, host: str, machines: int, repeat: 
             query={"name": container_name(request)},
             body=cloud._description(request),  # noqa: SLF001 - as it would, but unstarted
         )
-        assert answer.status == 201, answer.message
-        return InstanceId(str(answer.json()["Id"]))
+        assert answer.status == 201, answer.body
+        return InstanceId(str(decode(answer)["Id"]))
 
     filters = json.dumps({"label": [f"{PROVIDER}=docker"]})
     query = urlencode({"all": "1", "filters": filters})
@@ -304,8 +305,8 @@ async def _bought(buy: Buy, offering: Offering, machines: int, *, at_once: int =
             labels=CLUSTER.labels(owner),
         )
         async with places:
-            launch = replace(node.launch, instance=await buy(request))
-        return replace(node, launch=launch).move_to(Phase.BOOTING, at=node.since)
+            launch = evolve(node.launch, instance=await buy(request))
+        return evolve(node, launch=launch).move_to(Phase.BOOTING, at=node.since)
 
     return list(await asyncio.gather(*(one(number) for number in range(machines))))
 

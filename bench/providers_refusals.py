@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from dataclasses import replace
 from datetime import timedelta
 
 from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
@@ -11,6 +10,7 @@ from bench.providers_listings import AT_AWS, CLUSTER, POOL, aws_account, spread
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.event import Event
+from navarch.core.evolve import evolve
 from navarch.core.pool import Pool
 from navarch.notifiers.log import LogWorkloads
 from navarch.service.views import pool_spec
@@ -46,7 +46,7 @@ async def _refused_once(ec2: Ec2Server) -> tuple[float, float]:
         hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         strict=True,
     )
-    zones = (AT_AWS, replace(AT_AWS, zone="us-east-1b"))
+    zones = (AT_AWS, evolve(AT_AWS, zone="us-east-1b"))
     pool = Pool(name=POOL, offerings=zones, nodes_min=1, nodes_max=1)
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -27,16 +27,15 @@ from pathlib import Path
 from typing import Any
 
 from navarch.scheduler.actions.allocate import allocate
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.conformance.case import parse_case
 from navarch.scheduler.cycle import open_session, run_cycle, run_session
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.session import Session
-from navarch.scheduler.snapshot.document import Field
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
+from navarch.testing.scheduler_conformance.case import parse_case
 from navarch.testing.scheduler_workloads import (
     decided,
     many_classes,
@@ -239,7 +238,7 @@ def _workload(case: dict[str, Any]) -> tuple[str, int, Callable[[], object]]:
     if case["cluster"] is None:
         cluster, config = reclaim_large(nodes), SchedulerConfig(actions=("reclaim",))
     else:
-        parsed = parse_case(Field(case, name), keep_lost_jobs=True)
+        parsed = parse_case(case, name, keep_lost_jobs=True)
         cluster, config = parsed.cluster, parsed.config
     return name, nodes, partial(run_session, cluster, config)
 

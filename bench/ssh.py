@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.bringup import BringUp
 from navarch.core.bringup import Setup
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -88,7 +89,7 @@ async def bring_up(logins: Sequence[Login], commands: Sequence[str], folder: Pat
                 launch=launch,
             )
         )
-    pool = replace(pool, next_index=len(nodes))
+    pool = evolve(pool, next_index=len(nodes))
     await store.commit(Change(pools=[pool], nodes=nodes), based_on=store.fleet().revision)
     done = asyncio.Event()
     left = len(nodes)

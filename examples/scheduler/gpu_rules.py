@@ -5,11 +5,11 @@ The score comes in both forms: for one node, and for all nodes as columns in one
 
 from typing import Any, ClassVar
 
-from navarch.scheduler.node_table import NodeTable
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.node_table import NodeTable
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.task import Task
 
 
 def gpu_predicate(task: Task, _job: Job, node: Node) -> str | None:

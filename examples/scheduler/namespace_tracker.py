@@ -7,8 +7,8 @@ always fits the state of the session that the plugin is asked about.
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.session import Session
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.session import Session
 
 
 @dataclass

@@ -13,13 +13,13 @@ from typing import ClassVar
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plan import render_plan
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
 from navarch.scheduler.worlds import a_cluster, a_job, a_node
 
 

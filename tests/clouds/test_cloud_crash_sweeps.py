@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
@@ -11,6 +10,7 @@ import pytest
 from tests.support.compute_server import PROJECT, LocalCompute, local_compute
 from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
@@ -212,7 +212,7 @@ def test_a_new_leader_keeps_the_rate_limits_that_its_predecessor_used() -> None:
 
 
 def test_a_stock_out_in_one_zone_is_retried_in_the_next_within_two_seconds() -> None:
-    elsewhere = replace(AT_GCP, zone="us-central1-b")
+    elsewhere = evolve(AT_GCP, zone="us-central1-b")
     with local_compute() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
         local.sold_out.add(AT_GCP.zone)
         alive = lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()}  # noqa: E731

@@ -26,6 +26,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
 from navarch.core.notice import NoticeKind
@@ -67,7 +68,7 @@ def run_story(scenario: Scenario, settings: GcpSettings = SETTINGS, **local: Any
 
 
 def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
-    return replace(TestGcp().request(), token=Token(token), **changes)
+    return evolve(TestGcp().request(), token=Token(token), **changes)
 
 
 def inserting(how: Fault) -> Callable[[HttpRequest], Fault]:
@@ -113,7 +114,7 @@ class TestGcp(LoopbackContract):
         self.local.fail_with = None
 
     def request(self) -> ProvisionRequest:
-        return replace(
+        return evolve(
             super().request(),
             instance_type="a3-highgpu-8g",
             region="us-central1",
@@ -196,7 +197,7 @@ def test_a_group_shares_one_placement_policy() -> None:
         for number in range(3):
             request = a_request(f"t-{number}", group="training-g0", group_size=3)
             labels = {**request.labels, "navarch-token": f"t-{number}"}
-            await cloud.provision(replace(request, labels=labels, name=f"training-{number}"))
+            await cloud.provision(evolve(request, labels=labels, name=f"training-{number}"))
         await asyncio.sleep(60)
         places = await cloud.topology([one.id for one in await cloud.list_instances()])
         assert {place.block for place in places.values()} == {"cluster-1/block-1"}

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +20,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
 from navarch.ports.provider import Provider, ProvisionRequest
@@ -66,7 +66,7 @@ def run_story(scenario: Scenario, *, key: str = KEY, **settings: Any) -> LocalLa
 
 
 def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
-    return replace(TestLambda().request(), token=Token(token), **changes)
+    return evolve(TestLambda().request(), token=Token(token), **changes)
 
 
 def losing(part: str, how: Fault) -> Callable[[HttpRequest], Fault]:
@@ -106,7 +106,7 @@ class TestLambda(LoopbackContract):
         return request.path.endswith("/terminate")
 
     def request(self) -> ProvisionRequest:
-        return replace(
+        return evolve(
             super().request(),
             instance_type="gpu_8x_h100_sxm5",
             region="us-east-1",
@@ -398,7 +398,7 @@ def test_a_call_that_hangs_on_a_real_thread_has_an_unknown_outcome() -> None:
             endpoint=url,
             within_s=0.2,
         )
-        with pytest.raises(OutcomeUnknownError, match="timed out"):
+        with pytest.raises(OutcomeUnknownError, match="did not respond in time"):
             await LambdaCloud(clock, account, name="lambda").terminate(InstanceId("i"))
 
     try:

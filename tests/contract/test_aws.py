@@ -1,7 +1,6 @@
 """The AWS provider passes the provider contract, against moto's server."""
 
 import asyncio
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -16,6 +15,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
@@ -49,7 +49,7 @@ class TestAwsAccount(ProviderContract):
         self.ec2.set(lag_s=0)
 
     def request(self) -> ProvisionRequest:
-        return replace(
+        return evolve(
             super().request(),
             instance_type="p5.48xlarge",
             region="us-east-1",

@@ -27,6 +27,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.core.instance import InstanceStatus
 from navarch.ports.provider import Provider, ProvisionRequest
@@ -40,7 +41,7 @@ CLEAN = "rm -rf work && echo cleaned >> history"
 
 def a_request(number: int = 1, cluster: str = "c-1") -> ProvisionRequest:
     labels = {"navarch-cluster": cluster, "navarch-token": f"t-{number}"}
-    return replace(
+    return evolve(
         ProviderContract().request(),
         token=Token(f"t-{number}"),
         name=f"training-{number}",
@@ -312,7 +313,7 @@ def test_a_type_that_the_inventory_lacks_is_rejected() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
         with pytest.raises(RejectedError, match="no machine of the inventory is a b200"):
-            await provider.provision(replace(a_request(), instance_type="b200"))
+            await provider.provision(evolve(a_request(), instance_type="b200"))
 
     with_machines(1, story)
 

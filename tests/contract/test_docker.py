@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +16,14 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance, InstanceStatus
+from navarch.http.message import Endpoint, NoResponseError, NotSentError, Response
+from navarch.http.pool import NO_HEADERS, ConnectionPool
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine, engine_at
+from navarch.providers.docker.engine import decode
 from navarch.providers.docker.provider import container_name
 from navarch.testing.provider_contract import ProviderContract, Story
 
@@ -30,45 +34,48 @@ async def _nothing() -> list[Instance]:
     return []
 
 
-async def _denied() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    raise PermissionError(13, "Permission denied")
+class DeniedPool(ConnectionPool):
+    """Connections to a socket without permission."""
+
+    async def request(self, *_: object, **__: object) -> Response:
+        raise NotSentError("denied") from PermissionError(13, "Permission denied")
 
 
-class _LostReader(asyncio.StreamReader):
-    """Waits for the engine's response, then fails as if the connection were lost."""
+class LossyPool(ConnectionPool):
+    """Connections that lose the requests beginning with `begins`, or the responses to them."""
 
-    def __init__(self, real: asyncio.StreamReader | None) -> None:
-        super().__init__()
-        self._real = real
+    def __init__(self, endpoint: Endpoint, begins: str, *, effect: bool) -> None:
+        super().__init__(endpoint)
+        self._begins = begins
+        self._effect = effect
 
-    async def readuntil(self, _separator: object = b"\n") -> bytes:
-        if self._real is not None:
-            await self._real.read(1)
-        raise asyncio.IncompleteReadError(b"", None)
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes | None = None,
+        idempotent: bool | None = None,
+    ) -> Response:
+        lost = f"{method} {path}".startswith(self._begins)
+        if lost and not self._effect:
+            raise NoResponseError("lost")
+        response = await super().request(
+            method, path, headers=headers, body=body, idempotent=idempotent
+        )
+        if lost:
+            raise NoResponseError("lost")
+        return response
 
 
-def losing(host: str, begins: bytes, *, effect: bool) -> Engine:
-    """Return an engine whose connection loses one kind of request, or the responses to it."""
-    path = host.removeprefix("unix://")
+def denied(host: str) -> Engine:
+    return Engine(DeniedPool(Endpoint(host="docker", socket=host)), host)
 
-    async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_unix_connection(path)
-        lost_reader = _LostReader(reader if effect else None)
-        send = writer.write
 
-        def write(data: bytes | bytearray | memoryview) -> None:
-            lost = bytes(data).startswith(begins)
-            if not lost:
-                lost_reader.readuntil = reader.readuntil  # type: ignore[method-assign, assignment]
-                lost_reader.readexactly = reader.readexactly  # type: ignore[method-assign]
-                lost_reader.read = reader.read  # type: ignore[method-assign]
-            if not lost or effect:
-                send(data)
-
-        writer.write = write  # type: ignore[method-assign]
-        return lost_reader, writer
-
-    return Engine(opened, host)
+def losing(host: str, begins: str, *, effect: bool) -> Engine:
+    endpoint = Endpoint(host="docker", socket=host.removeprefix("unix://"))
+    return Engine(LossyPool(endpoint, begins, effect=effect), host)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +93,7 @@ def host() -> Iterator[str]:
 
 def request_of(number: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN201
     labels = {"navarch-cluster": "c-1", "navarch-token": f"t-{number}"}
-    return replace(ProviderContract().request(), token=Token(f"t-{number}"), labels=labels)
+    return evolve(ProviderContract().request(), token=Token(f"t-{number}"), labels=labels)
 
 
 async def emptied(engine: Engine, name: str = "docker") -> None:
@@ -123,7 +130,7 @@ class TestDocker(ProviderContract):
             # Listings fail too until the engine recovers.
             provider.list_instances = _nothing  # type: ignore[method-assign]
         elif error is CredentialError:
-            provider._engine = Engine(_denied, self.host)
+            provider._engine = denied(self.host)
             provider.list_instances = _nothing  # type: ignore[method-assign]
         else:
             return False
@@ -131,12 +138,12 @@ class TestDocker(ProviderContract):
 
     def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
         assert isinstance(provider, Docker)
-        provider._engine = losing(self.host, b"POST /v1.41/containers/create", effect=effect)
+        provider._engine = losing(self.host, "POST /v1.41/containers/create", effect=effect)
         return True
 
     def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
         assert isinstance(provider, Docker)
-        provider._engine = losing(self.host, b"DELETE ", effect=effect)
+        provider._engine = losing(self.host, "DELETE ", effect=effect)
         return True
 
     def recover(self, provider: Provider) -> None:
@@ -175,7 +182,7 @@ def test_the_agents_settings_are_in_its_environment(host: str) -> None:
             environment=lambda request: {"NAVARCH_NODE_ID": request.name},
         )
         bought = await Docker(engine, settings).provision(request_of())
-        found = (await engine.request("GET", f"/containers/{bought.id}/json")).json()
+        found = decode(await engine.request("GET", f"/containers/{bought.id}/json"))
         environment = set(found["Config"]["Env"])
         assert environment >= {
             "NAVARCH_NODE_ID=training-0",
@@ -235,12 +242,9 @@ def test_a_missing_engine_is_a_transient_error(tmp_path: Path) -> None:
 
 
 def test_a_socket_without_permission_is_a_credential_error_with_a_remedy() -> None:
-    async def refuse() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        raise PermissionError(13, "Permission denied")
-
     async def story() -> None:
         with pytest.raises(CredentialError, match="join the group"):
-            await Docker(Engine(refuse, "unix:///x"), SLEEPING).terminate(InstanceId("a"))
+            await Docker(denied("unix:///x"), SLEEPING).terminate(InstanceId("a"))
 
     asyncio.run(story())
 

@@ -1,6 +1,5 @@
 """A crash at every call to a real Docker engine, and at every commit in between."""
 
-import asyncio
 import http.client
 import socket
 import tempfile
@@ -13,11 +12,13 @@ from tests.support.docker_engine import EngineDidNotStartError, docker_engine, e
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
+from navarch.http.message import Endpoint, Response
+from navarch.http.pool import ConnectionPool
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine
-from navarch.providers.docker.engine import Answer, target
+from navarch.providers.docker.engine import decode, target
 from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 
@@ -40,7 +41,7 @@ class BlockingEngine(Engine):
 
     def __init__(self, path: str, offload: Offload, made: list[str]) -> None:
         """Record every created container in `made`."""
-        super().__init__(_no_streams, path)
+        super().__init__(ConnectionPool(Endpoint(host="docker", socket=path)), path)
         self._made = made
         self._path = path
         self._offload = offload
@@ -52,27 +53,23 @@ class BlockingEngine(Engine):
         *,
         query: Mapping[str, str] | None = None,
         body: object = None,
-    ) -> Answer:
+    ) -> Response:
         return await self._offload.run(lambda: self.request_now(method, path, query, body))
 
     def request_now(
         self, method: str, path: str, query: Mapping[str, str] | None, body: object = None
-    ) -> Answer:
+    ) -> Response:
         connection = _Connection(self._path)
         content = b"" if body is None else msgspec.json.encode(body)
         connection.request(
             method, target(path, query), content, {"Content-Type": "application/json"}
         )
         reply = connection.getresponse()
-        answer = Answer(status=reply.status, body=reply.read())
+        response = Response(status=reply.status, headers={}, body=reply.read())
         connection.close()
-        if path == "/containers/create" and answer.status == 201:
-            self._made.append(answer.json()["Id"])
-        return answer
-
-
-async def _no_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    raise OSError("there are no sockets in virtual time")
+        if path == "/containers/create" and response.status == 201:
+            self._made.append(decode(response)["Id"])
+        return response
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +90,7 @@ def live(path: str, wire: CrashPoint) -> SweptFleet:
     made: list[str] = []
 
     def alive() -> set[str]:
-        found = now.request_now("GET", "/containers/json", {"all": "1"}).json()
+        found = decode(now.request_now("GET", "/containers/json", {"all": "1"}))
         return {each["Id"] for each in found}
 
     def build(_clock: Clock, offload: Offload) -> Provider:

@@ -12,6 +12,7 @@ from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.ports.provider import Provider
 from navarch.providers.simulated import Habits, SimulatedCloud
@@ -97,7 +98,7 @@ def test_a_sold_out_type_is_available_again_after_a_termination() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()
         first = await cloud.provision(request)
-        other = replace(request, token=Token("t-2"), name="training-1")
+        other = evolve(request, token=Token("t-2"), name="training-1")
         with pytest.raises(CapacityError):
             await cloud.provision(other)
         await cloud.terminate(first.id)

@@ -10,11 +10,12 @@ import pytest
 
 from navarch.clock.system import ThreadOffload
 from navarch.core.errors import StoreError
+from navarch.core.fleet import Fleet
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
-from navarch.stores.migrations import STEPS
+from navarch.stores.migrations import migrations
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.store_contract import StoreContract
 
@@ -76,7 +77,7 @@ def test_a_second_server_fails_because_the_directory_is_in_use(tmp_path: Path) -
 def test_a_store_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     open_in(tmp_path).close()
     database = sqlite3.connect(tmp_path / "navarch.db")
-    database.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    database.execute(f"PRAGMA user_version = {len(migrations(Fleet.kinds)) + 1}")
     database.close()
     with pytest.raises(StoreError, match="written by a newer navarch"):
         open_in(tmp_path)

@@ -1,7 +1,6 @@
 """A listing sifted for news teaches what the whole listing teaches."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core import stretches
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -52,7 +52,7 @@ def an_instance(name: str, twin: int, status: InstanceStatus, address: str = "")
 def a_version_of(name: str, phase: Phase) -> Node:
     node = a_node(name, phase=phase)
     going = Retirement(reason="XID 79") if phase is Phase.TERMINATING else None
-    return replace(node, retiring=going)
+    return evolve(node, retiring=going)
 
 
 def learn(
@@ -68,7 +68,7 @@ def learn(
         is_silent=lambda node: node != NAMES[1],
         lag=timedelta(minutes=1),
         now=NOW,
-    ).learn()
+    ).reconcile()
 
 
 def told(lesson: Findings) -> tuple[object, ...]:
@@ -79,7 +79,7 @@ def told(lesson: Findings) -> tuple[object, ...]:
         sorted(change.launches, key=repr),
         sorted((event.about, event.kind, event.reason) for event in change.events),
         lesson.seen,
-        sorted((instance.id for instance, _ in lesson.condemned)),
+        sorted((instance.id for instance, _ in lesson.to_terminate)),
     )
 
 
@@ -137,7 +137,7 @@ def check(
         before, fleet = fleet, apply(fleet, sifted.change)
         for node in sifted.change.nodes:
             known_here.changed(node, before.nodes.get(node.id))
-        unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
+        unsettled = {*sifted.seen.foreign, *sifted.seen.orphans}
         known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen
 

@@ -1,12 +1,12 @@
 """Laws of the governor, whatever the fleet looks like."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -58,13 +58,13 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 fatal=draw(st.booleans()),
                 facts={"code": code, "kind": "xid"},
             )
-            node = replace(node, conditions=(condition,), health=Health.UNHEALTHY)
+            node = evolve(node, conditions=(condition,), health=Health.UNHEALTHY)
         fate = draw(st.sampled_from(["", "", "", "leaving", "gone", "released"]))
         if fate == "leaving":
             acted = NOW - draw(st.sampled_from([HOUR / 2, 2 * HOUR]))
-            node = replace(node, acted_at=acted, retiring=Retirement(reason="unhealthy"))
+            node = evolve(node, acted_at=acted, retiring=Retirement(reason="unhealthy"))
         elif fate == "gone":
-            node = replace(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
+            node = evolve(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
         elif fate == "released" and node.conditions:
             held = Held(
                 action="replace",
@@ -74,7 +74,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
                 since=NOW,
                 released="by hand",
             )
-            node = replace(node, held=held)
+            node = evolve(node, held=held)
         found.append(node)
     return found
 
@@ -112,18 +112,18 @@ def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[
 @given(nodes(), settings)
 def test_every_wish_is_answered_once(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
-    names = [verdict.wish.node.id for verdict in verdicts]
+    names = [verdict.proposal.node.id for verdict in verdicts]
     assert sorted(names) == sorted({node.id for node in fleet if node.counts and node.conditions})
 
 
 @given(nodes(), settings)
 def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) -> None:
     census, verdicts = decide(fleet, how)
-    by_hand = {v.wish.node.id for v in verdicts if v.wish.node.held is not None}
+    by_hand = {v.proposal.node.id for v in verdicts if v.proposal.node.held is not None}
     new: Counter[tuple[Domain, str]] = Counter()
     for verdict in verdicts:
-        if verdict.held is None and verdict.wish.node.id not in by_hand:
-            new.update(domains_of(verdict.wish.node))
+        if verdict.held is None and verdict.proposal.node.id not in by_hand:
+            new.update(domains_of(verdict.proposal.node))
     for place, count in new.items():
         budget = how.budgets.get(place[0])
         if budget is None:
@@ -137,7 +137,7 @@ def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) 
 def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     for verdict in verdicts:
-        held = verdict.wish.node.held
+        held = verdict.proposal.node.held
         assert held is None or not held.released or verdict.held is None
 
 
@@ -153,7 +153,7 @@ def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
 ) -> None:
     census, verdicts = decide(fleet, how)
     if len(verdicts) == 1 and verdicts[0].held is not None:
-        node = verdicts[0].wish.node
+        node = verdicts[0].proposal.node
         busy = any(acted_in(census, place, 24 * HOUR) for place in domains_of(node))
         assert busy or verdicts[0].held.by is HeldBy.CHANGE
 
@@ -166,7 +166,7 @@ def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
     suspected = find_suspicions(census, how)
     for verdict in verdicts:
         if verdict.held is not None and verdict.held.by is HeldBy.CHANGE:
-            assert set(fingerprints(verdict.wish.node)) <= set(suspected)
+            assert set(fingerprints(verdict.proposal.node)) <= set(suspected)
 
 
 NAMES = [NodeId("a-0"), NodeId("a-1"), NodeId("b-0"), NodeId("alone")]
@@ -197,7 +197,7 @@ FACTS: dict[str, list[object]] = {
         Retirement(reason="unhealthy"),
     ],
     "recovery": [None, RecoveryId("r-1")],
-    "offering": [None, H100, replace(H100, region="region-2")],
+    "offering": [None, H100, evolve(H100, region="region-2")],
     "launch": [None, a_node("a-0").launch],
     "labels": [{}, {"rack": "r1"}, {"rack": "r2"}, {"nvlink_domain": "d"}],
     "topology": [None, Topology(rack="r3")],
@@ -245,7 +245,7 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
     for step in history:
         if isinstance(step, tuple):
             name, news = step
-            node = replace(fleet.get(name) or _newcomer(name), **dict(news))  # type: ignore[arg-type]
+            node = evolve(fleet.get(name) or _newcomer(name), **dict(news))  # type: ignore[arg-type]
             fleet[name] = node
             was_shown = name in _shown(steps)
             assert steps.note(node) is (was_shown or name in _shown(steps))
@@ -278,8 +278,8 @@ def test_a_census_taken_step_by_step_equals_one_taken_at_once(
 
 def _newcomer(name: NodeId) -> Node:
     if name == "alone":
-        return replace(a_node(name), pool=None, launch=None, offering=H100)
-    return replace(a_node(name), pool=PoolName(name[:1]))
+        return evolve(a_node(name), pool=None, launch=None, offering=H100)
+    return evolve(a_node(name), pool=PoolName(name[:1]))
 
 
 def _shown(census: DomainStats) -> dict[NodeId, Node]:
@@ -292,7 +292,7 @@ def test_what_was_done_lately_is_the_same_whoever_is_counted_first(
 ) -> None:
     steps = DomainStats()
     for node in fleet:
-        steps.note(replace(node, health=Health.HEALTHY, conditions=(), acted_at=None))
+        steps.note(evolve(node, health=Health.HEALTHY, conditions=(), acted_at=None))
     shuffled = sorted(fleet, key=lambda _: chance.random())  # type: ignore[attr-defined]
     for node in shuffled:
         steps.note(node)

@@ -1,12 +1,12 @@
 """A report that comes with an introduction means what it would mean right after it."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import BOOT, HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -79,12 +79,12 @@ def told(
         await store.commit(Change(pools=[a_pool()], nodes=nodes), based_on=0)
         assert registration.report is not None
         if apart:
-            await agents.register(replace(registration, report=None))
+            await agents.register(evolve(registration, report=None))
             status = await agents.report_health(NAME, registration.report) or ""
         else:
             status = (await agents.register(registration)).status
         journal: list[object] = [entry.event for entry in await store.events()]
-        return replace(store.fleet(), revision=0), journal, status
+        return evolve(store.fleet(), revision=0), journal, status
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(main())

@@ -7,7 +7,6 @@ time, and every fact does sometimes: what somebody passes over wrongly is missin
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields, replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -22,6 +21,7 @@ from navarch.control.pool_indexes import PoolIndexes
 from navarch.control.providers import GuardedProvider
 from navarch.control.stockouts import StockoutMemory
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.gang import Gang
 from navarch.core.health import HEARTBEAT, Condition, Health
@@ -30,6 +30,7 @@ from navarch.core.ids import IncidentId, InstanceId, NodeId, PoolName, RecoveryI
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
 from navarch.core.node import Node, NotifiedState, Phase, Retirement, node_status
 from navarch.core.ownership import Cluster
+from navarch.core.records import record_fields
 from navarch.core.topology import Topology
 from navarch.core.trait import Trait
 from navarch.ports.store import Store
@@ -48,7 +49,7 @@ from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAMES = [NodeId("training-0"), NodeId("training-1"), NodeId("alone")]
 LATER = NOW + timedelta(minutes=1)
-RESERVED = replace(H100, reservation="r-1")
+RESERVED = evolve(H100, reservation="r-1")
 
 
 def a_fault(check: str, health: Health) -> Condition:
@@ -125,7 +126,7 @@ steps = st.one_of(
 
 
 def test_every_fact_about_a_node_changes_here() -> None:
-    assert {each.name for each in fields(Node)} == {*FACTS, *NEVER_CHANGED}
+    assert {each.name for each in record_fields(Node)} == {*FACTS, *NEVER_CHANGED}
 
 
 @given(st.lists(steps, min_size=30, max_size=50))
@@ -198,7 +199,7 @@ def _change(
         changed = {
             fact: _launch(name, value) if fact == "launch" else value for fact, value in news
         }
-        return Change(nodes=[replace(known, **changed)], events=[event])  # type: ignore[arg-type]
+        return Change(nodes=[evolve(known, **changed)], events=[event])  # type: ignore[arg-type]
     if step in NAMES:
         gone = [NodeId(step)] if step in fleet.nodes and fleet.nodes[NodeId(step)].gone else []
         return Change(forget_nodes=gone, events=[event])
@@ -208,19 +209,19 @@ def _change(
 
 
 def _newcomer(name: NodeId) -> Node:
-    return replace(a_node(name), pool=None if name == "alone" else PoolName("training"))
+    return evolve(a_node(name), pool=None if name == "alone" else PoolName("training"))
 
 
 def _launch(name: NodeId, value: object) -> object:
     """Return a launch for a node: its machine has a name that no other has."""
     launch = a_node(name, phase=Phase.REQUESTED).launch
     assert launch is not None
-    sold = replace(launch, instance=InstanceId(f"i-{name}"))
+    sold = evolve(launch, instance=InstanceId(f"i-{name}"))
     return {
         "none": None,
         "open": launch,
         "sold": sold,
-        "sold again": replace(sold, instance=InstanceId(f"j-{name}")),
-        "refused": replace(launch, refused="no"),
-        "reserved": replace(sold, offering=RESERVED),
+        "sold again": evolve(sold, instance=InstanceId(f"j-{name}")),
+        "refused": evolve(launch, refused="no"),
+        "reserved": evolve(sold, offering=RESERVED),
     }[str(value)]

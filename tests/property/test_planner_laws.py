@@ -1,12 +1,12 @@
 """Laws that hold for every pool and every mix of nodes."""
 
 import itertools
-from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, Token
@@ -53,7 +53,7 @@ def nodes(draw: st.DrawFn, index: int) -> Node:
         told=draw(st.sampled_from(list(NotifiedState))),
     )
     refused = phase is Phase.REQUESTED and draw(st.booleans())
-    return replace(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
+    return evolve(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
 
 
 @st.composite

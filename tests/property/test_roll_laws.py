@@ -3,12 +3,12 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
@@ -17,13 +17,14 @@ from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.notice import NoticeKind
 from navarch.core.pool import Pool
+from navarch.core.records import record_fields
 from navarch.core.topology import Topology
 from navarch.core.trait import Trait
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
-from navarch.fleet.launch_breaker import find_breaker, may_be_braked
+from navarch.fleet.launch_breaker import find_breaker, may_trip
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, seen_by_size, was_lost
 from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex, SteadyNodes
@@ -76,7 +77,7 @@ def nodes(draw: st.DrawFn) -> Node:
         registered_at=draw(st.sampled_from([None, *[NOW - timedelta(hours=1)] * 3])),
     )
     refused = phase is Phase.REQUESTED and draw(st.booleans())
-    return replace(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
+    return evolve(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
 
 
 @st.composite
@@ -100,7 +101,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: SteadyNodes) -> tuple[P
         replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
         again_at = look_again(pool, known, undercut=undercut, now=NOW)
     plan = plan_pool(
-        pool, known, now=NOW, new_tokens=tokens, replacements=replacements, beside=beside
+        pool, known, now=NOW, new_tokens=tokens, replacements=replacements, steady=beside
     )
     return plan, again_at
 
@@ -108,7 +109,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: SteadyNodes) -> tuple[P
 def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:
     """Return a plan without whether it is the last: who sees everybody does not rely on that."""
     plan, again = found
-    return replace(plan, settled=False, at_rest=False), again
+    return evolve(plan, settled=False, at_rest=False), again
 
 
 def take_step(every: dict[NodeId, Node], roll: PoolIndex, step: Node | NodeId) -> None:
@@ -131,16 +132,16 @@ def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId])
     assert roll.everybody() == everybody
     planned = size_plan(pool, *roll.shown_for(pool, NOW))
     assert same_plan(planned) == same_plan(size_plan(pool, everybody, NO_STEADY_NODES))
-    braked = may_be_braked(pool, roll.may_have_failed(pool, NOW), now=NOW)
+    braked = may_trip(pool, roll.may_have_failed(pool, NOW), now=NOW)
     assert braked or find_breaker(pool, everybody, now=NOW) is None
     beside = roll.beside().nodes
     drained = set(NAMES[::2])
-    assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
+    assert plan_drains(pool, roll.others(), drained=drained, now=NOW, steady=beside) == plan_drains(
         pool, everybody, drained=drained, now=NOW
     )
 
 
-SELLERS = [replace(H100, provider=ProviderName(name)) for name in ("sim", "other")]
+SELLERS = [evolve(H100, provider=ProviderName(name)) for name in ("sim", "other")]
 
 
 @st.composite
@@ -148,8 +149,8 @@ def sold(draw: st.DrawFn) -> Node:
     node = draw(nodes())
     offering = draw(st.sampled_from(SELLERS))
     if node.launch is None or not draw(st.integers(0, 4)):
-        return replace(node, launch=None, offering=offering)
-    return replace(node, launch=replace(node.launch, offering=offering))
+        return evolve(node, launch=None, offering=offering)
+    return evolve(node, launch=evolve(node.launch, offering=offering))
 
 
 @given(st.lists(st.one_of(sold(), sold(), sold(), st.sampled_from(NAMES)), max_size=16))
@@ -209,7 +210,7 @@ def test_a_pool_at_rest_is_not_disturbed_by_boots(
         return
     for each in fleet.nodes.values():
         roll.note(each)
-    node = replace(before, phase=phase, since=since, registered_at=NOW)
+    node = evolve(before, phase=phase, since=since, registered_at=NOW)
     roll.note(node)
     late_at = roll.beside().late_at(pool)
     if not roll.leaves_at_rest(before, node) or (late_at is not None and late_at <= NOW):
@@ -233,16 +234,14 @@ def moves_at_rest(draw: st.DrawFn) -> tuple[Pool, PoolIndex, Node, Node]:
     after = draw(
         st.sampled_from(
             [
-                replace(before, phase=Phase.GONE, since=NOW),
-                replace(before, health=Health.HEALTHY, conditions=()),
-                replace(
+                evolve(before, phase=Phase.GONE, since=NOW),
+                evolve(before, health=Health.HEALTHY, conditions=()),
+                evolve(
                     before, health=Health.UNHEALTHY, conditions=draw(conditions(Health.UNHEALTHY))
                 ),
-                replace(
-                    before, health=Health.HEALTHY, conditions=draw(conditions(Health.DEGRADED))
-                ),
-                replace(before, phase=Phase.DRAINING, since=NOW, retiring=draw(retirements())),
-                replace(before, retiring=draw(retirements())),
+                evolve(before, health=Health.HEALTHY, conditions=draw(conditions(Health.DEGRADED))),
+                evolve(before, phase=Phase.DRAINING, since=NOW, retiring=draw(retirements())),
+                evolve(before, retiring=draw(retirements())),
             ]
         )
     )
@@ -267,11 +266,11 @@ def test_no_plan_comes_of_a_move_that_leaves_a_pool_at_rest_or_without_room(
 def test_a_pool_needs_no_plan_for_a_node_that_leaves_while_it_has_no_room() -> None:
     roll = PoolIndex([a_node(name) for name in NAMES[:3]])
     before = a_node(NAMES[0])
-    leaving = replace(before, phase=Phase.DRAINING, retiring=Retirement(reason="x"))
+    leaving = evolve(before, phase=Phase.DRAINING, retiring=Retirement(reason="x"))
     roll.note(leaving)
     assert roll.leaves_no_room(a_pool(size=3, nodes_max=3), before, leaving)
     assert not roll.leaves_no_room(a_pool(size=3, nodes_max=4), before, leaving)
-    gone = replace(leaving, phase=Phase.GONE)
+    gone = evolve(leaving, phase=Phase.GONE)
     roll.note(gone)
     assert not roll.leaves_no_room(a_pool(size=3, nodes_max=3), before, gone)
 
@@ -304,9 +303,9 @@ def test_what_no_plan_sees_changes_no_plan(
     pool: Pool, before: list[Node], told: NotifiedState
 ) -> None:
     after = [
-        replace(
+        evolve(
             node,
-            conditions=tuple(replace(c, times=c.times + 1) for c in node.conditions),
+            conditions=tuple(evolve(c, times=c.times + 1) for c in node.conditions),
             **UNSEEN,  # type: ignore[arg-type]
         )
         for node in before
@@ -314,7 +313,7 @@ def test_what_no_plan_sees_changes_no_plan(
     assert [*map(seen_by_drains, before)] == [*map(seen_by_drains, after)]
     drains = [plan_drains(pool, x, drained=NAMES[::2], now=NOW) for x in (before, after)]
     assert drains[0] == drains[1]
-    after = [replace(node, told=told) for node in after]
+    after = [evolve(node, told=told) for node in after]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
     assert size_plan(pool, before, NO_STEADY_NODES) == size_plan(pool, after, NO_STEADY_NODES)
 
@@ -333,7 +332,7 @@ def test_how_far_a_node_is_on_its_way_out_changes_no_size(
     pool: Pool, before: list[Node], phase: Phase, health: Health, since: datetime
 ) -> None:
     after = [
-        replace(node, phase=phase, since=since, health=health, conditions=(), cordoned="x")
+        evolve(node, phase=phase, since=since, health=health, conditions=(), cordoned="x")
         if node.retiring is not None and not node.gone
         else node
         for node in before
@@ -347,9 +346,9 @@ def test_what_matters_to_the_size_is_what_it_sees(
     before: Node, node: Node, was_in_gang: bool, is_in_gang: bool
 ) -> None:
     gang = Gang(id="g", nodes=2, offering=H100)
-    before = replace(before, gang=gang if was_in_gang else None)
-    node = replace(node, gang=gang if is_in_gang else None)
-    for after in (node, replace(before, gang=node.gang), replace(before, phase=node.phase)):
+    before = evolve(before, gang=gang if was_in_gang else None)
+    node = evolve(node, gang=gang if is_in_gang else None)
+    for after in (node, evolve(before, gang=node.gang), evolve(before, phase=node.phase)):
         differs = seen_by_size(before) != seen_by_size(after)
         assert matters_to_size(before, after) == differs
 
@@ -374,15 +373,15 @@ def test_of_every_fact_about_a_node_it_is_known_whether_plans_look_at_it() -> No
         "waiting": True,
     }
     for name, value in changed.items():
-        other = replace(node, **{name: value})  # type: ignore[arg-type]
+        other = evolve(node, **{name: value})  # type: ignore[arg-type]
         assert seen_by_size(other) != seen_by_size(node), name
-    facts = {each.name for each in fields(Node)}
+    facts = {each.name for each in record_fields(Node)}
     assert facts == {*changed, "told", *UNSEEN, *NEVER_CHANGED}
 
 
 def test_a_sound_node_is_shown_together_with_its_successor() -> None:
     old, other, new = (a_node(name) for name in NAMES[:3])
-    roll = PoolIndex([old, other, replace(new, replaces=old.id)])
+    roll = PoolIndex([old, other, evolve(new, replaces=old.id)])
     shown, beside = roll.shown_for(a_pool(size=5, nodes_max=8), NOW)
     assert [node.id for node in shown] == [old.id, new.id]
     assert beside.nodes == 1

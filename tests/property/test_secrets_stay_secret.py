@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from navarch.app.control_plane import build_control_plane
-from navarch.app.providers.lambdalabs import build as build_lambda
+from navarch.app.providers import build_provider
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import parse_config
 from navarch.core.errors import ProviderError
@@ -207,7 +207,7 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
             clock,
             SystemEntropy(),
             store,
-            providers=[build_lambda(config, Surroundings())],  # type: ignore[arg-type]
+            providers=[build_provider(config, Surroundings())],  # type: ignore[arg-type]
             notifier=LogWorkloads(),
             hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         )

@@ -16,6 +16,7 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.errors import MetricsError
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.core.schedule import Window
@@ -85,7 +86,7 @@ class Demand:
 
 def a_scaled_pool(low: int, high: int, autoscaling: Autoscaling | None, **settings: object) -> Pool:
     pool = a_pool(size=low, nodes_max=high, autoscaling=autoscaling)
-    return replace(pool, **settings)  # type: ignore[arg-type]
+    return evolve(pool, **settings)  # type: ignore[arg-type]
 
 
 def tell(story: Story, pool: Pool, demand: Demand, *, seed: int = 1) -> World:

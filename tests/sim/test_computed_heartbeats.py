@@ -1,11 +1,11 @@
 """Computed heartbeats tell the same story as heartbeats sent one by one."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
@@ -104,7 +104,7 @@ def persisting(
 
 def of_process(pid: str, found: CheckResult, *, at: datetime) -> CheckResult:
     facts = {**found.facts, "at": at.isoformat(), "pid": pid}
-    return replace(found, check=f"{found.check}/{pid}", facts=facts)
+    return evolve(found, check=f"{found.check}/{pid}", facts=facts)
 
 
 HOT = CheckResult(check="temperature", health=Health.UNHEALTHY, reason="95 C")

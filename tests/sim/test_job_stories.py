@@ -1,11 +1,11 @@
 """Stories of jobs whose machines fail, under a control plane that is killed now and then."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from navarch.core.autoscaling import Autoscaling, QueueSettings
+from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
 from navarch.fleet.jobs.placement import gpus_held
@@ -71,7 +71,7 @@ def test_a_pool_comes_from_zero_for_a_job_keeps_its_idle_nodes_and_goes_back(see
         await jobs.finish_job(GANG)
         await world.until(lambda: world.serving(TRAINING) == [], within_s=2 * 3600)
 
-    pool = replace(a_pool(size=0, nodes_max=3), autoscaling=QUEUE, nodes_wanted=0)
+    pool = evolve(a_pool(size=0, nodes_max=3), autoscaling=QUEUE, nodes_wanted=0)
     simulate(story, seed=seed, pools=[pool], prepare=with_a_queue)
 
 
@@ -97,5 +97,5 @@ def test_a_drain_waits_for_jobs_that_may_not_be_stopped_as_long_as_the_pool_allo
         await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
         assert node not in job(world).nodes
 
-    pool = replace(a_pool(size=2), drain_timeout=timedelta(minutes=10))
+    pool = evolve(a_pool(size=2), drain_timeout=timedelta(minutes=10))
     simulate(story, seed=1, pools=[pool])

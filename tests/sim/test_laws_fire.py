@@ -302,18 +302,18 @@ WRITINGS = {
         keeps=lambda world: written(
             world, first(world).move_to(Phase.DRAINING, at=world.clock.now(), retiring=URGENT)
         ),
-        breaks=lambda world: written(world, replace(first(world), phase=Phase.BOOTING)),
+        breaks=lambda world: written(world, evolve(first(world), phase=Phase.BOOTING)),
         law=f"{FIRST}: ready->booting",
     ),
     "a retirement that is called off": Writing(
         before=retire_one,
         keeps=lambda world: written(world, first(world)),
-        breaks=lambda world: written(world, replace(first(world), retiring=None)),
+        breaks=lambda world: written(world, evolve(first(world), retiring=None)),
         law=f"{FIRST} was given back and kept",
     ),
     "a second registration": Writing(
         keeps=lambda world: written(world, first(world)),
-        breaks=lambda world: written(world, replace(first(world), registered_at=world.clock.now())),
+        breaks=lambda world: written(world, evolve(first(world), registered_at=world.clock.now())),
         law=f"{FIRST} was born again",
     ),
     "a change without an event": Writing(
@@ -338,7 +338,7 @@ WRITINGS = {
         keeps=lambda world: written(
             world,
             requested(EXTRA, world.clock.now()),
-            pools=[replace(the_pool(world), nodes_max=3)],
+            pools=[evolve(the_pool(world), nodes_max=3)],
         ),
         breaks=lambda world: written(world, requested(EXTRA, world.clock.now())),
         law="training: 3 of 2 nodes",
@@ -346,22 +346,22 @@ WRITINGS = {
     "a surplus in a pool that has none": Writing(
         keeps=lambda world: written(
             world,
-            replace(first(world), retiring=SURPLUS),
-            pools=[replace(the_pool(world), nodes_min=1)],
+            evolve(first(world), retiring=SURPLUS),
+            pools=[evolve(the_pool(world), nodes_min=1)],
         ),
-        breaks=lambda world: written(world, replace(first(world), retiring=SURPLUS)),
+        breaks=lambda world: written(world, evolve(first(world), retiring=SURPLUS)),
         law="training shrank to 1 serving nodes",
     ),
     "a node that changes its pool": Writing(
         keeps=lambda world: written(world, first(world)),
-        breaks=lambda world: written(world, replace(first(world), pool=PoolName("batch"))),
+        breaks=lambda world: written(world, evolve(first(world), pool=PoolName("batch"))),
         law=f"{FIRST} changed pool",
     ),
     "one of two nodes that changes its pool": Writing(
         keeps=lambda world: written(world, first(world), world.fleet().nodes[SECOND]),
         breaks=lambda world: written(
             world,
-            replace(first(world), pool=PoolName("batch")),
+            evolve(first(world), pool=PoolName("batch")),
             world.fleet().nodes[SECOND],
         ),
         law=f"{FIRST} changed pool",
@@ -506,7 +506,7 @@ class Asking:
 
 def request_of(world: World, **other: object) -> ProvisionRequest:
     """Return the request that bought the first machine, or one that differs from it."""
-    return replace(world.machine(FIRST).request, **other)  # type: ignore[arg-type]
+    return evolve(world.machine(FIRST).request, **other)  # type: ignore[arg-type]
 
 
 async def refused_one(world: World) -> None:
@@ -542,8 +542,8 @@ def ordered(**other: object) -> Story:
             ordered_boot=node.boot_id,
         )
         change = evolve(
-            written(world, replace(node, recovery=recovery.id)),
-            recoveries=[replace(recovery, **other)],  # type: ignore[arg-type]
+            written(world, evolve(node, recovery=recovery.id)),
+            recoveries=[evolve(recovery, **other)],  # type: ignore[arg-type]
         )
         await world.store.commit(change, based_on=world.fleet().revision)
 
@@ -631,7 +631,7 @@ def test_a_control_plane_that_buys_under_another_token_ends_the_world(
     written_down = LaunchReconciler._request
 
     def other(self: LaunchReconciler, launch: Launch, pool: Pool) -> ProvisionRequest:
-        return replace(written_down(self, launch, pool), token=Token("launch-other"))
+        return evolve(written_down(self, launch, pool), token=Token("launch-other"))
 
     simulate(whole, seed=1, pools=[a_pool()])
     monkeypatch.setattr(LaunchReconciler, "_request", other)
@@ -663,7 +663,7 @@ class Planning:
 def launch_of(name: NodeId, world: World, **other: object) -> Launch:
     launch = requested(name, world.clock.now()).launch
     assert launch is not None
-    return replace(launch, **other)  # type: ignore[arg-type]
+    return evolve(launch, **other)  # type: ignore[arg-type]
 
 
 def request(name: NodeId, world: World, gang: Gang | None = None) -> Request:
@@ -702,7 +702,7 @@ async def mend_one(world: World) -> None:
 def mend(name: NodeId, world: World) -> Recover:
     (known,) = world.fleet().recoveries.values()
     same = name == known.node
-    return Recover(recovery=known if same else replace(known, id=RecoveryId("r-2"), node=name))
+    return Recover(recovery=known if same else evolve(known, id=RecoveryId("r-2"), node=name))
 
 
 async def begin_gang(world: World) -> None:
@@ -857,7 +857,7 @@ def test_the_control_plane_refuses_a_plan_of(planning: Planning) -> None:
 def above_the_maximum(pool: Pool, nodes: Sequence[Node], **around: object) -> Plan:
     """Plan one node more than the pool may have."""
     more = pool.nodes_max + 1
-    larger = replace(pool, nodes_min=more, nodes_max=more)
+    larger = evolve(pool, nodes_min=more, nodes_max=more)
     return plan_pool(larger, nodes, **around)  # type: ignore[arg-type]
 
 
@@ -892,13 +892,13 @@ ELASTIC = a_pool(size=1, nodes_max=4, nodes_wanted=3)
             "training would hold 3 of 2",
         ),
         (
-            replace(ELASTIC, autoscaling=Autoscaling(reactive=ReactiveSettings())),
+            evolve(ELASTIC, autoscaling=Autoscaling(reactive=ReactiveSettings())),
             "navarch.control.autoscaling.choose_surplus",
             those_that_leave,
             f"{FIRST} is retired twice",
         ),
         (
-            replace(ELASTIC, disruption=Disruption(empty_after=timedelta(minutes=10))),
+            evolve(ELASTIC, disruption=Disruption(empty_after=timedelta(minutes=10))),
             "navarch.control.emptiness.empty",
             those_that_leave_empty,
             f"{FIRST} is retired twice",
@@ -926,7 +926,7 @@ def test_the_world_ends_with_a_plan_that_breaks_a_law_by(
 
     def play() -> None:
         timeout = timedelta(hours=1)
-        pools = [replace(pool, drain_timeout=timeout)]
+        pools = [evolve(pool, drain_timeout=timeout)]
         simulate(story, seed=1, pools=pools, prepare=idle)
 
     play()

@@ -9,6 +9,7 @@ import pytest
 
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
@@ -20,8 +21,8 @@ from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
 HOLD = timedelta(minutes=10)
-NORTH = replace(H100, zone="north")
-SOUTH = replace(H100, zone="south")
+NORTH = evolve(H100, zone="north")
+SOUTH = evolve(H100, zone="south")
 
 
 def gang_pool(
@@ -242,11 +243,11 @@ def test_a_gang_that_is_being_bought_counts_as_demand_however_idle_the_pool_is(s
         shrink_after=timedelta(minutes=1),
         autoscaling=Autoscaling(reactive=ReactiveSettings()),
     )
-    pool = replace(pool, gang_hold=timedelta(minutes=40))
+    pool = evolve(pool, gang_hold=timedelta(minutes=40))
     simulate(story, seed=seed, pools=[pool], habits=Habits(blocks={"a": 4}), prepare=prepare)
 
 
-RESERVED = replace(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Decimal(0))
+RESERVED = evolve(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Decimal(0))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -276,6 +277,6 @@ def test_a_reservation_that_others_use_too_is_found_full_and_left(seed: int) -> 
         taken = Counter(m.request.reservation for m in world.cloud.alive())
         assert taken == {"r-1": 1, "": 3}
 
-    unknown = replace(RESERVED, reserved_nodes=None)
+    unknown = evolve(RESERVED, reserved_nodes=None)
     pool = a_pool(size=4, nodes_max=6, offerings=(unknown, H100))
     simulate(story, seed=seed, pools=[pool], habits=Habits(reservations={"r-1": 1}))

@@ -6,6 +6,7 @@ import pytest
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
@@ -68,7 +69,7 @@ def test_why_shows_the_table_behind_each_choice() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_pool_goes_elsewhere_when_no_machine_comes_up_at_its_first_choice(seed: int) -> None:
-    bad, good = replace(H100, zone="bad"), replace(H100, zone="good")
+    bad, good = evolve(H100, zone="bad"), evolve(H100, zone="good")
 
     async def story(world: World) -> None:
         # Ten minutes until the first are given up, three for one elsewhere, three for the rest;

@@ -1,6 +1,5 @@
 """The ledger against the cloud's own bill, and budgets that act."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from navarch.app.control_plane import Opinions
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.ports.api import CostBy
 from navarch.sim.world.world import World, simulate
@@ -43,7 +43,7 @@ def test_every_way_to_add_up_equals_the_clouds_bill_to_the_cent(seed: int) -> No
 def test_spot_machines_that_are_reclaimed_are_on_the_bill_at_the_price_of_their_day(
     seed: int,
 ) -> None:
-    spot = replace(H100, spot=True, price_per_hour=Decimal("31.07"))
+    spot = evolve(H100, spot=True, price_per_hour=Decimal("31.07"))
     pool = a_pool(size=4, nodes_max=6, offerings=(spot, H100))
 
     def cheap(world: World) -> None:
@@ -122,5 +122,5 @@ def test_a_generous_budget_changes_nothing() -> None:
         await world.clock.sleep(3600)
 
     with_budget = simulate(story, seed=4, pools=[RED], opinions=Opinions(budgets=[budget]))
-    without = simulate(story, seed=4, pools=[replace(RED)])
+    without = simulate(story, seed=4, pools=[evolve(RED)])
     assert with_budget.trace == without.trace

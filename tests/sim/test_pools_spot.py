@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Disruption, DisruptionBudget
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
@@ -20,7 +21,7 @@ from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
-SPOT = replace(H100, spot=True, price_per_hour=Decimal("30.00"))
+SPOT = evolve(H100, spot=True, price_per_hour=Decimal("30.00"))
 PRICES, SPOT_PRICES = {"h100-8x": Decimal("98.32")}, {"h100-8x": Decimal("30.00")}
 NOTICE_S = 120.0
 
@@ -150,7 +151,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
 
     habits = Habits(announces=True, stock={"h100-8x spot": 5, "h100-8x": 5})
     pool = spot_pool()
-    pool = replace(pool, disruption=replace(pool.disruption, savings_min=savings_min))
+    pool = evolve(pool, disruption=evolve(pool.disruption, savings_min=savings_min))
     simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)
 
 
@@ -206,7 +207,7 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_pool_does_not_return_to_spot_machines_that_never_come_up(seed: int) -> None:
-    dead, sound = replace(SPOT, zone="dead"), replace(H100, zone="sound")
+    dead, sound = evolve(SPOT, zone="dead"), evolve(H100, zone="sound")
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -12,6 +11,7 @@ import pytest
 
 from navarch.core.disruption import Disruption
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
@@ -94,7 +94,7 @@ def test_the_nodes_of_a_stored_pool_above_the_limit_stay(tmp_path: Path) -> None
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=1800)
         before = world.serving(TRAINING)
-        pool = replace(world.fleet().pools[TRAINING], nodes_max=2**53, nodes_wanted=10**9)
+        pool = evolve(world.fleet().pools[TRAINING], nodes_max=2**53, nodes_wanted=10**9)
         event = Event(at=NOW, about=about("pool", TRAINING), kind="pool.scaled", reason="3 to 1e9")
         change = Change(pools=[pool], events=[event])
         await world.store.commit(change, based_on=world.fleet().revision)

@@ -1,10 +1,9 @@
 """The witness between the control plane and the clouds sees what must not be done."""
 
-from dataclasses import replace
-
 import pytest
 
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
@@ -87,4 +86,4 @@ def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
 
 def on(node: Node, machine: InstanceId) -> Node:
     assert node.launch is not None
-    return replace(node, launch=replace(node.launch, instance=machine))
+    return evolve(node, launch=evolve(node.launch, instance=machine))

@@ -83,7 +83,7 @@ class Reader:
         self.store.subscribe(lambda done: self._count(done.change))
 
     def _count(self, change: Change) -> None:
-        self.marked += len(change.bookmarks)
+        self.marked += len(change.cursors)
 
     async def notify(self, event: Recorded) -> None:
         self.sent.append(event.event.about)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.drains import DrainWatch
 from navarch.control.operations import OperationRunner
 from navarch.control.pool_indexes import PoolIndexes
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
@@ -73,14 +73,14 @@ def test_a_requested_replacement_makes_a_plan_due() -> None:
 def test_no_plan_is_due_after_the_last_drain() -> None:
     async def story(site: Site) -> None:
         draining = a_node("training-0", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
-        other = replace(draining, id=a_node("training-1").id)
+        other = evolve(draining, id=a_node("training-1").id)
         await site.fill(draining, other)
         date = site.planning.agenda.due_at()
         assert date not in (None, LONG_AGO), "work may still be there when the time is up"
-        await site.change(replace(draining, phase=Phase.TERMINATING))
+        await site.change(evolve(draining, phase=Phase.TERMINATING))
         await site.planning.reconcile()
         assert site.planning.agenda.due_at() == date, "one is left"
-        assert await site.change(replace(other, phase=Phase.TERMINATING)) is None
+        assert await site.change(evolve(other, phase=Phase.TERMINATING)) is None
 
     played(story)
 
@@ -95,8 +95,8 @@ def test_the_start_of_a_drain_makes_a_plan_due_at_its_timeout() -> None:
         )
         assert await site.change(first) == first.since + timeout
         assert await site.change(second) == second.since + timeout
-        third = replace(first, since=NOW + timedelta(minutes=2))
-        await site.change(replace(first, phase=Phase.READY))
+        third = evolve(first, since=NOW + timedelta(minutes=2))
+        await site.change(evolve(first, phase=Phase.READY))
         await site.planning.reconcile()
         assert await site.change(third) == second.since + timeout, "the earlier date stands"
 

@@ -1,17 +1,16 @@
 """Plans of drains: which nodes start to drain and which are terminated."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
-from navarch.fleet.drains import plan_drains, seen_by_drains
-from navarch.fleet.notices import notice_due
+from navarch.fleet.drains import notice_due, plan_drains, seen_by_drains
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -46,7 +45,7 @@ def test_an_unusable_node_drains_although_no_replacement_is_available() -> None:
     )
     fatal = a_node("training-0", retiring=BROKEN, conditions=(lost,))
     assert moved(pool, [fatal, other]) == [("Drain", "training-0")]
-    ill = a_node("training-0", retiring=BROKEN, conditions=(replace(lost, fatal=False),))
+    ill = a_node("training-0", retiring=BROKEN, conditions=(evolve(lost, fatal=False),))
     assert moved(pool, [ill, other]) == [], "its work may go on until there is another"
 
 
@@ -104,24 +103,24 @@ def test_the_next_plan_is_due_when_the_first_drain_times_out() -> None:
 def test_a_node_takes_no_work_while_its_gpus_are_tested() -> None:
     testing = Condition(check=TESTING, health=Health.DEGRADED, reason="burn", since=NOW)
     node = a_node("training-0", registered_at=NOW)
-    busy = replace(node, conditions=(testing,), health=Health.DEGRADED)
+    busy = evolve(node, conditions=(testing,), health=Health.DEGRADED)
 
     assert node.serving
     assert not busy.serving
     assert notice_due(busy) is NotifiedState.CORDONED
-    assert notice_due(replace(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
+    assert notice_due(evolve(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
 
 
 def test_an_unhealthy_node_takes_no_work_once_remediation_begins() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
-    told = replace(broken, told=NotifiedState.CORDONED)
+    told = evolve(broken, told=NotifiedState.CORDONED)
     assert notice_due(told) is NotifiedState.OPEN, "what is held back now is open again"
-    assert notice_due(replace(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, retiring=BROKEN)) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
-    assert notice_due(replace(broken, pool=None)) is NotifiedState.CORDONED, (
+    assert notice_due(evolve(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, retiring=BROKEN)) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
+    assert notice_due(evolve(broken, pool=None)) is NotifiedState.CORDONED, (
         "no pool decides about it"
     )
 
@@ -163,9 +162,9 @@ def test_a_booting_machine_is_terminated_without_a_drain() -> None:
 def test_a_machine_that_ends_during_its_termination_starts_no_drain() -> None:
     """Its end requires no plan: nodes that need a replacement keep waiting."""
     ended = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
-    gone = replace(ended, phase=Phase.GONE)
+    gone = evolve(ended, phase=Phase.GONE)
     waits = a_node("training-1", retiring=BROKEN)
     pool = a_pool(size=1, nodes_max=3)
     assert moved(pool, [ended, waits]) == moved(pool, [gone, waits]) == []
     assert seen_by_drains(ended) == seen_by_drains(gone)
-    assert seen_by_drains(ended) != seen_by_drains(replace(ended, phase=Phase.DRAINING))
+    assert seen_by_drains(ended) != seen_by_drains(evolve(ended, phase=Phase.DRAINING))

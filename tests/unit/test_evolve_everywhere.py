@@ -1,4 +1,4 @@
-"""Whatever is copied by `evolve` is a record that is `drafted`, on lines too that no test runs."""
+"""`evolve` copies structs only, on lines too that no test runs."""
 
 import ast
 import importlib
@@ -13,23 +13,23 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long  # The whole of the source is typed for it.
-def test_nothing_is_copied_by_evolve_that_is_not_drafted(tmp_path: Path) -> None:
-    """It takes structs only, which the type checker cannot see: it holds them to be dataclasses."""
+@pytest.mark.long  # mypy runs over the whole source.
+def test_evolve_is_only_called_with_structs(tmp_path: Path) -> None:
+    """mypy accepts dataclasses there too, because it sees `dataclasses.replace`."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copytree(ROOT / "src", tmp_path / "src")
-    asked = sum(map(ask_for_type, (tmp_path / "src").rglob("*.py")))
+    revealed = sum(map(reveal_types, (tmp_path / "src").rglob("*.py")))
     options = ["--config-file", str(tmp_path / "pyproject.toml"), "--cache-dir", "/dev/null"]
 
-    told, _, _ = api.run([*options, str(tmp_path / "src" / "navarch")])
+    output, _, _ = api.run([*options, str(tmp_path / "src" / "navarch")])
 
-    kinds = re.findall(r'Revealed type is "([\w.]+)"', told)
-    assert len(kinds) == asked > 0
-    assert [kind for kind in sorted(set(kinds)) if not is_drafted(kind)] == []
+    kinds = re.findall(r'Revealed type is "([\w.]+)"', output)
+    assert len(kinds) == revealed > 0
+    assert [kind for kind in sorted(set(kinds)) if not is_struct(kind)] == []
 
 
-def ask_for_type(path: Path) -> int:
-    """Have the type checker say of what each copy in a file is made; return how many there are."""
+def reveal_types(path: Path) -> int:
+    """Wrap the argument of each `evolve` in `reveal_type`; return how many there are."""
     text = path.read_bytes()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -49,6 +49,6 @@ def ask_for_type(path: Path) -> int:
     return len(records)
 
 
-def is_drafted(kind: str) -> bool:
+def is_struct(kind: str) -> bool:
     module, _, name = kind.rpartition(".")
     return issubclass(getattr(importlib.import_module(module), name), msgspec.Struct)

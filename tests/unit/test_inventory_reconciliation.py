@@ -1,9 +1,9 @@
 """Inventory reconciliation: one listing compared with the fleet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -63,7 +63,7 @@ def reconcile(
         is_silent=lambda _: silent,
         lag=LAG,
         now=NOW,
-    ).learn()
+    ).reconcile()
 
 
 def thrice(nodes: Sequence[Node], machines: Sequence[Instance], **given: object) -> Findings:
@@ -120,20 +120,20 @@ def test_a_machine_that_reappears_resets_the_count_of_misses() -> None:
 def test_a_machine_too_new_for_the_listing_is_not_missing() -> None:
     node = a_node("training-0", phase=Phase.BOOTING)
     assert node.launch is not None
-    young = replace(node, launch=replace(node.launch, launched_at=NOW - LAG / 2))
+    young = evolve(node, launch=evolve(node.launch, launched_at=NOW - LAG / 2))
     assert reconcile([young], []).seen.missed == {}
 
 
 def test_a_leaked_machine_is_terminated_only_after_three_listings() -> None:
     gone = a_node("training-0", phase=Phase.GONE, retiring=GOING)
-    assert reconcile([gone], [a_machine()]).condemned == ()
-    ((machine, owner),) = thrice([gone], [a_machine()]).condemned
+    assert reconcile([gone], [a_machine()]).to_terminate == ()
+    ((machine, owner),) = thrice([gone], [a_machine()]).to_terminate
     assert (machine.id, owner.node) == ("i-training-0", "training-0")
 
 
 def test_a_machine_with_an_older_token_of_the_node_is_leaked() -> None:
     findings = thrice([a_node("training-0")], [a_machine("i-2", token="older"), a_machine()])
-    assert [machine.id for machine, _ in findings.condemned] == ["i-2"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-2"]
     assert phases(findings) == {}
 
 
@@ -141,19 +141,19 @@ def test_an_orphan_listed_first_does_not_replace_the_machine_of_the_node() -> No
     """Found by a random run: the second machine of the list was terminated, the right one."""
     node = a_node("training-0", phase=Phase.REQUESTED)
     findings = thrice([node], [a_machine("i-1", token="older"), a_machine("i-2")])
-    assert [machine.id for machine, _ in findings.condemned] == ["i-1"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-1"]
     assert [found.instance for found in findings.change.nodes] == ["i-2"]
 
 
 def test_the_second_of_two_machines_with_one_token_is_terminated() -> None:
     findings = thrice([a_node("training-0")], [a_machine(), a_machine("i-twin")])
-    assert [machine.id for machine, _ in findings.condemned] == ["i-twin"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
 
 
 def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> None:
     stranger = a_machine("i-theirs", labels={"owner": "somebody else"})
     findings = thrice([], [stranger])
-    assert findings.condemned == ()
+    assert findings.to_terminate == ()
     first = reconcile([], [stranger])
     assert ["i-theirs" in event.reason for event in first.change.events] == [True]
     assert reconcile([], [stranger], before=first.seen).change.empty
@@ -162,7 +162,7 @@ def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> No
 def test_a_machine_with_our_labels_but_no_signature_is_not_ours() -> None:
     forged = {**a_machine().labels, SIGNATURE: "0" * 32}
     findings = thrice([], [a_machine("i-forged", labels=forged)])
-    assert findings.condemned == ()
+    assert findings.to_terminate == ()
     first = reconcile([], [a_machine("i-forged", labels=forged)])
     assert "without the signature" in first.change.events[0].reason
 
@@ -170,7 +170,7 @@ def test_a_machine_with_our_labels_but_no_signature_is_not_ours() -> None:
 def test_a_machine_of_another_cluster_is_not_ours() -> None:
     other = Cluster(id="cluster-2", secret=b"s" * 32)
     owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t"))
-    assert thrice([], [a_machine(labels=other.labels(owner))]).condemned == ()
+    assert thrice([], [a_machine(labels=other.labels(owner))]).to_terminate == ()
 
 
 def test_a_machine_missing_from_the_store_is_adopted() -> None:
@@ -184,13 +184,13 @@ def test_missing_machines_are_adopted_up_to_the_maximum() -> None:
     machines = [a_machine(f"i-{n}", f"training-{n}") for n in range(5)]
     findings = thrice([], machines, pool=a_pool(size=1, nodes_max=2))
     assert [node.id for node in findings.change.nodes] == ["training-0", "training-1"]
-    assert [machine.id for machine, _ in findings.condemned] == ["i-2", "i-3", "i-4"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-2", "i-3", "i-4"]
 
 
 def test_a_machine_with_a_name_that_was_issued_here_is_not_adopted() -> None:
     findings = thrice([], [a_machine("i-9", "training-2")], pool=a_pool(next_index=3))
     assert findings.change.nodes == []
-    assert [machine.id for machine, _ in findings.condemned] == ["i-9"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-9"]
 
 
 def test_the_ledger_records_the_cost_of_an_orphan_from_launch_to_end() -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from navarch.control.drains import POLL, DrainWatch
 from navarch.control.notices import NoticeReconciler
 from navarch.control.operations import OperationRunner
 from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.errors import TransientError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
@@ -108,7 +108,7 @@ def test_a_notice_is_recorded_although_the_workload_system_does_not_answer_the_p
 
 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
-    node, commits, calls = run_drain(replace(LEAVING, retiring=None))
+    node, commits, calls = run_drain(evolve(LEAVING, retiring=None))
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]

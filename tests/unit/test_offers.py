@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -12,6 +11,7 @@ from navarch.app.offer_catalog import REFRESH, Account, OfferCatalog
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.offers import render_offers
 from navarch.core.errors import InvalidError, TransientError
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import Capacity, Offer
@@ -31,7 +31,7 @@ def at(provider: str, kind: str, gpus: int, price: str, **more: object) -> Offer
         region="r-1",
         price_per_hour=Decimal(price),
     )
-    return replace(whole, **more)  # type: ignore[arg-type]
+    return evolve(whole, **more)  # type: ignore[arg-type]
 
 
 EIGHT = at("aws", "p5.48xlarge", 8, "55.04")
@@ -81,7 +81,7 @@ def test_navarch_up_with_gangs_leaves_room_to_move_one_gang() -> None:
 
 
 def test_offers_can_be_filtered_by_the_name_or_type_of_a_provider() -> None:
-    mine = [Offer(offering=replace(EIGHT, provider=ProviderName("work")), provider_type="aws")]
+    mine = [Offer(offering=evolve(EIGHT, provider=ProviderName("work")), provider_type="aws")]
     for word in ("work", "aws"):
         assert len(sift_offers(mine, [], lambda _: None, provider=word)) == 1
     assert sift_offers(mine, [], lambda _: None, provider="gcp") == []
@@ -100,7 +100,7 @@ def test_a_refused_offer_is_marked_with_the_reason_of_the_provider() -> None:
 def test_a_pool_without_a_region_adds_no_duplicate_of_an_offer() -> None:
     sold = [Offer(offering=EIGHT)]
     pool = a_pool(
-        offerings=(replace(EIGHT, region=""), replace(EIGHT, region="", reservation="ours"))
+        offerings=(evolve(EIGHT, region=""), evolve(EIGHT, region="", reservation="ours"))
     )
 
     found = sift_offers(sold, [pool], lambda _: None)
@@ -112,8 +112,8 @@ def test_a_pool_without_a_region_adds_no_duplicate_of_an_offer() -> None:
 
 
 def test_the_regions_of_pools_replace_an_offer_without_a_region() -> None:
-    general = [Offer(offering=replace(EIGHT, region=""), gpu_memory_gib=80.0)]
-    pool = a_pool(offerings=(replace(EIGHT, zone="r-1a"), replace(EIGHT, zone="r-1b")))
+    general = [Offer(offering=evolve(EIGHT, region=""), gpu_memory_gib=80.0)]
+    pool = a_pool(offerings=(evolve(EIGHT, zone="r-1a"), evolve(EIGHT, zone="r-1b")))
     found = sift_offers(general, [pool], lambda _: None)
     assert [offer.offering.zone for offer in found] == ["r-1a", "r-1b"]
     assert all(offer.gpu_memory_gib == 80.0 for offer in found), "what is known of the kind stays"
@@ -156,12 +156,14 @@ def test_an_account_without_a_price_list_uses_the_catalogue() -> None:
 
 def test_an_offer_without_capacity_in_any_region_is_shown_as_sold_out_and_not_bought() -> None:
     async def ask() -> Sequence[Offering]:
-        return [replace(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
+        return [evolve(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
 
     async def ask_sold_out() -> Sequence[Offering]:
-        return [replace(ONE, provider=ProviderName("work"), region="")]
+        return [evolve(ONE, provider=ProviderName("work"), region="")]
 
-    account = Account(name=ProviderName("work"), type="lambda", ask=ask, ask_sold_out=ask_sold_out)
+    account = Account(
+        name=ProviderName("work"), type="lambda", list_offerings=ask, list_sold_out=ask_sold_out
+    )
     shelf = OfferCatalog(Hours(), [account])
     found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
@@ -177,7 +179,7 @@ def test_offers_of_a_provider_take_precedence_and_the_catalogue_fills_gaps() -> 
             at("work", "p5.48xlarge", 8, "15.81", gpu_type="H100", spot=True),
         ]
 
-    account = Account(name=ProviderName("work"), type="aws", ask=ask)
+    account = Account(name=ProviderName("work"), type="aws", list_offerings=ask)
     offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     usual, spot = [offer for offer in offers if offer.configured]
     assert usual.offering.price_per_hour == Decimal("55.04")
@@ -197,7 +199,9 @@ def test_offers_are_refreshed_after_a_while_and_cached_while_a_provider_is_down(
         return [at("work", "p5.48xlarge", 8, "50")]
 
     clock = Hours()
-    assortment = OfferCatalog(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
+    assortment = OfferCatalog(
+        clock, [Account(name=ProviderName("work"), type="aws", list_offerings=ask)]
+    )
 
     def mine() -> list[Decimal]:
         offers = asyncio.run(assortment.offers())
@@ -221,7 +225,7 @@ def test_an_offer_without_an_on_demand_price_is_not_bought() -> None:
 def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
     offers = [
         Offer(
-            offering=replace(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
+            offering=evolve(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
             gpu_memory_gib=80.0,
             interconnect="NVSwitch 900GB/s",
             fabric="3200 Gigabit; EFA x32",

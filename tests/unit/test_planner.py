@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from navarch.core.errors import InvariantError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName, Token
@@ -19,7 +19,7 @@ from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.pool_index import SteadyNodes
-from navarch.fleet.selection import Market, Wish
+from navarch.fleet.selection import Market, ProposedLaunch
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -111,7 +111,7 @@ def test_the_least_valuable_nodes_are_removed_first() -> None:
         a_node("unhealthy", health=Health.UNHEALTHY),
         a_node("booting", phase=Phase.BOOTING, since=NOW),
         a_node("requested", phase=Phase.REQUESTED),
-        replace(a_node("unasked", phase=Phase.REQUESTED), launch=None, retry_at=NOW),
+        evolve(a_node("unasked", phase=Phase.REQUESTED), launch=None, retry_at=NOW),
     ]
     order = ["unasked", "requested", "booting", "unhealthy", "cordoned", "healthy-old", "healthy"]
     for keep in range(len(nodes)):
@@ -141,7 +141,7 @@ def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int])
     nodes = [a_node("training-0"), a_node("training-1", retiring=BROKEN), late]
     assert plan(pool, nodes) == Plan(pool=pool.name)
     counted = SteadyNodes(nodes=7)
-    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), beside=counted) == Plan(pool=pool.name)
+    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), steady=counted) == Plan(pool=pool.name)
 
 
 def test_a_pool_above_the_limit_is_not_counted_as_waiting_to_buy() -> None:
@@ -153,8 +153,8 @@ def test_a_pool_above_the_limit_is_not_counted_as_waiting_to_buy() -> None:
 
 def test_a_pool_above_the_limit_is_planned_again_once_its_size_is_legal() -> None:
     paused = a_pool(size=0, nodes_max=2**53, nodes_wanted=NODES_PER_POOL_MAX + 1)
-    assert len(requested(replace(paused, nodes_wanted=3))) == 3
-    assert retired(replace(paused, deleted=True), [a_node("training-0")]) == ["training-0"]
+    assert len(requested(evolve(paused, nodes_wanted=3))) == 3
+    assert retired(evolve(paused, deleted=True), [a_node("training-0")]) == ["training-0"]
 
 
 def test_spares_are_limited_to_the_maximum() -> None:
@@ -164,7 +164,7 @@ def test_spares_are_limited_to_the_maximum() -> None:
 
 def test_a_refused_node_is_retried_at_its_time() -> None:
     later = NOW + timedelta(seconds=30)
-    node = replace(
+    node = evolve(
         a_node("training-0", phase=Phase.REQUESTED), launch=None, attempts=1, retry_at=later
     )
     assert plan(a_pool(size=1), [node]) == Plan(pool=PoolName("training"), wake_at=later)
@@ -176,7 +176,7 @@ def fleet_of(pool: Pool, *nodes: Node) -> Fleet:
 
 def test_a_plan_above_the_maximum_is_refused() -> None:
     pool = a_pool(size=1, nodes_max=1)
-    greedy = plan(replace(pool, nodes_max=5, nodes_wanted=2))
+    greedy = plan(evolve(pool, nodes_max=5, nodes_wanted=2))
     with pytest.raises(InvariantError, match="would hold 2 of 1"):
         check_plans([greedy], fleet_of(pool))
 
@@ -206,7 +206,7 @@ def test_a_pool_above_a_lowered_maximum_removes_surplus_nodes() -> None:
 def test_a_node_lost_at_the_present_size_is_replaced_by_name(
     facts: dict[str, object], scaled_ago: timedelta | None, replaced: bool
 ) -> None:
-    gone = replace(a_node("training-0", phase=Phase.GONE, retiring=BROKEN), **facts)  # type: ignore[arg-type]
+    gone = evolve(a_node("training-0", phase=Phase.GONE, retiring=BROKEN), **facts)  # type: ignore[arg-type]
     scaled_at = None if scaled_ago is None else NOW - scaled_ago
     pool = a_pool(size=1, next_index=1, scaled_at=scaled_at)
 
@@ -226,8 +226,8 @@ def test_a_lost_node_is_replaced_once() -> None:
 
 
 def test_a_replacement_refused_for_the_budget_is_requested_again() -> None:
-    def refuse(wish: Wish, _taken: object) -> str | None:
-        return None if wish.instead_of is not None else "no money"
+    def refuse(proposal: ProposedLaunch, _taken: object) -> str | None:
+        return None if proposal.instead_of is not None else "no money"
 
     gone = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
     heir = a_node("training-1", phase=Phase.REQUESTED, launch=None, replaces=gone.id)

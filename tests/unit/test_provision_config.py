@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.app.buying import custom_autoscalers, provision_schedulers
+from navarch.app.parts import custom_autoscalers, provision_schedulers
 from navarch.app.server import Running, Server
 from navarch.config import BuiltInCatalogue, Config, parse_config, to_pool_specs
 from navarch.config.server import to_pauses

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from navarch.app.extensions import Extensions
-from navarch.app.preferences import load_preferences
+from navarch.app.parts import load_parts
 from navarch.config import default_config
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
@@ -129,5 +129,5 @@ def test_extensions_of_an_embedder_are_checked_before_the_server_starts(
     extensions: Extensions, words: str
 ) -> None:
     with pytest.raises(ExtensionError) as caught:
-        load_preferences(default_config(), extensions)
+        load_parts(default_config(), extensions)
     assert words in str(caught.value)

@@ -13,6 +13,7 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
@@ -55,10 +56,10 @@ class Services:
 
     async def offerings(self) -> list[Offering]:
         return [
-            replace(H100, region="dear", price_per_hour=Decimal(100)),
+            evolve(H100, region="dear", price_per_hour=Decimal(100)),
             H100,
-            replace(H100, instance_type="h100-1x", gpus=1, price_per_hour=Decimal(14)),
-            replace(H100, gpu_type="a100", instance_type="a100-8x", price_per_hour=Decimal(30)),
+            evolve(H100, instance_type="h100-1x", gpus=1, price_per_hour=Decimal(14)),
+            evolve(H100, gpu_type="a100", instance_type="a100-8x", price_per_hour=Decimal(30)),
         ]
 
     async def put(self, *names: str, **facts: object) -> None:
@@ -521,7 +522,7 @@ def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
         async def commit(self, change: Change, *, based_on: int) -> Fleet:
             """Commit a cordon by an operator first, once."""
             if change.inventories and not self.fleet().nodes[NodeId("training-0")].cordoned:
-                node = replace(self.fleet().nodes[NodeId("training-0")], cordoned="by hand")
+                node = evolve(self.fleet().nodes[NodeId("training-0")], cordoned="by hand")
                 await super().commit(Change(nodes=[node]), based_on=based_on)
             return await super().commit(change, based_on=based_on)
 
@@ -596,9 +597,9 @@ def test_a_report_that_comes_twice_counts_once() -> None:
         for _ in range(3):
             await services.agents.report_health(name, first)
         assert services.store.fleet().nodes[name].conditions[0].times == 1
-        await services.agents.report_health(name, replace(first, number=2))
+        await services.agents.report_health(name, evolve(first, number=2))
         assert services.store.fleet().nodes[name].conditions[0].times == 2
-        await services.agents.report_health(name, replace(first, stream="s2"))
+        await services.agents.report_health(name, evolve(first, stream="s2"))
         assert services.store.fleet().nodes[name].conditions[0].times == 3
 
     run(story)

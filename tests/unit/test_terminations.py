@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from navarch.control.operations import OperationRunner
 from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import GuardedProvider, Providers
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.errors import RejectedError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.instance import Instance
@@ -70,4 +70,4 @@ def test_the_time_of_a_termination_is_kept_until_the_machine_is_gone() -> None:
 
 
 def test_nothing_is_kept_of_a_machine_that_is_gone_before_the_call_returns() -> None:
-    assert terminate_node(replace(LEAVING, phase=Phase.GONE)).stopped_at == {}
+    assert terminate_node(evolve(LEAVING, phase=Phase.GONE)).stopped_at == {}

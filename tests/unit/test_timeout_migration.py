@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.app.timeout_migration import TimeoutMigration
+from navarch.app.telemetry import TimeoutMigration
 from navarch.core.errors import NotFoundError
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -37,7 +37,7 @@ def test_a_shorter_timeout_applies_once_every_agent_has_received_it() -> None:
             store,
             table,
             timing=lambda: timing,
-            ask_for_introductions=agents.ask_for_introductions,
+            request_registrations=agents.ask_for_introductions,
         )
         await migration.adopt()
         assert list(agents.heartbeat(NODE)) == []
@@ -76,7 +76,7 @@ def test_a_longer_timeout_applies_at_once_without_new_registrations() -> None:
             store,
             table,
             timing=lambda: timing,
-            ask_for_introductions=lambda: requests.append(True),
+            request_registrations=lambda: requests.append(True),
         )
         await migration.adopt()
         timing = replace(SLOW)

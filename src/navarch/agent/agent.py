@@ -208,7 +208,44 @@ class Agent:
         boot_id = self._identity.boot_id or _boot_id(self._host)
         spool = await self._offload.run(lambda: self._open_spool(boot_id))
         disk_access = DiskAccess(spool, self._offload)
-        check_runner = CheckRunner(
+        check_runner = self._check_runner(boot_id, disk_access)
+        diagnostic_loop = self._diagnostic_loop(check_runner)
+        remediation = self._remediation(boot_id, disk_access, check_runner)
+        commands = CommandLoop(
+            self._entropy,
+            self._link,
+            connection=self._connection,
+            disk_access=disk_access,
+            signals=self._signals,
+            check_runner=check_runner,
+            on_terminate=self._on_terminate,
+            handlers={
+                CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
+                **remediation.handlers(),
+                **self._handlers,
+            },
+        )
+        uploader = Uploader(
+            self._clock,
+            self._entropy,
+            self._link,
+            connection=self._connection,
+            disk_access=disk_access,
+            signals=self._signals,
+        )
+        return _Loops(
+            disk_access=disk_access,
+            check_runner=check_runner,
+            heartbeat=self._heartbeat_loop(boot_id, disk_access, check_runner),
+            uploader=uploader,
+            commands=commands,
+            diagnostic_loop=diagnostic_loop,
+            notices=self._notice_loop(check_runner),
+            dead_man=self._dead_man(),
+        )
+
+    def _check_runner(self, boot_id: str, disk_access: DiskAccess) -> CheckRunner:
+        return CheckRunner(
             self._clock,
             self._gpus,
             self._host,
@@ -224,7 +261,11 @@ class Agent:
             timing=self._timing,
             evidence=self._evidence_collector(boot_id),
         )
-        heartbeat = HeartbeatLoop(
+
+    def _heartbeat_loop(
+        self, boot_id: str, disk_access: DiskAccess, check_runner: CheckRunner
+    ) -> HeartbeatLoop:
+        return HeartbeatLoop(
             self._clock,
             self._entropy,
             self._link,
@@ -239,15 +280,9 @@ class Agent:
             signals=self._signals,
             timing=self._timing,
         )
-        uploader = Uploader(
-            self._clock,
-            self._entropy,
-            self._link,
-            connection=self._connection,
-            disk_access=disk_access,
-            signals=self._signals,
-        )
-        diagnostic_loop = DiagnosticLoop(
+
+    def _diagnostic_loop(self, check_runner: CheckRunner) -> DiagnosticLoop:
+        return DiagnosticLoop(
             self._clock,
             self._entropy,
             self._gpus,
@@ -260,7 +295,11 @@ class Agent:
             disk_offload=self._offload,
             offload=self._tests_offload,
         )
-        remediation = Remediation(
+
+    def _remediation(
+        self, boot_id: str, disk_access: DiskAccess, check_runner: CheckRunner
+    ) -> Remediation:
+        return Remediation(
             self._clock,
             self._disk,
             effects=self._effects,
@@ -271,30 +310,6 @@ class Agent:
             probe=self._probe,
             disk_offload=self._offload,
             release_driver=self._release_driver,
-        )
-        commands = CommandLoop(
-            self._entropy,
-            self._link,
-            connection=self._connection,
-            disk_access=disk_access,
-            signals=self._signals,
-            check_runner=check_runner,
-            on_terminate=self._on_terminate,
-            handlers={
-                CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
-                **remediation.handlers(),
-                **self._handlers,
-            },
-        )
-        return _Loops(
-            disk_access=disk_access,
-            check_runner=check_runner,
-            heartbeat=heartbeat,
-            uploader=uploader,
-            commands=commands,
-            diagnostic_loop=diagnostic_loop,
-            notices=self._notice_loop(check_runner),
-            dead_man=self._dead_man(),
         )
 
     def _dead_man(self) -> DeadManSwitch | None:

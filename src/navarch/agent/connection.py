@@ -2,6 +2,7 @@
 
 import structlog
 
+from navarch.core.backoff import backoff_s
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Entropy
 from navarch.ports.link import UnauthorizedError
@@ -86,8 +87,8 @@ class Backoff:
 
     def next_s(self) -> float:
         """Record a failure; return the seconds to wait."""
-        ceiling = min(self._longest_s, self._first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
+        ceiling = backoff_s(self._failures, first_s=self._first_s, longest_s=self._longest_s)
         return self._entropy.uniform(ceiling / 3.0, ceiling)
 
     def reset(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from datetime import timedelta
 
 import structlog
@@ -15,6 +14,7 @@ from navarch.agent.signals import Signals
 from navarch.agent.spool import DiskAccess
 from navarch.agent.spool.disk import DiskError
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
+from navarch.core.evolve import evolve
 from navarch.core.health import HealthReport
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
@@ -158,7 +158,7 @@ class HeartbeatLoop:
         place, expected = self._identity.place, self._identity.gpus_expected
         if place is None:
             return None
-        return replace(place, gpus=len(inventory.gpus) if expected is None else expected)
+        return evolve(place, gpus=len(inventory.gpus) if expected is None else expected)
 
     def _apply(self, welcome: Welcome) -> None:
         if welcome.heartbeat_interval > timedelta(0):

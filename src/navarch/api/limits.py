@@ -1,12 +1,12 @@
 """What no request may contain, whatever its type: values that would break us further in."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 
 from navarch.core.errors import InvalidError
+from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration
 
 INT_MAX = 2**53
@@ -42,8 +42,8 @@ def check_limits(value: object, path: str = "$") -> None:
 
 
 def _check_parts(value: object, path: str) -> None:
-    if is_dataclass(value):
-        for part in fields(value):
+    if is_record(value):
+        for part in record_fields(value):
             check_limits(getattr(value, part.name), f"{path}.{part.name}")
     elif isinstance(value, Mapping):
         for key, item in value.items():

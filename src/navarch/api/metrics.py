@@ -1,27 +1,95 @@
-"""The fleet as Prometheus sees it."""
+"""Metrics in Prometheus' text format: the fleet, the server, and the instruments of its parts."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import prometheus_client
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
+from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
 
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "unknown"
 _HEALTH_VALUES = {
-    Health.HEALTHY: "1",
-    Health.DEGRADED: "0.5",
-    Health.UNHEALTHY: "0",
-    Health.UNKNOWN: "0",
+    Health.HEALTHY: 1.0,
+    Health.DEGRADED: 0.5,
+    Health.UNHEALTHY: 0.0,
+    Health.UNKNOWN: 0.0,
 }
+
+# Otherwise every counter and histogram has a second series with the time of its creation.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class PrometheusMetrics:
+    """Metrics in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = prometheus_client.CollectorRegistry()
+
+    def counter(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Counter:
+        """Return a new counter."""
+        assert name.endswith("_total"), f"{name}: the name of a counter ends in _total"
+        counter = prometheus_client.Counter(name, description, labels, registry=self._registry)
+        return _Counter(counter)
+
+    def gauge(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Gauge:
+        """Return a new gauge."""
+        gauge = prometheus_client.Gauge(name, description, labels, registry=self._registry)
+        return _Gauge(gauge)
+
+    def histogram(
+        self,
+        name: str,
+        description: str,
+        *,
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = DURATION_BUCKETS_S,
+    ) -> Histogram:
+        """Return a new histogram."""
+        histogram = prometheus_client.Histogram(
+            name, description, labels, registry=self._registry, buckets=buckets
+        )
+        return _Histogram(histogram)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the present values of every instrument."""
+        return self._registry.collect()
+
+
+class _Counter:
+    def __init__(self, counter: prometheus_client.Counter) -> None:
+        self._counter = counter
+
+    def add(self, amount: float = 1.0, **labels: str) -> None:
+        (self._counter.labels(**labels) if labels else self._counter).inc(amount)
+
+
+class _Gauge:
+    def __init__(self, gauge: prometheus_client.Gauge) -> None:
+        self._gauge = gauge
+
+    def set(self, value: float, **labels: str) -> None:
+        (self._gauge.labels(**labels) if labels else self._gauge).set(value)
+
+
+class _Histogram:
+    def __init__(self, histogram: prometheus_client.Histogram) -> None:
+        self._histogram = histogram
+
+    def observe(self, value: float, **labels: str) -> None:
+        (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGauge:
-    """What is counted of one node."""
+    """The measured facts about one node."""
 
     id: NodeId
     status: NodeStatus | None
@@ -31,7 +99,7 @@ class NodeGauge:
 
 
 def gauges_of(fleet: Fleet) -> Iterator[NodeGauge]:
-    """Yield every node that is not gone. Quick: a scrape must not hold up ten thousand agents."""
+    """Yield every node that is not gone."""
     for node in fleet.nodes.values():
         if node.gone:
             continue
@@ -41,8 +109,8 @@ def gauges_of(fleet: Fleet) -> Iterator[NodeGauge]:
         yield NodeGauge(node.id, node_status(node), node.health, node.provider or "", gpus)
 
 
-async def ask_for_gauges(fleet: FleetApi) -> list[NodeGauge]:
-    """Return every node that is not gone, page by page: for a fleet that is somewhere else."""
+async def fetch_gauges(fleet: FleetApi) -> list[NodeGauge]:
+    """Return every node that is not gone, page by page, for a fleet in another process."""
     query = Query(page_size=PAGE_SIZE_MAX)
     gauges: list[NodeGauge] = []
     while True:
@@ -53,29 +121,59 @@ async def ask_for_gauges(fleet: FleetApi) -> list[NodeGauge]:
         query = replace(query, page_token=page.next_page_token)
 
 
-def render_metrics(gauges: Iterable[NodeGauge]) -> str:
-    """Return the gauges in Prometheus' text format."""
-    statuses = Counter[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
-    gpus: Counter[str] = Counter()
-    health = []
+def fleet_metrics(gauges: Iterable[NodeGauge]) -> Iterator[Metric]:
+    """Yield nodes by status, GPUs by provider, and the health of every node."""
+    statuses = Tally[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
+    gpus: Tally[str] = Tally()
+    health = GaugeMetricFamily(
+        "navarch_node_health_status",
+        "1 healthy, 0.5 degraded, 0 unhealthy or unknown.",
+        labels=("node_id", "status"),
+    )
     for node in gauges:
         statuses[node.status or UNKNOWN] += 1
         gpus[node.provider or UNKNOWN] += node.gpus
-        labels = f'node_id="{_escaped(node.id)}",status="{node.health}"'
-        health.append(f"navarch_node_health_status{{{labels}}} {_HEALTH_VALUES[node.health]}")
-    lines = [
-        "# HELP navarch_nodes_total Nodes by status.",
-        "# TYPE navarch_nodes_total gauge",
-        *(f'navarch_nodes_total{{status="{word}"}} {n}' for word, n in sorted(statuses.items())),
-        "# HELP navarch_gpus_total GPUs by provider.",
-        "# TYPE navarch_gpus_total gauge",
-        *(f'navarch_gpus_total{{provider="{_escaped(p)}"}} {n}' for p, n in sorted(gpus.items())),
-        "# HELP navarch_node_health_status 1 healthy, 0.5 degraded, 0 unhealthy or unknown.",
-        "# TYPE navarch_node_health_status gauge",
-        *health,
-    ]
-    return "\n".join(lines) + "\n"
+        health.add_metric((node.id, str(node.health)), _HEALTH_VALUES[node.health])
+    yield _tally("navarch_nodes_total", "Nodes by status.", "status", statuses)
+    yield _tally("navarch_gpus_total", "GPUs by provider.", "provider", gpus)
+    yield health
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
+    """Yield the store's revision, the received heartbeats, and the pending commands."""
+    # A gauge, although it only grows: a counter's name would have to end in _total.
+    yield GaugeMetricFamily(
+        "navarch_store_revision", "Commits since the store was created.", value=fleet.revision
+    )
+    yield CounterMetricFamily(
+        "navarch_heartbeats_received",
+        "Packed heartbeats since the server started.",
+        value=heartbeats,
+    )
+    yield GaugeMetricFamily(
+        "navarch_commands_waiting",
+        "Commands that are neither done nor expired.",
+        value=sum(not command.over for command in fleet.commands.values()),
+    )
+
+
+def render_metrics(metrics: Iterable[Metric]) -> bytes:
+    """Return the metrics in Prometheus' text format."""
+    return prometheus_client.generate_latest(_Collected(metrics))
+
+
+class _Collected:
+    """Metrics in the form that the renderer accepts."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _tally(name: str, description: str, label: str, counts: Tally[str]) -> Metric:
+    family = GaugeMetricFamily(name, description, labels=(label,))
+    for value, count in sorted(counts.items()):
+        family.add_metric((value,), count)
+    return family

@@ -1,4 +1,4 @@
-"""Where the doors are, and who can reach them."""
+"""The addresses at which a server listens."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ EVERYWHERE = "0.0.0.0"
 
 
 class StartError(NavarchError):
-    """The server cannot start as it was asked to; the message says what would help."""
+    """The server cannot start; the message states why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A place to listen."""
+    """A host and a port to listen at."""
 
     host: str
     port: int
@@ -24,17 +24,17 @@ class Address:
         return f"{host}:{self.port}"
 
     def shown(self) -> str:
-        """Return it for people: 0.0.0.0 and [::] stand for all interfaces."""
+        """Return the address for display: 0.0.0.0 and [::] mean all interfaces."""
         return f"{self} (all interfaces)" if self.host in (EVERYWHERE, "::") else str(self)
 
     def reachable(self) -> str:
-        """Return it as a program on this machine can call it."""
+        """Return the address by which a program on this machine connects."""
         host = {EVERYWHERE: LOOPBACK, "::": "::1"}.get(self.host, self.host)
         return str(Address(host=host, port=self.port))
 
 
 def parse_listen_address(text: str, *, guarded: bool) -> Address:
-    """Return where to listen; without a token, never where strangers can reach it."""
+    """Return the address to listen at; without a token it must be local."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if not port.isdecimal() or not 0 <= int(port) < 65536:

@@ -1,6 +1,11 @@
-"""How a server sets new machines up, as its configuration says."""
+"""How new machines are set up: the agent's environment, user data, and commands over SSH."""
 
-from collections.abc import Callable
+import base64
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,19 +15,126 @@ from navarch.config.provider import CLOUDS
 from navarch.control.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ownership import POOL
 from navarch.core.pool import Pool
+from navarch.core.version import VERSION
 from navarch.ports.offload import Offload
+from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Shells
 from navarch.stores.bringup import FolderBringUpLogs
 
+INSTALL = f"python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch=={VERSION}"
+"""The default command that installs the agent: the base install, in the version of this server."""
+
+_AGENT = "/opt/navarch/bin/navarch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEnvironment:
+    """The environment variables from which the agent of a new machine is configured."""
+
+    control_plane: Callable[[PoolName], str] = lambda _: ""
+    join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: ""
+    lease: Callable[[PoolName], timedelta | None] = lambda _: None
+    """How long an idle machine of a pool may go without a control plane before it shuts down."""
+
+    def variables(self, request: ProvisionRequest, provider: str) -> Mapping[str, str]:
+        """Return the variables for the machine of one request."""
+        pool = PoolName(request.labels.get(POOL, ""))
+        variables = {
+            "NAVARCH_SERVER": self.control_plane(pool),
+            "NAVARCH_NODE_ID": request.name,
+            "NAVARCH_PROVIDER": provider,
+            "NAVARCH_REGION": request.region,
+            "NAVARCH_ZONE": request.zone,
+            "NAVARCH_INSTANCE_TYPE": request.instance_type,
+            "NAVARCH_POOL": pool,
+            "NAVARCH_LAUNCH_TOKEN": request.token,
+            "NAVARCH_JOIN_TOKEN": self.join_token(NodeId(request.name), request.token),
+            "NAVARCH_DEAD_MAN_LEASE": _hours(self.lease(pool)),
+        }
+        return {name: value for name, value in variables.items() if value}
+
+
+def _hours(lease: timedelta | None) -> str:
+    return "" if lease is None else f"{lease / timedelta(hours=1):g}"
+
+
+def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) -> str:
+    """Return cloud-init user data that installs the agent and starts it.
+
+    Every image with cloud-init runs this script at its first boot, and so do GCP's images
+    without. The join token is written to a file that only root can read. Every process on the
+    machine can read the user data, so the token is invalid once the machine has joined. If the
+    agent cannot be installed, the script prints why and fails. cloud-init writes its output to
+    the console and to /var/log/cloud-init-output.log.
+    """
+    variables = dict(environment)
+    join = variables.pop("NAVARCH_JOIN_TOKEN", "")
+    variables["NAVARCH_JOIN_TOKEN_FILE"] = "/etc/navarch/join-token"
+    lines = "".join(f"{name}={_systemd_quoted(value)}\n" for name, value in variables.items())
+    unit = files("navarch.app").joinpath("navarch-agent.service").read_text("utf-8")
+    return "\n".join(
+        [
+            "#!/bin/sh",
+            "# Installs and starts the agent. Running it again changes nothing that is right.",
+            "set -eu",
+            "umask 077",
+            "mkdir -p /etc/navarch",
+            _write("/etc/navarch/join-token", join + "\n"),
+            _write("/etc/navarch/agent.env", lines),
+            "umask 022",
+            *_install(install),
+            _write("/etc/systemd/system/navarch-agent.service", unit),
+            "systemctl daemon-reload",
+            "systemctl enable --now navarch-agent.service",
+            "",
+        ]
+    )
+
+
+def _install(command: str) -> list[str]:
+    """Return the lines that run `command` unless the agent is installed, and check its result.
+
+    The command runs in a separate shell, because `set -e` has no effect on the left side of `||`.
+    The message does not repeat it, because it may hold the password of a package index.
+    """
+    return [
+        "not_installed() {",
+        '  echo "navarch: the agent is not installed: $1" >&2',
+        "  echo 'navarch: the default command needs python3 with venv (package python3-venv) and "
+        f"a package index that has navarch=={VERSION}' >&2",
+        "  echo 'navarch: for another index or another way, set agent_install_command of the pool "
+        "in the configuration file of the server' >&2",
+        '  exit "$2"',
+        "}",
+        f"if [ ! -x {_AGENT} ]; then",
+        f"  sh -euc {shlex.quote(command)} || "
+        'not_installed "the install command ended with exit code $?" "$?"',
+        f"  [ -x {_AGENT} ] || not_installed '{_AGENT} is missing after the install command' 1",
+        "fi",
+    ]
+
+
+def _write(path: str, text: str) -> str:
+    # Encoded, so that no part of the text can run as a command.
+    encoded = base64.b64encode(text.encode()).decode()
+    return f"echo {encoded} | base64 -d > {shlex.quote(path)}"
+
+
+def _systemd_quoted(value: str) -> str:
+    """Return a value quoted for an environment file of systemd."""
+    plain = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'"{plain}"'
+
 
 def can_open_shells() -> bool:
-    """Return whether what shells need is installed."""
+    """Return whether the packages for SSH are installed."""
     return find_spec("asyncssh") is not None
 
 
 def open_shells() -> Shells:
-    """Return the way to shells over SSH, or raise StartError where what it needs is missing."""
+    """Return shells over SSH, or raise StartError if the packages for SSH are not installed."""
     if not can_open_shells():
         raise StartError(
             "setting machines up over SSH needs the Python package 'asyncssh', which is not "
@@ -42,7 +154,7 @@ def build_bringup(
     shells: Shells,
     join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: "",
 ) -> BringUp:
-    """Return how machines are set up. The configuration is asked each time: it may be reloaded."""
+    """Return the set-up of machines. It reads the configuration each time, because of reloads."""
 
     def setup(pool: PoolName) -> Setup | None:
         found = config().pools.get(pool)
@@ -63,15 +175,15 @@ def build_bringup(
 def missing_agent(config: Config, pool: Pool) -> str | None:
     """Return why no agent would start on machines bought for `pool`; None if one would.
 
-    A pool of the file may buy where the file says, also without cloud_init and setup_commands:
-    its image may start the agent. For other pools only user data can start one.
+    A pool of the configuration may use the providers that it names even without cloud_init and
+    setup_commands, because its image may start the agent. On other clouds only user data can.
     """
     if pool.user_data.strip():
         return None
-    written = config.pools.get(pool.name)
-    if written is not None and (written.cloud_init or written.setup_commands):
+    configured = config.pools.get(pool.name)
+    if configured is not None and (configured.cloud_init or configured.setup_commands):
         return None
-    expected = set() if written is None else {source.name for source in written.sources}
+    expected = set() if configured is None else {source.name for source in configured.sources}
     bare = {
         offering.provider
         for offering in pool.offerings

@@ -40,27 +40,21 @@ from navarch.control.terminations import TerminationReconciler
 from navarch.control.topology import TopologyReconciler
 from navarch.control.wear import WearReconciler
 from navarch.core.budget import Budget
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import GONE, Node
+from navarch.core.node import Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
-from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.fleet.launch_breaker import brake_without_agent, find_breaker, may_be_braked, shunned
 from navarch.fleet.plan import Plan
-from navarch.fleet.planner import matters_to_size, plan_pool, was_lost
-from navarch.fleet.pool_index import NO_STEADY_NODES
-from navarch.fleet.replacement_loop import find_replacement_loop
-from navarch.fleet.selection import NOTHING_SHUNNED
+from navarch.fleet.planner import matters_to_size
+from navarch.fleet.pool_plan import plan_pool_size
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.alerts import AlertNotifier
@@ -338,7 +332,7 @@ def build_control_plane(
             )
         return found
 
-    store.subscribe(_forget_the_gone(hearing), about=[GONE])
+    store.subscribe(_forget_the_gone(hearing), about=[Phase.GONE])
     return Plane(
         clock,
         entropy,
@@ -412,67 +406,25 @@ def _plan_size(
         return {name: used for name, used in said if used is not None}
 
     def plan(pool: Pool, now: datetime) -> Plan:
-        roll = rolls.of(pool.name)
-        shown, beside = roll.shown_for(pool, now)
-        known = _present(shown, pool)
-        brake, avoided = None, NOTHING_SHUNNED
-        if may_be_braked(pool, roll.may_have_failed(pool, now), now=now):
-            everybody = roll.everybody()
-            brake = find_breaker(pool, everybody, now=now)
-            avoided = shunned(pool, everybody, now=now)
-        if beside.nodes + sum(node.counts for node in known) < pool.target:
-            # Only a pool that buys is stopped here; replacements wait in the governor.
-            loop = find_replacement_loop(pool, roll.everybody(), now=now)
-            if loop is not None and (brake is None or loop.until > brake.until):
-                brake = loop
-        brake = brake_without_agent(pool, missing_agent(pool), now=now) or brake
-        market = memory.market
-        scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
-        replacements, again_at = None, None
-        # Where somebody is not shown, nobody's price matters; and where nobody who is shown counts,
-        # there is nobody to replace.
-        if beside is NO_STEADY_NODES or any(node.counts for node in known):
-            watched = beside is NO_STEADY_NODES and may_be_undercut(pool)
-            for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
-            replacements = plan_replacements(pool, known, for_sale=for_sale, now=now)
-            again_at = look_again(pool, known, undercut=watched, now=now)
-        plan = plan_pool(
+        return plan_pool_size(
             pool,
-            known,
-            replacements=replacements,
-            now=now,
-            new_tokens=new_tokens(),
-            scheduler=scheduler,
-            market=market,
+            rolls.of(pool.name),
+            market=memory.market,
+            scheduler=opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler),
             surveyed=surveyed,
             loads=loads,
-            brake=brake,
-            shunned=avoided,
-            beside=beside,
+            missing_agent=missing_agent(pool),
+            new_tokens=new_tokens(),
+            now=now,
         )
-        if again_at is None:
-            return plan
-        return evolve(plan, wake_at=_sooner(plan.wake_at, again_at), at_rest=False)
 
     return plan
-
-
-def _present(nodes: Iterable[Node], pool: Pool) -> list[Node]:
-    """Return the nodes that exist, and those that `pool` has lost.
-
-    A pool that churns remembers many that are gone, which concern no plan any more.
-    """
-    return [node for node in nodes if node.phase is not GONE or was_lost(pool, node)]
-
-
-def _sooner(*moments: datetime | None) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
     def forget(committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is GONE:
+            if node.gone:
                 hearing.forget(node.id)
 
     return forget

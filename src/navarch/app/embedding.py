@@ -1,4 +1,4 @@
-"""Navarch inside another program."""
+"""Navarch embedded in another program."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -40,8 +40,8 @@ class ControlPlane:
     asyncio.run(plane.run())
     ```
 
-    Every parameter is a port from `navarch.ports`; nothing has to be inherited. Where a
-    configuration is given, its providers and pools come on top.
+    Every parameter is a port from `navarch.ports`; nothing has to be inherited. The providers and
+    pools of a configuration are used in addition.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class ControlPlane:
             self._plugins.register(name, build)
 
     def register_provider(self, provider: Provider) -> None:
-        """Let pools buy from `provider` too. To be called before `run`."""
+        """Add a provider from which pools may buy. Call it before `run`."""
         taken = {known.name for known in self._extensions.providers} | set(self._config.providers)
         if provider.name in taken:
-            raise InvalidError(f"there is a provider named {provider.name!r} already")
+            raise InvalidError(f"a provider named {provider.name!r} exists already")
         providers = (*self._extensions.providers, provider)
         self._extensions = replace(self._extensions, providers=providers)
 
@@ -96,8 +96,8 @@ class ControlPlane:
         await server.run(started)
 
     def schedule(self, cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
-        """Return what the workload scheduler decides about `cluster`, your plugins included.
+        """Return the decisions of the workload scheduler about `cluster`, with your plugins.
 
-        A plugin takes part when `config` names it; the decisions are yours to carry out.
+        A plugin takes part if `config` names it. The caller carries the decisions out.
         """
         return run_cycle(cluster, config, registry=self._plugins)

@@ -1,4 +1,4 @@
-"""What embedders may bring along."""
+"""Parts that an embedding program may supply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +18,21 @@ from navarch.provision.strategies import FirstAvailable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """Everything that can be replaced or added without touching the core. Each is a port."""
+    """Everything that an embedding program may replace or add. Each is a port."""
 
     providers: Sequence[Provider] = ()
     provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
     """For pools whose configuration names no strategy of its own."""
     provision_schedulers: Mapping[PoolName, ProvisionScheduler] = field(default_factory=dict)
-    """By the name of the pool for which they choose, whatever its configuration says."""
+    """By pool; takes precedence over the configuration."""
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
-    """By the name of the pool whose size they decide."""
+    """By pool."""
     health_checks: Sequence[HealthCheck] = ()
-    """Made by the agents that this process runs itself: those of simulated machines."""
+    """Run by the agents of simulated machines, which are part of this process."""
     remediator: Remediator = field(default_factory=CordonAndReplace)
     workload_notifiers: Sequence[WorkloadNotifier] = ()
     alert_notifiers: Sequence[AlertNotifier] = ()
     metrics_sources: Sequence[MetricsSource] = ()
-    """Asked in order; what the first does not know, the next may."""
+    """Queried in order; a later source fills in what the earlier ones lack."""
     budgets: Sequence[Budget] = ()
-    """What may be spent, on top of what the configuration says."""
+    """Spending limits, in addition to those of the configuration."""

@@ -1,4 +1,4 @@
-"""`provider: fake`: a simulated cloud whose machines run the real agent over the real wire."""
+"""`type: fake`: a simulated cloud whose machines run the real agent over real HTTP."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,15 +32,15 @@ from navarch.stores.snapshot import read_whole, write_whole
 log = structlog.get_logger(__name__)
 
 BLOCKS = {f"block-{number}": 10_000 for number in range(1, 5)}
-"""Where simulated machines stand: room for more than anybody will ask for."""
+"""The blocks of simulated machines, with more room than any fleet needs."""
 
 FIRST_FAULT_S = (1.0, 4.0)
-"""How soon after its boot a badly booted machine shows that something is wrong with it."""
+"""The time from the boot of a faulty machine to its first fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeSettings:
-    """How the simulated cloud behaves."""
+    """The behaviour of a simulated cloud."""
 
     name: str = "fake"
     gpus: int = 8
@@ -56,14 +56,14 @@ class FakeSettings:
 
 @dataclass(slots=True)
 class InjectedFaults:
-    """A check that finds what somebody asked it to find."""
+    """A check that reports the faults injected into a machine."""
 
     name: str = "injected"
     interval: timedelta | None = None
     results: dict[str, CheckResult] = field(default_factory=dict)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Report what was asked for."""
+        """Report the injected faults."""
         del view
         yield from self.results.values()
 
@@ -78,10 +78,10 @@ class _Life:
 
 
 class FakeMachines:
-    """The machines of one simulated cloud, kept alive by this process.
+    """The machines of one simulated cloud, run by this process.
 
-    They outlive it: what was bought is in a file, and when the server starts again, so
-    do they, with the same names, the same GPUs and the buffers of their agents.
+    They survive a restart of the server: a file lists them, and the next process starts them
+    with the same names, the same GPUs and the buffers of their agents.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class FakeMachines:
         self._file = directory / "machines.json"
 
     def restore(self) -> int:
-        """Start the machines of the last process again; return how many there are."""
+        """Start the machines of the previous process; return their number."""
         self._directory.mkdir(parents=True, exist_ok=True)
         saved = read_whole(self._file)
         if saved is None:
@@ -150,7 +150,7 @@ class FakeMachines:
         return len(self.cloud.alive())
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return what this cloud sells: machines of eight GPUs and of one."""
+        """Return what this cloud sells: machines of the configured size and of one GPU."""
         return [
             Offering(
                 provider=ProviderName(self._settings.name),
@@ -168,7 +168,7 @@ class FakeMachines:
         return any(machine.request.name == node for machine in self.cloud.alive())
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
-        """Break the machine of `node`, or mend it again."""
+        """Inject a fault into the machine of `node`, or clear it."""
         life = self._life_of(node)
         kind, _, rest = result.check.partition("/")
         if kind == "xid":
@@ -177,7 +177,7 @@ class FakeMachines:
                 raise InvalidError(
                     f"gpu: node {node} has GPUs 0 to {life.gpus.count - 1}, no {gpu}"
                 )
-            # An XID that says nothing about the hardware is healthy as well, and happens.
+            # A healthy result that lasts is an XID without a hardware fault, and is injected too.
             if result.health is Health.HEALTHY and not result.lasting:
                 life.gpus.repair()
             else:
@@ -203,14 +203,14 @@ class FakeMachines:
             life.task.cancel()
 
     def _boot_again(self, machine: Machine) -> None:
-        """Take a machine down and up again. What was broken may break again, as it would."""
+        """Reboot a machine. Its faults may recur after the boot, as on a real machine."""
         life = self._lives.pop(machine.id, None)
         if life is not None:
             self._tasks.create_task(self._go_down_and_up(machine, life))
 
     async def _go_down_and_up(self, machine: Machine, life: _Life) -> None:
         life.task.cancel()
-        # Its agent holds the disk until it has ended.
+        # The agent uses the disk until it has ended.
         await asyncio.wait([life.task])
         life.disk.close()
         self._boots[machine.id] = self._boots.get(machine.id, 1) + 1
@@ -218,7 +218,7 @@ class FakeMachines:
             self._start(machine, boot_s=self._entropy.uniform(*self._settings.boot_s))
 
     def _save(self) -> None:
-        """Keep what was bought. A simulated cloud need not survive a power cut, only a kill."""
+        """Write the list of machines. It need not survive a power cut, only a kill."""
         now = self._clock.now()
         keep = [
             machine
@@ -242,7 +242,7 @@ class FakeMachines:
         try:
             task = self._tasks.create_task(life, name=f"machine {machine.id}")
         except RuntimeError:
-            life.close()  # The server is stopping. The machine is on file, and boots next time.
+            life.close()  # The server is stopping; the next process starts the machine.
             return
         self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, disk=disk, task=task)
 
@@ -295,7 +295,7 @@ class FakeMachines:
             on_terminate=lambda: None,
             effects=SimulatedEffects(
                 on_reset=lambda _: gpus.repair(),
-                # Asked for on a thread; machines live on the loop.
+                # Called on a thread; machines belong to the event loop.
                 on_reboot=lambda: _later(loop, self._boot_again, machine),
             ),
             permissions=Permissions(restart_app=True, reset=True, reboot=True),
@@ -309,10 +309,10 @@ def _later(
     loop.call_soon_threadsafe(boot, machine)
 
 
-def _gpus_of(machine: Machine, usual: int) -> int:
-    """Return how many GPUs the type says: `h100-8x` has eight."""
+def _gpus_of(machine: Machine, default: int) -> int:
+    """Return the number of GPUs of the instance type: `h100-8x` has eight."""
     size = machine.request.instance_type.rpartition("-")[2].removesuffix("x")
-    return int(size) if size.isdecimal() else usual
+    return int(size) if size.isdecimal() else default
 
 
 def _parse_xid(rest: str) -> tuple[int, int]:

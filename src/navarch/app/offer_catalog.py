@@ -1,4 +1,4 @@
-"""Everything that is for sale: what the accounts say themselves, and the catalogue for the rest."""
+"""Everything that is for sale: the lists of the providers, and the built-in catalogue."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -18,38 +18,38 @@ from navarch.ports.clock import Clock
 log = structlog.get_logger(__name__)
 
 REFRESH = timedelta(minutes=15)
-"""How old a provider's own list may be before it is asked again. Prices change by the day; what
-is sold out is known from refusals, and not from here."""
+"""The age at which a provider's list is fetched again. Prices change daily; stock-outs are
+known from refused launches."""
 
-PATIENCE_S = 20.0
-"""How long somebody who asks what is for sale waits for a cloud that does not answer."""
+TIMEOUT_S = 20.0
+"""How long a request for offers waits for a cloud that does not respond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A provider as far as its wares go."""
+    """A provider, as the offer catalog needs it."""
 
     name: ProviderName
     type: str
     region: str = ""
-    """Where it buys unless it is told otherwise."""
-    ask: Callable[[], Awaitable[Sequence[Offering]]] | None = None
-    """How it says what it sells, if it can."""
-    ask_sold_out: Callable[[], Awaitable[Sequence[Offering]]] | None = None
-    """How it says what of that nobody can have at present, if it can."""
+    """Its default region."""
+    list_offerings: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """Fetches what the provider sells; None if the provider has no such list."""
+    list_sold_out: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """Fetches what is sold out everywhere; None if the provider has no such list."""
 
 
 class OfferCatalog:
-    """The wares of every account, and of the clouds where there is none."""
+    """The offers of every account, and of the clouds without an account."""
 
     def __init__(self, clock: Clock, accounts: Iterable[Account]) -> None:
         self._clock = clock
         self._accounts = tuple(accounts)
-        self._told: dict[ProviderName, tuple[datetime, Sequence[Offering], set[Offering]]] = {}
-        """When each said what it sells, and what of it is sold out."""
+        self._lists: dict[ProviderName, tuple[datetime, Sequence[Offering], set[Offering]]] = {}
+        """When each list was fetched, what is on it, and what of that is sold out."""
 
     async def offers(self) -> list[Offer]:
-        """Return everything, accounts first."""
+        """Return every offer, those of accounts first."""
         answers = await asyncio.gather(*(self._at(account) for account in self._accounts))
         found = [offer for offers in answers for offer in offers]
         types = {account.type for account in self._accounts}
@@ -63,7 +63,7 @@ class OfferCatalog:
     async def offerings(self) -> list[Offering]:
         """Return what can be bought.
 
-        A machine that the catalogue knows without a price is not sold on demand.
+        A machine without a price in the catalogue is not sold on demand.
         """
         return [
             offer.offering
@@ -77,15 +77,15 @@ class OfferCatalog:
         ]
 
     async def _at(self, account: Account) -> list[Offer]:
-        await self._ask(account)
-        at, told, gone = self._told.get(account.name, (self._clock.now(), (), set()))
-        if told:
+        await self._refresh(account)
+        at, offerings, sold_out = self._lists.get(account.name, (self._clock.now(), (), set()))
+        if offerings:
             return [
                 evolve(
                     _as_offer(offering, account.type, at),
-                    sold_out=f"{account.name} has none anywhere" if offering in gone else None,
+                    sold_out=f"{account.name} has none anywhere" if offering in sold_out else None,
                 )
-                for offering in told
+                for offering in offerings
             ]
         return [
             offer
@@ -94,30 +94,30 @@ class OfferCatalog:
             for offer in _catalogue_offers(machine, account.name, account.region)
         ]
 
-    async def _ask(self, account: Account) -> None:
-        """Learn what an account sells, if it can say so and has not said so lately."""
+    async def _refresh(self, account: Account) -> None:
+        """Fetch the list of an account, if it has one and the last one is too old."""
         now = self._clock.now()
-        at = self._told[account.name][0] if account.name in self._told else None
-        if account.ask is None or (at is not None and now < at + REFRESH):
+        at = self._lists[account.name][0] if account.name in self._lists else None
+        if account.list_offerings is None or (at is not None and now < at + REFRESH):
             return
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                said = await account.ask()
-                gone = () if account.ask_sold_out is None else await account.ask_sold_out()
+            async with asyncio.timeout(TIMEOUT_S):
+                on_sale = await account.list_offerings()
+                sold_out = () if account.list_sold_out is None else await account.list_sold_out()
         except (ProviderError, TimeoutError) as error:
-            # What it said before is better than nothing, and carries its date.
+            # The previous list stays in use, with its date.
             log.warning("offers.not_refreshed", provider=account.name, error=str(error))
             return
-        self._told[account.name] = (now, [*said, *gone], set(gone))
+        self._lists[account.name] = (now, [*on_sale, *sold_out], set(sold_out))
 
 
 def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
-    """Return what a provider says it sells, with what only the catalogue knows."""
+    """Return an offering of a provider as an offer, completed from the catalogue."""
     known = find_machine(provider_type, offering.instance_type)
     offer = Offer(offering=offering, provider_type=provider_type, priced_at=at)
     if known is None:
         return offer
-    # The catalogue's name of a GPU says more, where the cloud calls all of them H100.
+    # The catalogue has the exact GPU model; some clouds call all of them H100.
     full = evolve(offering, gpu_type=known.gpu_model)
     if not offering.price_per_hour and not offering.spot:
         full = evolve(full, price_per_hour=known.usd_per_hour)
@@ -128,7 +128,7 @@ def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
 def _catalogue_offers(
     machine: CataloguedMachine, name: ProviderName, region: str
 ) -> Iterator[Offer]:
-    usual = Offering(
+    on_demand = Offering(
         provider=name,
         instance_type=machine.instance_type,
         region=region or machine.priced_in,
@@ -136,10 +136,10 @@ def _catalogue_offers(
         gpu_type=machine.gpu_model,
         price_per_hour=machine.usd_per_hour,
     )
-    plain = Offer(offering=usual, provider_type=machine.provider, priced_at=_catalogue_day())
+    plain = Offer(offering=on_demand, provider_type=machine.provider, priced_at=_catalogue_day())
     yield _described(plain, machine)
     if machine.spot_usd_per_hour:
-        spot = evolve(usual, spot=True, price_per_hour=machine.spot_usd_per_hour)
+        spot = evolve(on_demand, spot=True, price_per_hour=machine.spot_usd_per_hour)
         yield _described(evolve(plain, offering=spot), machine)
 
 

@@ -1,4 +1,4 @@
-"""Everybody whom the server buys machines from: those of the file, simulated or not, and others."""
+"""The providers of a server: those of its configuration, simulated ones, and extensions."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from navarch.app.addresses import Address
 from navarch.app.extensions import Extensions
 from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
 from navarch.app.offer_catalog import Account
-from navarch.app.providers.building import Surroundings, build_provider, renew_provider
+from navarch.app.providers import ProviderContext, build_provider, renew_provider
 from navarch.clock.system import ThreadOffload
 from navarch.config import Config
 from navarch.config.provider import FakeConfig
@@ -19,7 +19,7 @@ from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
 
 
 class ProviderRegistry:
-    """The providers of one server, and what only they know."""
+    """The providers of one server."""
 
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions
@@ -29,26 +29,26 @@ class ProviderRegistry:
     def build(
         self,
         config: Config,
-        surroundings: Surroundings,
+        context: ProviderContext,
         tasks: asyncio.TaskGroup,
         http: Address,
         *,
         token: Callable[[], str | None],
     ) -> None:
-        """Make the providers that the file names. Simulated machines talk to us at `http`."""
-        disks = _threads("navarch-fake-disk", surroundings.closing)
-        probes = _threads("navarch-fake-probe", surroundings.closing)
+        """Build the configured providers. Agents of simulated machines connect to `http`."""
+        disks = _threads("navarch-fake-disk", context.closing)
+        probes = _threads("navarch-fake-probe", context.closing)
         for provider in config.providers.values():
             if not isinstance(provider, FakeConfig):
-                self._clouds.append(build_provider(provider, surroundings))
+                self._clouds.append(build_provider(provider, context))
                 continue
             self._fakes.append(
                 FakeMachines(
-                    surroundings.clock,
-                    surroundings.entropy,
+                    context.clock,
+                    context.entropy,
                     tasks,
                     _fake_settings(provider),
-                    directory=surroundings.data_dir / "fake" / provider.name,
+                    directory=context.data_dir / "fake" / provider.name,
                     server=f"http://{http.reachable()}",
                     token=token,
                     offload=disks,
@@ -58,13 +58,13 @@ class ProviderRegistry:
             )
 
     def renew(self, config: Config) -> None:
-        """Have the providers use what the file now says, where that can change while they run."""
+        """Pass on what a reloaded configuration may change of running providers."""
         for cloud in self._clouds:
             if cloud.name in config.providers:
                 renew_provider(cloud, config.providers[cloud.name])
 
     def restore(self) -> None:
-        """Start the simulated machines that were there before."""
+        """Start the simulated machines of the previous process."""
         for machines in self._fakes:
             machines.restore()
 
@@ -74,18 +74,18 @@ class ProviderRegistry:
         return [*fakes, *self._clouds, *self._extensions.providers]
 
     def accounts(self, config: Config) -> Iterator[Account]:
-        """Yield every provider as far as its wares go."""
+        """Yield the account of every provider, for the offer catalog."""
         for machines in self._fakes:
             name = ProviderName(machines.cloud.name)
-            yield Account(name=name, type=FakeConfig.type, ask=machines.offerings)
+            yield Account(name=name, type=FakeConfig.type, list_offerings=machines.offerings)
         for cloud in (*self._clouds, *self._extensions.providers):
-            said = config.providers.get(cloud.name)
+            configured = config.providers.get(cloud.name)
             yield Account(
                 name=ProviderName(cloud.name),
-                type=cloud.name if said is None else said.type,
-                region=getattr(said, "region", None) or "",
-                ask=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
-                ask_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
+                type=cloud.name if configured is None else configured.type,
+                region=getattr(configured, "region", None) or "",
+                list_offerings=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
+                list_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
             )
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
@@ -94,7 +94,9 @@ class ProviderRegistry:
             if machines.has(node):
                 await machines.inject(node, result)
                 return
-        raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
+        raise NotPossibleError(
+            f"node {node} is not simulated; faults can be injected into simulated nodes only"
+        )
 
 
 def _threads(name: str, closing: ExitStack) -> ThreadOffload:

@@ -1,4 +1,4 @@
-"""The server: a control plane, its store and its doors, as one process."""
+"""The server: a control plane, its store and its HTTP and gRPC servers, as one process."""
 
 import asyncio
 import socket
@@ -13,31 +13,28 @@ from navarch.api.collector import settle_collector
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
+from navarch.api.metrics import PrometheusMetrics, server_metrics
 from navarch.app.addresses import Address, parse_listen_address
 from navarch.app.bringup import (
+    INSTALL,
+    AgentEnvironment,
     build_bringup,
     can_open_shells,
     control_plane_address,
     missing_agent,
     open_shells,
+    render_user_data,
 )
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
-from navarch.app.doors import BearerAuth, build_grpc_door, listen_at
 from navarch.app.extensions import Extensions
-from navarch.app.joining import INSTALL, Guide, render_user_data
-from navarch.app.leading import Standby, inherit_door, lead
-from navarch.app.metering import build_meter
-from navarch.app.notifying import build_notifier
+from navarch.app.leadership import Standby, acquire_leadership, wait_for_port
 from navarch.app.offer_catalog import OfferCatalog
-from navarch.app.policies import load_policies
-from navarch.app.policy_record import note_policies
-from navarch.app.preferences import load_preferences
-from navarch.app.process_metrics import render_process_metrics
+from navarch.app.parts import build_meter, build_notifier, load_parts, to_scheduling
+from navarch.app.policies import load_policies, record_policies
 from navarch.app.provider_registry import ProviderRegistry
-from navarch.app.providers.building import Surroundings
-from navarch.app.scheduling import to_scheduling
-from navarch.app.snapshots import Snapshots
-from navarch.app.timeout_migration import TimeoutMigration
+from navarch.app.providers import ProviderContext
+from navarch.app.servers import BearerAuth, build_grpc_server, listen_at
+from navarch.app.telemetry import Snapshots, TimeoutMigration
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.remediation import to_governor
@@ -64,24 +61,24 @@ BRINGUP = "bringup"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A server that takes requests."""
+    """A server that accepts requests."""
 
     server: "Server"
     plane: Plane
     http: Address
-    """Where it listens; a name in the configuration is an address here."""
+    """The address at which it listens, with host names resolved."""
     grpc: Address
-    """Where it listens, as the configuration names it."""
+    """The address at which it listens, as configured."""
     guarded: bool
-    """Whether the doors ask for a token."""
+    """Whether requests need a token."""
     nodes: int
-    """How many nodes it found in its store."""
+    """The number of nodes in its store that are not gone."""
     can_buy: bool
-    """Whether it has any provider to buy machines from."""
+    """Whether any provider is configured."""
 
 
 class Server:
-    """One process: everything is opened here, and closed again in the opposite order."""
+    """One process: opens everything, and closes it in reverse order."""
 
     def __init__(
         self,
@@ -91,28 +88,29 @@ class Server:
         extensions: Extensions | None = None,
         standby: Standby | None = None,
     ) -> None:
-        """With `standby`, wait for whoever leads to end; it hears whose folder is waited for."""
+        """With `standby`, wait until the present leader of `data_dir` ends instead of failing."""
         self._standby = standby
         self._config = config
         self._data_dir = data_dir
         self._extensions = extensions or Extensions()
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
-        self._lock = BearerAuth(_token(config))
-        self._suppliers = ProviderRegistry(self._extensions)
+        self._auth = BearerAuth(_token(config))
+        self._metrics = PrometheusMetrics()
+        self._providers = ProviderRegistry(self._extensions)
         self._plane: Plane | None = None
-        self._patience: TimeoutMigration | None = None
-        self._preferences = load_preferences(config, self._extensions)
+        self._timeouts: TimeoutMigration | None = None
+        self._parts = load_parts(config, self._extensions)
         self.opinions = Opinions(
             provision_scheduler=self._extensions.provision_scheduler,
-            provision_schedulers=self._preferences.buying,
+            provision_schedulers=self._parts.provision_schedulers,
             remediator=self._extensions.remediator,
-            remediators=self._preferences.remediators,
+            remediators=self._parts.remediators,
             governor=lambda: to_governor(self._config.server.governor),
             policy=lambda: self._policy_change,
-            autoscalers=self._preferences.sizing,
+            autoscalers=self._parts.autoscalers,
             autoscale_interval=config.server.autoscale_interval,
-            budgets=self._preferences.budgets,
+            budgets=self._parts.budgets,
             stockout_spans=to_pauses(config.server.stockouts),
             scheduling=lambda: to_scheduling(self._config.scheduler),
         )
@@ -122,84 +120,42 @@ class Server:
         self._serving = False
 
     async def run(self, started: Callable[[Running], None]) -> None:
-        """Serve until cancelled; `started` is called once requests are taken."""
-        guarded = self._lock.token is not None
+        """Serve until cancelled; call `started` once requests are accepted."""
+        guarded = self._auth.token is not None
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
-            listener: socket.socket | None = None
-            if self._standby is None:
-                listener = stack.enter_context(listen_at(http))
-            offload = ThreadOffload("navarch-store")
-            stack.callback(offload.close)
-            store = await lead(self._clock, self._entropy, self._data_dir, offload, self._standby)
-            stack.callback(store.close)
-            # Closing a file under a thread that writes to it can take the process down.
-            stack.callback(offload.close)
-            if listener is None:
-                # The doors of who led until now may be the same, and take a moment to close.
-                listener = stack.enter_context(await inherit_door(self._clock, http))
-            http = Address(host=http.host, port=listener.getsockname()[1])
-            self._store = store
-            self._policy_change = await note_policies(self._clock, store, self._policies)
-            known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
-            keepsakes = Snapshots(
-                self._clock, self._data_dir, nodes=known, silence=self._timing().silence
-            )
-            stack.callback(keepsakes.write)
-            columns = keepsakes.columns
+            opened = await self._open(stack, http)
+            store, http = opened.store, opened.http
             async with asyncio.TaskGroup() as tasks:
-                plane = self._plane = self._build(stack, tasks, store, keepsakes, offload, http)
-                desk = HeartbeatDesk(plane.agents, columns)
+                plane = self._plane = self._build(stack, tasks, opened)
+                desk = HeartbeatDesk(plane.agents, opened.snapshots.telemetry)
                 stack.callback(desk.flush)
-                archive = FolderArchive(self._data_dir / "evidence", offload)
-                evidence = EvidenceService(store, archive)
-                logs = FolderBringUpLogs(self._data_dir / BRINGUP, offload)
+                evidence = EvidenceService(
+                    store, FolderArchive(self._data_dir / "evidence", opened.offload)
+                )
                 joins = JoinService(self._clock, store)
-                app = build_http_app(
-                    self._clock,
-                    self._entropy,
-                    plane.fleet,
-                    plane.agents,
-                    auth=self._lock,
-                    desk=desk,
-                    ready=lambda: None if self._serving else "the control loops are starting",
-                    metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
-                    snapshot=store.fleet,
-                    evidence=evidence,
-                    held=HeldService(self._clock, store),
-                    jobs=plane.jobs,
-                    bringups=BringUpService(store, logs),
-                    joins=joins,
-                    join_tokens=joins,
-                    fleet_health=FleetHealthService(self._clock, store),
-                )
-                doors = HttpServer(
-                    self._clock,
-                    app,
-                    listener=listener,
-                    heartbeat_interval=self._config.server.heartbeat_interval,
-                )
-                grpc_door = build_grpc_door(plane, self._lock, desk, evidence, joins, grpc)
-                self._patience = TimeoutMigration(
+                http_server = self._http_server(opened, plane, desk, evidence, joins)
+                grpc_server = build_grpc_server(plane, self._auth, desk, evidence, joins, grpc)
+                timeouts = self._timeouts = TimeoutMigration(
                     self._clock,
                     store,
-                    columns,
+                    opened.snapshots.telemetry,
                     timing=self._timing,
-                    ask_for_introductions=plane.agents.ask_for_introductions,
+                    request_registrations=plane.agents.ask_for_introductions,
                 )
-                await self._patience.adopt()
+                await timeouts.adopt()
                 await self._put_pools(list(self._config.pools))
                 for work in (
                     desk.run(self._clock),
-                    doors.run(),
-                    grpc_door.run(),
+                    http_server.run(),
+                    grpc_server.run(),
                     plane.run(),
-                    self._patience.run(),
+                    timeouts.run(),
                 ):
                     tasks.create_task(work)
-                self._suppliers.restore()
-                while not doors.started:
+                self._providers.restore()
+                while not http_server.started:
                     await self._clock.sleep(0.005)
                 settle_collector()
                 self._serving = True
@@ -207,35 +163,103 @@ class Server:
                     Running(
                         server=self,
                         plane=plane,
-                        http=Address(host=listener.getsockname()[0], port=http.port),
-                        grpc=Address(host=grpc.host, port=grpc_door.port),
+                        http=Address(host=opened.listener.getsockname()[0], port=http.port),
+                        grpc=Address(host=grpc.host, port=grpc_server.port),
                         guarded=guarded,
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),
                         can_buy=bool(self._config.providers),
                     )
                 )
 
-    async def reload(self, config: Config) -> Reload:
-        """Apply what can be changed while running; the answer says what cannot.
+    async def _open(self, stack: ExitStack, http: Address) -> "_Opened":
+        """Open the port, the store and the snapshots, waiting for leadership on standby."""
+        listener: socket.socket | None = None
+        if self._standby is None:
+            listener = stack.enter_context(listen_at(http))
+        offload = ThreadOffload("navarch-store")
+        stack.callback(offload.close)
+        store = self._store = await acquire_leadership(
+            self._clock, self._entropy, self._data_dir, offload, self._standby
+        )
+        stack.callback(store.close)
+        # Closing a file under a thread that writes to it can take the process down.
+        stack.callback(offload.close)
+        if listener is None:
+            # The previous leader may listen at the same port and take a moment to close it.
+            listener = stack.enter_context(await wait_for_port(self._clock, http))
+        self._policy_change = await record_policies(self._clock, store, self._policies)
+        known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
+        snapshots = Snapshots(
+            self._clock, self._data_dir, nodes=known, silence=self._timing().silence
+        )
+        stack.callback(snapshots.write)
+        return _Opened(
+            store=store,
+            offload=offload,
+            listener=listener,
+            http=Address(host=http.host, port=listener.getsockname()[1]),
+            snapshots=snapshots,
+        )
 
-        Policies are read again even where only the files have changed. One that cannot be used
-        is refused with everything else in the file: the old ones stay in force.
+    def _http_server(
+        self,
+        opened: "_Opened",
+        plane: Plane,
+        desk: HeartbeatDesk,
+        evidence: EvidenceService,
+        joins: JoinService,
+    ) -> HttpServer:
+        store = opened.store
+        logs = FolderBringUpLogs(self._data_dir / BRINGUP, opened.offload)
+        app = build_http_app(
+            self._clock,
+            self._entropy,
+            plane.fleet,
+            plane.agents,
+            auth=self._auth,
+            desk=desk,
+            ready=lambda: None if self._serving else "the control loops are starting",
+            collect=lambda: (
+                *server_metrics(store.fleet(), desk.received),
+                *self._metrics.collect(),
+            ),
+            snapshot=store.fleet,
+            evidence=evidence,
+            held=HeldService(self._clock, store),
+            jobs=plane.jobs,
+            bringups=BringUpService(store, logs),
+            joins=joins,
+            join_tokens=joins,
+            fleet_health=FleetHealthService(self._clock, store),
+        )
+        return HttpServer(
+            self._clock,
+            app,
+            listener=opened.listener,
+            heartbeat_interval=self._config.server.heartbeat_interval,
+        )
+
+    async def reload(self, config: Config) -> Reload:
+        """Apply what can be changed while running; return what was changed and what cannot be.
+
+        Policies are read again even if only their files have changed. If one cannot be used, the
+        whole file is refused and the old configuration stays in force.
         """
         change = compare(self._config, config)
-        # Everything that can fail is made before anything is changed.
+        # Everything that can fail comes before the first change.
         policies = load_policies(config)
-        preferences = load_preferences(change.config, self._extensions)
+        parts = load_parts(change.config, self._extensions)
         self._config = change.config
-        self._preferences.become(preferences)
+        self._parts.become(parts)
         self._policies = policies
-        self._suppliers.renew(change.config)
+        self._providers.renew(change.config)
         if self._store is not None:
-            self._policy_change = await note_policies(self._clock, self._store, policies)
+            self._policy_change = await record_policies(self._clock, self._store, policies)
         token = _token(change.config)
-        if (token is None) is (self._lock.token is None):
-            self._lock.change(token)
-        if self._patience is not None:
-            await self._patience.adopt()
+        if (token is None) is (self._auth.token is None):
+            self._auth.change(token)
+        if self._timeouts is not None:
+            await self._timeouts.adopt()
         await self._put_pools(change.pools_changed)
         return change
 
@@ -247,55 +271,46 @@ class Server:
             health_check_interval=server.health_check_interval,
         )
 
-    def _build(
-        self,
-        stack: ExitStack,
-        tasks: asyncio.TaskGroup,
-        store: SqliteStore,
-        keepsakes: Snapshots,
-        offload: ThreadOffload,
-        http: Address,
-    ) -> Plane:
+    def _build(self, stack: ExitStack, tasks: asyncio.TaskGroup, opened: "_Opened") -> Plane:
+        store, http = opened.store, opened.http
         threads = ThreadOffload("navarch-scheduler")
         stack.callback(threads.close)
-        guide = Guide(
+        agents = AgentEnvironment(
             control_plane=lambda pool: control_plane_address(self._config, pool, http),
             join_token=partial(join_token, store.cluster),
             lease=self._lease_of,
         )
-        surroundings = Surroundings(
+        context = ProviderContext(
             clock=self._clock,
             entropy=self._entropy,
             data_dir=self._data_dir,
             closing=stack,
-            guide=guide,
+            agents=agents,
         )
-        self._suppliers.build(
-            self._config, surroundings, tasks, http, token=lambda: self._lock.token
-        )
-        assortment = OfferCatalog(self._clock, self._suppliers.accounts(self._config))
-        said, columns = self._config.server, keepsakes.columns
+        self._providers.build(self._config, context, tasks, http, token=lambda: self._auth.token)
+        catalog = OfferCatalog(self._clock, self._providers.accounts(self._config))
+        config, telemetry = self._config.server, opened.snapshots.telemetry
         return build_control_plane(
             self._clock,
             self._entropy,
             store,
-            providers=self._suppliers.all(),
-            notifier=build_notifier(self._clock, said.notifier, self._extensions, stack),
-            hearing=columns,
+            providers=self._providers.all(),
+            notifier=build_notifier(self._clock, config.notifier, self._extensions, stack),
+            hearing=telemetry,
             timing=self._timing,
             opinions=self.opinions,
             policies=lambda: self._policies,
             alerts=[LogAlerts(), *self._extensions.alert_notifiers],
             metrics_source=build_meter(
-                store, columns, said.metrics.prometheus, self._extensions, stack
+                store, telemetry, config.metrics.prometheus, self._extensions, stack
             ),
-            loads=keepsakes.loads,
-            offerings=assortment.offerings,
-            assortment=assortment.offers,
-            inject=self._suppliers.inject,
-            save_readings=lambda: keepsakes.save(offload),
-            bringup=self._bringup(store, offload, http),
-            user_data=partial(self._user_data, guide),
+            loads=opened.snapshots.loads,
+            offerings=catalog.offerings,
+            assortment=catalog.offers,
+            inject=self._providers.inject,
+            save_readings=lambda: opened.snapshots.save(opened.offload),
+            bringup=self._bringup(store, opened.offload, http),
+            user_data=partial(self._user_data, agents),
             missing_agent=lambda pool: missing_agent(self._config, pool),
             scheduler_offload=threads,
         )
@@ -304,17 +319,20 @@ class Server:
         found = self._config.pools.get(pool)
         return None if found is None else found.dead_man_lease
 
-    def _user_data(self, guide: Guide, request: ProvisionRequest, provider: ProviderName) -> str:
+    def _user_data(
+        self, agents: AgentEnvironment, request: ProvisionRequest, provider: ProviderName
+    ) -> str:
         pool = self._config.pools.get(request.labels.get(POOL, ""))
         if pool is None or not pool.cloud_init:
             return ""
-        told = guide.environment(request, provider)
-        return render_user_data(told, install=pool.agent_install_command or INSTALL)
+        variables = agents.variables(request, provider)
+        return render_user_data(variables, install=pool.agent_install_command or INSTALL)
 
     def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:
-        asked = any(pool.setup for pool in self._config.pools.values())
-        if not asked and not can_open_shells():
-            return None  # A reload may ask for it where it can be had.
+        needed = any(pool.setup for pool in self._config.pools.values())
+        if not needed and not can_open_shells():
+            return None
+        # Also if no pool needs it yet: a reload may add one.
         return build_bringup(
             lambda: self._config,
             http,
@@ -330,6 +348,18 @@ class Server:
         for name in names:
             spec = to_pool_spec(self._config, self._config.pools[name], catalogue)
             await self._plane.fleet.put_pool(spec, reason="the configuration says so")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """What a server holds from the moment it leads."""
+
+    store: SqliteStore
+    offload: ThreadOffload
+    listener: socket.socket
+    http: Address
+    """The address of `listener`, with the port that it was given."""
+    snapshots: Snapshots
 
 
 def _token(config: Config) -> str | None:

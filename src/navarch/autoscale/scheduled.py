@@ -1,7 +1,8 @@
 """Changes the bounds by the hour; another autoscaler sizes the pool within them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from navarch.core.evolve import evolve
 from navarch.core.schedule import Schedule, Window
 from navarch.ports.autoscaler import Autoscaler, PoolState, Recommendation
 
@@ -35,4 +36,4 @@ class Scheduled:
 def _within(state: PoolState, window: Window) -> PoolState:
     low = state.min_nodes if window.nodes_min is None else window.nodes_min
     high = state.max_nodes if window.nodes_max is None else window.nodes_max
-    return replace(state, min_nodes=min(low, high), max_nodes=high)
+    return evolve(state, min_nodes=min(low, high), max_nodes=high)

@@ -41,8 +41,6 @@ from navarch.hosts.kmsg import FileBookmark, open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.watch import Service, watch_service
 from navarch.hosts.tracepoint import open_tracepoint
-from navarch.ports.diagnostics import Diagnostics
-from navarch.ports.effects import Effects
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog
 from navarch.ports.link import Link
@@ -233,53 +231,53 @@ def agent(
     if context.invoked_subcommand is not None:
         log_as_json(at_least=logging.WARNING)  # Standard output is reserved for the result.
         return
-    place = None
-    if provider or region or zone or instance_type:
-        place = Offering(
-            provider=ProviderName(provider), instance_type=instance_type, region=region, zone=zone
-        )
-    name = node_id or socket.gethostname()
     identity = Identity(
-        node=NodeId(name),
+        node=NodeId(node_id or socket.gethostname()),
         token=Token(token) if token else None,
         boot_id=boot_id,
-        place=place,
+        place=_place(provider, instance_type, region, zone),
         labels=_parse_labels(labels, pool),
         gpus_expected=gpus_expected,
         image=image if image is not None else _image(),
         kind=find_kind(provider, instance_type) if instance_type else None,
     )
-    source = _token_source(auth_token, auth_token_file)
-    joining = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
-    if joining:
-        source = _join_token_source(joining, state_dir or _default_state_dir())
-    link = _link(server, source)
-    simulated = _simulated_count(simulated_gpus)
-    try:
-        disk = FolderDisk(state_dir or _default_state_dir())
-    except DiskError as error:
-        raise click.ClickException(f"{error}; choose another --state-dir") from error
-    log_as_json()
-    if (auth_token or auth_token_file or joining) and _sends_clear_text(server):
-        log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     folder = state_dir or _default_state_dir()
-    event_sources = _event_sources(_gpus(simulated, name), identity, folder, simulated=simulated)
-    diagnostics = CudaDiagnostics() if simulated is None else None
+    source = _credentials(auth_token, auth_token_file, join_token_file, folder)
+    link = _link(server, source or (lambda: None))
+    simulated = _simulated_count(simulated_gpus)
+    disk = _open_disk(folder)
+    log_as_json()
+    if source is not None and _sends_clear_text(server):
+        log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
+    gpus = _event_sources(_gpus(simulated, identity.node), identity, folder, simulated=simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
         restart_app=allow_restart_app, units=units, reset=allow_reset, reboot=allow_reboot
     )
-    # An agent with simulated GPUs must not reset or reboot the real machine underneath.
-    effects = LinuxEffects(SystemClock()) if simulated is None else None
-    lease = None
-    if dead_man_lease is not None:
-        lease = Lease(
-            term=timedelta(hours=dead_man_lease),
-            end=lambda: _end_machine(shlex.split(dead_man_command)),
-        )
-    sys.exit(
-        _run(identity, link, event_sources, disk, diagnostics, notices, effects, permissions, lease)
+    lease = _lease(dead_man_lease, dead_man_command)
+    real = simulated is None
+    sys.exit(_run(identity, link, gpus, disk, notices, permissions, lease, real_gpus=real))
+
+
+def _place(provider: str, instance_type: str, region: str, zone: str) -> Offering | None:
+    if not (provider or region or zone or instance_type):
+        return None
+    return Offering(
+        provider=ProviderName(provider), instance_type=instance_type, region=region, zone=zone
     )
+
+
+def _lease(hours: float | None, command: str) -> Lease | None:
+    if hours is None:
+        return None
+    return Lease(term=timedelta(hours=hours), end=lambda: _end_machine(shlex.split(command)))
+
+
+def _open_disk(folder: Path) -> FolderDisk:
+    try:
+        return FolderDisk(folder)
+    except DiskError as error:
+        raise click.ClickException(f"{error}; choose another --state-dir") from error
 
 
 def _end_machine(command: Sequence[str]) -> None:
@@ -295,11 +293,11 @@ def _run(
     link: Link,
     gpus: EventSources,
     disk: FolderDisk,
-    diagnostics: Diagnostics | None,
     notices: NoticeWatch | None,
-    effects: Effects | None,
     permissions: Permissions,
     lease: Lease | None,
+    *,
+    real_gpus: bool,
 ) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     tests_offload = ThreadOffload("tests")
@@ -314,12 +312,13 @@ def _run(
         checks=standard_checks(),
         offload=offload,
         probe_offload=probe_offload,
-        diagnostics=diagnostics,
+        diagnostics=CudaDiagnostics() if real_gpus else None,
         tests_offload=tests_offload,
         sources=gpus.sources,
         facts=LinuxFacts(SystemClock()),
         notices=notices,
-        effects=effects,
+        # An agent with simulated GPUs must not reset or reboot the real machine underneath.
+        effects=LinuxEffects(SystemClock()) if real_gpus else None,
         permissions=permissions,
         release_driver=gpus.release_driver,
         lease=lease,
@@ -417,6 +416,17 @@ def _sends_clear_text(server: str) -> bool:
     parts = urlsplit(server)
     here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
     return parts.scheme == "http" and not here
+
+
+def _credentials(
+    token: str | None, token_file: Path | None, join_token_file: Path | None, folder: Path
+) -> Callable[[], str | None] | None:
+    """Return the source of the bearer or join token; None if there is no token."""
+    source = _token_source(token, token_file)
+    join_token = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
+    if join_token:
+        return _join_token_source(join_token, folder)
+    return source if token or token_file else None
 
 
 def _token_source(token: str | None, file: Path | None) -> Callable[[], str | None]:

@@ -4,13 +4,13 @@ No result and no error contains any part of a secret.
 """
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from navarch.cli.errors import NOT_ALLOWED, UNREACHABLE, CommandError
 from navarch.core.errors import CredentialError, TransientError
+from navarch.http.blocking import request
+from navarch.http.message import HttpError
 
 Check = Callable[[Mapping[str, str]], str]
 """Takes credentials, returns the account they belong to, raises CommandError if refused."""
@@ -84,22 +84,26 @@ CHECKS: Mapping[str, Check] = {"aws": check_aws, "gcp": check_gcp, "lambda": che
 
 
 def _get(url: str, token: str, cloud: str) -> Mapping[str, Any]:
-    request = urllib.request.Request(
-        url, headers={"Authorization": f"Bearer {token}", "Accept": "application/json"}
-    )
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json",
+        "User-Agent": "navarch",
+    }
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:
-            found = json.loads(reply.read())
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in (401, 403, 404):
-            raise CommandError(
-                f"{cloud} does not accept these credentials (status {error.code})", NOT_ALLOWED
-            ) from None
+        response = request("GET", url, headers=headers, timeout_s=TIMEOUT_S, use_proxy=True)
+    except HttpError as error:
+        reason = type(error.__cause__ or error).__name__
+        raise CommandError(f"{cloud} cannot be reached: {reason}", UNREACHABLE) from None
+    status = response.status
+    if status in (401, 403, 404):
         raise CommandError(
-            f"{cloud} returned status {error.code}; try again", UNREACHABLE
-        ) from None
-    except (OSError, ValueError) as error:
+            f"{cloud} does not accept these credentials (status {status})", NOT_ALLOWED
+        )
+    if not 200 <= status < 300:
+        raise CommandError(f"{cloud} returned status {status}; try again", UNREACHABLE)
+    try:
+        found = json.loads(response.body)
+    except ValueError as error:
         raise CommandError(
             f"{cloud} cannot be reached: {type(error).__name__}", UNREACHABLE
         ) from None

@@ -158,6 +158,15 @@ def checkpoint(session: Session, name: str) -> None:
         _show(session, saved)
 
 
+@job.command("requeue", cls=Command)
+@NAME
+@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@with_session
+def requeue(session: Session, name: str, reason: str) -> None:
+    """Release the GPUs of a job whose program has stopped, and queue the job again."""
+    _show(session, session.call(lambda api: job_api(api).requeue_job(JobName(name), reason=reason)))
+
+
 def _show(session: Session, job: Job) -> None:
     session.show(job, lambda _: _sentence(job))
 

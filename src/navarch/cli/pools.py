@@ -1,5 +1,7 @@
 """`navarch pool`: list, create, scale and delete pools."""
 
+import functools
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
@@ -81,19 +83,59 @@ def hourly(text: str) -> Decimal:
     return amount
 
 
+OFFERING_OPTIONS = (
+    click.option("--provider", required=True, help="Provider to launch at."),
+    click.option("--type", "instance_type", required=True, help="The provider's instance type."),
+    click.option("--region", default="", help="Region."),
+    click.option("--zone", default="", help="Zone."),
+    click.option("--spot", is_flag=True, help="Use spot machines."),
+    click.option("--reservation", default="", help="Capacity reservation to use."),
+    click.option("--gpus", type=click.IntRange(min=0), default=8, help="GPUs per machine.  [8]"),
+    click.option("--gpu-type", default="", help="GPU type: h100, a100, ..."),
+    click.option(
+        "--price", type=hourly, default="0", metavar="DOLLARS", help="Price per machine and hour."
+    ),
+)
+
+
+def offering_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that describe a machine; `command` receives them as one offering."""
+
+    @functools.wraps(command)
+    def with_offering(
+        *arguments: object,
+        provider: str,
+        instance_type: str,
+        region: str,
+        zone: str,
+        spot: bool,
+        reservation: str,
+        gpus: int,
+        gpu_type: str,
+        price: Decimal,
+        **options: object,
+    ) -> None:
+        offering = Offering(
+            provider=ProviderName(provider),
+            instance_type=instance_type,
+            region=region,
+            zone=zone,
+            spot=spot,
+            reservation=reservation,
+            gpus=gpus,
+            gpu_type=gpu_type,
+            price_per_hour=price,
+        )
+        command(*arguments, offering=offering, **options)
+
+    for option in reversed(OFFERING_OPTIONS):
+        with_offering = option(with_offering)
+    return with_offering
+
+
 @pool.command("create")
 @click.argument("name")
-@click.option("--provider", required=True, help="Provider to launch at.")
-@click.option("--type", "instance_type", required=True, help="The provider's instance type.")
-@click.option("--region", default="", help="Region.")
-@click.option("--zone", default="", help="Zone.")
-@click.option("--spot", is_flag=True, help="Use spot machines.")
-@click.option("--reservation", default="", help="Capacity reservation to use.")
-@click.option("--gpus", type=click.IntRange(min=0), default=8, help="GPUs per machine.  [8]")
-@click.option("--gpu-type", default="", help="GPU type: h100, a100, ...")
-@click.option(
-    "--price", type=hourly, default="0", metavar="DOLLARS", help="Price per machine and hour."
-)
+@offering_options
 @click.option(
     "--min", "nodes_min", type=click.IntRange(min=0), default=0, help="Minimum number of nodes."
 )
@@ -153,15 +195,7 @@ def hourly(text: str) -> Decimal:
 def create(
     session: Session,
     name: str,
-    provider: str,
-    instance_type: str,
-    region: str,
-    zone: str,
-    spot: bool,
-    reservation: str,
-    gpus: int,
-    gpu_type: str,
-    price: Decimal,
+    offering: Offering,
     nodes_min: int,
     nodes_max: int,
     nodes: int | None,
@@ -187,19 +221,7 @@ def create(
         raise click.UsageError("--nodes must be between --min and --max")
     spec = PoolSpec(
         name=PoolName(name),
-        offerings=(
-            Offering(
-                provider=ProviderName(provider),
-                instance_type=instance_type,
-                region=region,
-                zone=zone,
-                spot=spot,
-                reservation=reservation,
-                gpus=gpus,
-                gpu_type=gpu_type,
-                price_per_hour=price,
-            ),
-        ),
+        offerings=(offering,),
         nodes_min=nodes_min,
         nodes_max=nodes_max,
         nodes_wanted=nodes,

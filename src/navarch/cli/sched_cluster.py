@@ -12,15 +12,15 @@ from navarch.cli.render.explanation import explanation_to_dict, format_explanati
 from navarch.clock.system import SystemClock
 from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
-from navarch.scheduler.conformance.load import load_all, load_any
-from navarch.scheduler.conformance.run import CaseResult, run_cases
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job, why_pending
+from navarch.scheduler.framework.points import POINTS
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.points import POINTS
-from navarch.scheduler.snapshot.document import Field, read_document
+from navarch.scheduler.snapshot.document import read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
+from navarch.testing.scheduler_conformance.load import load_all, load_any
+from navarch.testing.scheduler_conformance.run import CaseResult, run_cases
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 CASE = click.option(
@@ -181,7 +181,7 @@ def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
     return replace(loaded, config=replace(loaded.config, parameters=parameters))
 
 
-def _read(file: Path) -> Field:
+def _read(file: Path) -> object:
     return read_document(file.read_bytes())
 
 

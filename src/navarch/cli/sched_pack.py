@@ -11,7 +11,7 @@ import click
 from navarch.core.errors import InvalidError
 
 if TYPE_CHECKING:
-    from navarch.scheduler.packing.trace import Trace
+    from navarch.testing.packing.trace import Trace
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -64,9 +64,9 @@ def pack(
 
     Policies: foresight (ours), fgd, best-fit, dot-product, gpu-packing, gpu-clustering, random.
     """
-    from navarch.scheduler.packing.pack import pack as run
-    from navarch.scheduler.packing.policies import DEFAULT_POLICY
-    from navarch.scheduler.packing.render import render_run, render_runs, render_text
+    from navarch.testing.packing.pack import pack as run
+    from navarch.testing.packing.policies import DEFAULT_POLICY
+    from navarch.testing.packing.render import render_run, render_runs, render_text
 
     try:
         trace = _read(nodes, pods)
@@ -83,7 +83,7 @@ def pack(
 
 
 def _read(nodes: Path, pods: Path) -> Trace:
-    from navarch.scheduler.packing.trace import read_trace
+    from navarch.testing.packing.trace import read_trace
 
     with (
         nodes.open(encoding="utf-8", newline="") as node_lines,

@@ -58,9 +58,9 @@ def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None
 
 def _why_job_in(session: Session, name: str, snapshot: Path) -> None:
     # Imported late: the scheduler is not part of a light install.
-    from navarch.scheduler.conformance.load import load_any
     from navarch.scheduler.explain import why_job
     from navarch.scheduler.snapshot.document import read_document
+    from navarch.testing.scheduler_conformance.load import load_any
 
     loaded = load_any(read_document(snapshot.read_bytes()), None)
     explanation = why_job(loaded.cluster, loaded.config, name)

@@ -1,40 +1,15 @@
 """Server URLs: `http://host:50051`, `https://...` or `grpc://host:50052`."""
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from navarch.core.errors import InvalidError
+from navarch.http.message import Endpoint
 
 _PORTS = {"http": 50051, "https": 443, "grpc": 50052}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """The address of a server, and the protocol to use."""
-
-    scheme: str
-    host: str
-    port: int
-    prefix: str = ""
-    """A path prefix that a proxy adds."""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.prefix}"
-
-    @property
-    def authority(self) -> str:
-        """The server in the form of a Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return (
-            host
-            if self.port == {"http": 80, "https": 443}.get(self.scheme)
-            else f"{host}:{self.port}"
-        )
-
-
-def parse_address(url: str) -> Address:
-    """Return the address in `url`; the default scheme is http."""
+def parse_address(url: str) -> Endpoint:
+    """Return the server in `url`; the default scheme is http."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
@@ -45,7 +20,7 @@ def parse_address(url: str) -> Address:
         raise InvalidError(
             f"{url!r} is not a server URL; try http://localhost:50051 or grpc://localhost:50052"
         )
-    return Address(
+    return Endpoint(
         scheme=parts.scheme,
         host=parts.hostname,
         port=_PORTS[parts.scheme] if port is None else port,

@@ -4,7 +4,7 @@ import ssl
 from typing import Protocol
 
 from navarch.client.address import parse_address
-from navarch.client.connection import HttpConnectionPool
+from navarch.client.connection import ServerConnection
 from navarch.client.http import HttpAgentClient, HttpFleetClient
 from navarch.core.errors import InvalidError
 from navarch.ports.api import FleetApi
@@ -34,7 +34,7 @@ def connect_fleet(
         from navarch.client.grpc import GrpcFleetClient
 
         return GrpcFleetClient(address, token=token, timeout_s=timeout_s)
-    return HttpFleetClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s, tls=tls))
+    return HttpFleetClient(ServerConnection(address, token=token, timeout_s=timeout_s, tls=tls))
 
 
 def connect_agent(
@@ -44,4 +44,4 @@ def connect_agent(
     address = parse_address(url)
     if address.scheme == "grpc":
         raise InvalidError("the agent API is not available over gRPC here; use an http:// URL")
-    return HttpAgentClient(HttpConnectionPool(address, token=token, timeout_s=timeout_s))
+    return HttpAgentClient(ServerConnection(address, token=token, timeout_s=timeout_s))

@@ -9,13 +9,13 @@ from typing import Any
 
 import grpc
 
-from navarch.client.address import Address
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
+from navarch.http.message import Endpoint
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -46,12 +46,12 @@ _OPTIONS = (
 class GrpcFleetClient:
     """FleetApi over gRPC."""
 
-    def __init__(self, address: Address, *, token: str | None, timeout_s: float) -> None:
+    def __init__(self, address: Endpoint, *, token: str | None, timeout_s: float) -> None:
         self._address = address
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        self._channel = grpc.aio.insecure_channel(f"{host}:{address.port}", options=_OPTIONS)
+        target = f"{address.host_in_url}:{address.port}"
+        self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
 
     async def close(self) -> None:
         """Close the connection."""

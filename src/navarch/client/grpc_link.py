@@ -30,10 +30,9 @@ _MIB = float(2**20)
 def grpc_link(server: str, token: Callable[[], str | None]) -> Link:
     """Return a link over gRPC; it connects on the first call."""
     address = parse_address(server)
-    host = f"[{address.host}]" if ":" in address.host else address.host
     # Do not send the token through a proxy from the environment.
     options = (("grpc.enable_http_proxy", 0), ("grpc.keepalive_time_ms", 60_000))
-    target = f"{host}:{address.port}"
+    target = f"{address.host_in_url}:{address.port}"
     return GrpcLink(lambda: grpc.aio.insecure_channel(target, options=options), token=token)
 
 

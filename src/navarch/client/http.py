@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from types import NoneType
@@ -11,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from navarch.client.connection import HttpConnectionPool
+from navarch.client.connection import ServerConnection
 from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
@@ -24,6 +23,7 @@ from navarch.core.incident import Incident
 from navarch.core.job import Job
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.records import record_fields
 from navarch.core.recovery import Recovery
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
@@ -59,6 +59,7 @@ from navarch.wire.bodies import (
     Outcome,
     Reason,
     Release,
+    Requeue,
     Size,
     Standing,
 )
@@ -75,7 +76,7 @@ SILENCE_S = 60.0
 class HttpFleetClient:
     """FleetApi over HTTP and JSON."""
 
-    def __init__(self, connections: HttpConnectionPool) -> None:
+    def __init__(self, connections: ServerConnection) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -216,6 +217,14 @@ class HttpFleetClient:
         """Record that a job has saved a checkpoint."""
         return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
 
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job and queue it again."""
+        path = f"/v1/jobs/{_segment(name)}:requeue"
+        body = Requeue(reason=reason, placed_at=placed_at)
+        return await self._request("POST", path, Job, body)
+
     async def explain_job(self, name: JobName) -> Explanation:
         """Explain the state of a job."""
         return await self._get(f"/v1/jobs/{_segment(name)}/why", Explanation)
@@ -331,7 +340,7 @@ class HttpFleetClient:
 class HttpAgentClient:
     """The agent API over HTTP, for tests and tools. The agent has a lighter client of its own."""
 
-    def __init__(self, connections: HttpConnectionPool) -> None:
+    def __init__(self, connections: ServerConnection) -> None:
         self._connections = connections
 
     async def close(self) -> None:
@@ -383,7 +392,7 @@ class HttpAgentClient:
 
 
 async def request_json(
-    connections: HttpConnectionPool, method: str, path: str, kind: type[T], value: object = None
+    connections: ServerConnection, method: str, path: str, kind: type[T], value: object = None
 ) -> T:
     """Return the response decoded as `kind`, or raise the error that it carries."""
     body = b"" if value is None else msgspec.json.encode(value)
@@ -427,7 +436,7 @@ def _parameters(query: Query) -> list[tuple[str, str]]:
     """Return the fields of `query` that differ from the default."""
     default = Query()
     pairs = [("label", f"{name}={value}") for name, value in query.labels.items()]
-    for part in fields(query):
+    for part in record_fields(query):
         value = getattr(query, part.name)
         if part.name == "labels" or value == getattr(default, part.name):
             continue

@@ -1,7 +1,7 @@
 """Pool specs: configured pools as requests to the control plane, with their offerings."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from decimal import Decimal
 
 from navarch.config.autoscaling import to_autoscaling
@@ -19,6 +19,7 @@ from navarch.config.provider import (
     ProviderConfig,
 )
 from navarch.config.remediation import to_remediation
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -96,9 +97,7 @@ def _reserved(
         return
     usual = _at_provider(provider, source, pool, catalogue, CapacityType.ON_DEMAND)
     for offering in usual:
-        yield replace(
-            offering, reservation=source.reservation, reserved_nodes=source.reserved_nodes
-        )
+        yield evolve(offering, reservation=source.reservation, reserved_nodes=source.reserved_nodes)
 
 
 def _spot_price(provider: ProviderConfig, kind: MachineKind) -> Decimal:

@@ -55,7 +55,7 @@ class AlertReconciler:
         """The number of the last entry that was read: nothing up to it is passed on again, though
         a revision was read only in part, or while it was the newest."""
         self._is_behind = False
-        """Whether something was passed on since the bookmark was written."""
+        """Whether something was passed on since the cursor was written."""
 
     async def reconcile(self) -> datetime | None:
         """Pass on what has been written since the last time."""
@@ -67,7 +67,7 @@ class AlertReconciler:
     async def _pass_on(self) -> None:
         if self._read_to is None:
             # A notifier that is new here is not told the whole past.
-            self._read_to = self._store.bookmark(self.name)
+            self._read_to = self._store.cursor(self.name)
             if self._read_to is None:
                 await self._remember(self._store.fleet().revision)
                 return
@@ -81,7 +81,7 @@ class AlertReconciler:
                     await self._notifier.notify(entry)
                     self._is_behind = True
                 self._passed_on = entry.number
-        unmarked = newest - (self._store.bookmark(self.name) or 0)
+        unmarked = newest - (self._store.cursor(self.name) or 0)
         if self._is_behind or unmarked > READ_AGAIN_MAX:
             await self._remember(newest)
             self._is_behind = False
@@ -89,8 +89,8 @@ class AlertReconciler:
 
     async def _remember(self, revision: int) -> None:
         """Write down up to where everything has been passed on."""
-        if revision > (self._store.bookmark(self.name) or -1):
-            change = Change(bookmarks={self.name: revision})
+        if revision > (self._store.cursor(self.name) or -1):
+            change = Change(cursors={self.name: revision})
             await self._store.commit(change, based_on=self._store.fleet().revision)
 
 

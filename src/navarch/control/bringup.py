@@ -22,7 +22,7 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.fleet import lifecycle
-from navarch.fleet.bringup import REDIAL, Finished, GiveUp, Run, Wait, next_step
+from navarch.fleet.bringup import REDIAL, AbandonMachine, Finished, Run, Wait, next_step
 from navarch.ports.bringup import BringUpLogs
 from navarch.ports.clock import Clock
 from navarch.ports.shell import HostKeyError, Login, Shell, ShellError, Shells
@@ -125,7 +125,7 @@ class BringUpReconciler:
                 return None
             case Wait(until=until):
                 return until
-            case GiveUp(reason=reason):
+            case AbandonMachine(reason=reason):
                 return self._errands.send(key, lambda: self._give_up(node, reason))
             case Run():
                 return self._errands.send(

@@ -10,8 +10,8 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, veto
-from navarch.fleet.money.forecast import month_start
-from navarch.fleet.selection import Take, Wish
+from navarch.fleet.money.ledger import month_start
+from navarch.fleet.selection import ProposedLaunch, Take
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -74,12 +74,12 @@ class BudgetReconciler:
         self._spending = await self._ledger.spendings(budgets, now=now)
         self._counted_at, self._counted_for = now, budgets
 
-    def veto(self, wish: Wish, taken: Sequence[Take]) -> str | None:
-        """Return why `wish` may not be granted for money's sake, or None."""
+    def veto(self, proposal: ProposedLaunch, taken: Sequence[Take]) -> str | None:
+        """Return why `proposal` may not be granted for money's sake, or None."""
         if not self._spending:
             return None
         also = (*self._asked_since.values(), *taken)
-        return veto(wish, self._spending, taken=also, now=self._clock.now())
+        return veto(proposal, self._spending, taken=also, now=self._clock.now())
 
     async def _remember_what_was_told(self, now: datetime) -> None:
         month = f"{now:%Y-%m}"

@@ -10,7 +10,7 @@ from navarch.control.planning import PoolPlanning
 from navarch.control.pool_indexes import PoolIndexes
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import DRAINING, READY, Node, NotifiedState
+from navarch.core.node import Node, NotifiedState, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.drains import goes_when_empty, matters_to_drains, may_move_on, plan_drains
 from navarch.fleet.plan import Plan
@@ -46,7 +46,7 @@ class DrainWatch:
         self._nodes = NodeFollower(
             clock,
             store,
-            phases=[DRAINING],
+            phases=[Phase.DRAINING],
             concerns=_is_draining,
             advance=self._advance,
             forget=self._forget,
@@ -120,14 +120,14 @@ class DrainWatch:
 
         It takes up as much room as before and counts no more, so nobody else can go for it.
         """
-        if before is None or before.phase is not READY or node.phase is not DRAINING:
+        if before is None or before.phase is not Phase.READY or node.phase is not Phase.DRAINING:
             return None
         return None if node.id in self._drained else node.since + pool.drain_timeout
 
     def _plan(self, pool: Pool, now: datetime) -> Plan:
         roll = self._rolls.of(pool.name)
         beside = roll.beside().nodes
-        return plan_drains(pool, roll.others(), drained=self._drained, now=now, beside=beside)
+        return plan_drains(pool, roll.others(), drained=self._drained, now=now, steady=beside)
 
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         key = f"drained/{node.id}"

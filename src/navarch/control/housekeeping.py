@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from navarch.control.agenda import Agenda
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -32,7 +32,7 @@ class HousekeepingReconciler:
         self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
-        store.subscribe(self._changed, about=[GONE])
+        store.subscribe(self._changed, about=[Phase.GONE])
 
     async def reconcile(self) -> datetime | None:
         """Forget what has been gone for long enough."""
@@ -61,5 +61,5 @@ class HousekeepingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is GONE:
+            if node.gone:
                 self._note(node)

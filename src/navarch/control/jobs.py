@@ -72,16 +72,16 @@ class JobReconciler:
             return now
         wake_at = self._due(fleet, now)
         if wake_at > now:
-            return wake_at
+            return _moment(wake_at)
         await self._look(fleet, now)
-        return min(self._next_look, self._forget_at)
+        return _moment(min(self._next_look, self._forget_at))
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
         fleet = self._store.fleet()
         if not fleet.jobs:
             return None
-        return min(self._due(fleet, self._clock.now()), self._oldest_ends(fleet))
+        return _moment(min(self._due(fleet, self._clock.now()), self._oldest_ends(fleet)))
 
     def _changed(self, committed: Committed) -> None:
         if committed.after.jobs:
@@ -115,7 +115,8 @@ class JobReconciler:
             await self._store.commit(change, based_on=fleet.revision)
         self._looked_at = (fleet.jobs, fleet.nodes, scheduling)
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
-        self._next_look = max(now + LOOK_EVERY, self._pause_ends)
+        waits = any(job.state is JobState.WAITING for job in fleet.jobs.values())
+        self._next_look = max(now + LOOK_EVERY, self._pause_ends) if waits else _NEVER
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:
         """Return the change, with a note for every search that was given up for the first time."""
@@ -135,6 +136,10 @@ class JobReconciler:
         if not events:
             return plan.change
         return Change(jobs=plan.change.jobs, events=[*plan.change.events, *events])
+
+
+def _moment(at: datetime) -> datetime | None:
+    return None if at == _NEVER else at
 
 
 class JobAwareNotifier:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.control.agenda import Agenda
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, Node, Phase
+from navarch.core.node import Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -39,7 +39,7 @@ class NodeFollower:
         for node in store.fleet().nodes.values():
             if self._concerns(node):
                 self.agenda.note(node.id)
-        store.subscribe(self._changed, about=[*self._phases, GONE])
+        store.subscribe(self._changed, about=[*self._phases, Phase.GONE])
 
     def look_at(self, name: NodeId) -> None:
         """Look at a node in the next round, if there is anything to look for by now."""
@@ -74,7 +74,7 @@ class NodeFollower:
             if phase in self._phases:
                 if self._needs(node):
                     self.agenda.note(node.id)
-            elif phase is GONE:
+            elif phase is Phase.GONE:
                 self.agenda.wake(node.id, None)
                 self._forget(node.id)
 

@@ -12,8 +12,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState
 from navarch.fleet import lifecycle
-from navarch.fleet.drains import DRAINED, goes_when_empty
-from navarch.fleet.notices import TOLD_OF, notice_due, notice_reason
+from navarch.fleet.drains import DRAINED, TOLD_OF, goes_when_empty, notice_due, notice_reason
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Store

@@ -17,7 +17,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.instance import Instance
-from navarch.core.node import GONE, TERMINATING, Node
+from navarch.core.node import Node, Phase
 from navarch.core.ownership import Owner
 from navarch.fleet.instance_state import Listing
 from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
@@ -84,7 +84,7 @@ class ObservationReconciler:
             change = await self._follow(lesson.change, fleet)
             fleet = await self._store.commit(change, based_on=fleet.revision)
         self._remember(listing, lesson, fleet)
-        for instance, owner in lesson.condemned:
+        for instance, owner in lesson.to_terminate:
             self._end_stray(instance, owner)
         if any(self._awaits(self._store.fleet().nodes[name]) for name in self._awaited):
             self._due = min(self._due, begun_at + BUSY)
@@ -105,16 +105,16 @@ class ObservationReconciler:
             is_silent=lambda node: self._liveness.silent_since(node) is not None,
             lag=self._provider.listing_lag,
             now=self._clock.now(),
-        ).learn()
+        ).reconcile()
 
     def _remember(self, listing: Listing, lesson: Findings, fleet: Fleet) -> None:
         """Keep what was seen, now that what follows from it is written down."""
-        unsettled = {*lesson.seen.strangers, *lesson.seen.strays}
+        unsettled = {*lesson.seen.foreign, *lesson.seen.orphans}
         self._familiar.learnt([n.id for n in lesson.change.nodes], fleet, unsettled=unsettled)
         self._evidence.listed_at[listing.provider] = listing.begun_at
         self._evidence.seen[listing.provider] = lesson.seen
         for node in lesson.change.nodes:
-            if node.phase is GONE:
+            if node.gone:
                 self._evidence.forget(node.id, node.launch.token if node.launch else None)
             elif node.launch is not None and not node.launch.open:
                 self._evidence.unsure_since.pop(node.launch.token, None)
@@ -152,15 +152,15 @@ class ObservationReconciler:
 
     def _note_birth_or_death(self, node: Node) -> None:
         launch, phase = node.launch, node.phase
-        is_born = launch is not None and launch.open and phase is not GONE
-        if is_born or phase is TERMINATING:
+        is_born = launch is not None and launch.open and phase is not Phase.GONE
+        if is_born or phase is Phase.TERMINATING:
             self._awaited[node.id] = None
         elif node.id in self._awaited:
             del self._awaited[node.id]
 
     def _awaits(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to go."""
-        if node.phase is GONE or node.launch is None or node.provider != self._provider.name:
+        if node.gone or node.launch is None or node.provider != self._provider.name:
             return False
         doubtful = node.launch.open and node.launch.token in self._evidence.unsure_since
-        return node.phase is TERMINATING or doubtful
+        return node.phase is Phase.TERMINATING or doubtful

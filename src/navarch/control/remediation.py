@@ -38,7 +38,7 @@ from navarch.fleet.disruption.unhealthy import (
 )
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.launch_breaker import LaunchBreaker
-from navarch.fleet.plan import Action, Cordon, Defer, Hold, Plan, Recover
+from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop
@@ -198,7 +198,7 @@ class RemediationReconciler:
         held: list[GovernorDecision] = []
         loops = self._find_loops(fleet, wishes, now)
         for verdict in self._govern(fleet, wishes, outages, loops, now):
-            node = verdict.wish.node
+            node = verdict.proposal.node
             assert node.pool is not None, node.id
             action = self._action(fleet, node, wanted[node.id], verdict, now)
             if action is not None:
@@ -275,14 +275,14 @@ class RemediationReconciler:
         verdicts: Iterable[GovernorDecision],
         outages: Mapping[Scope, Outage],
         loops: Mapping[PoolName, LaunchBreaker],
-    ) -> Iterator[Hold]:
+    ) -> Iterator[PauseAutomation]:
         """Yield the pool's new reason to hold back, the one that says most, if it is another."""
         held = [
             verdict.held.because
             for verdict in verdicts
             if verdict.held is not None
             and verdict.held.by not in (HeldBy.DRY_RUN, HeldBy.REPLACEMENT_LOOP)
-            and verdict.wish.node.pool == pool.name
+            and verdict.proposal.node.pool == pool.name
         ]
         if pool.name in loops:
             held.append(loops[pool.name].reason)
@@ -298,7 +298,7 @@ class RemediationReconciler:
         else:
             self._held.add(pool.name)
         if reason != pool.held or bool(unreachable) is not pool.unreachable:
-            yield Hold(reason=reason, unreachable=bool(unreachable))
+            yield PauseAutomation(reason=reason, unreachable=bool(unreachable))
 
     def _action(
         self,

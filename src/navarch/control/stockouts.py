@@ -8,11 +8,10 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
-from navarch.fleet.stockout_journal import recollect, remember
-from navarch.fleet.stockouts import SPANS, Spans, Stockouts
+from navarch.fleet.stockouts import SPANS, Spans, Stockouts, after_event, stockouts_from_journal
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
 
@@ -43,7 +42,9 @@ class StockoutMemory:
         self.look_at: Callable[[PoolName], None] = lambda _: None
         """Called for pools that were turned away, as soon as there is news for them."""
         self._waiting: dict[PoolName, Obstacle] = {}
-        store.subscribe(self._changed, about=[Matter.LAUNCHES, Matter.GANGS, Matter.LEDGER, GONE])
+        store.subscribe(
+            self._changed, about=[Matter.LAUNCHES, Matter.GANGS, Matter.LEDGER, Phase.GONE]
+        )
 
     async def begin_round(self, now: datetime) -> None:
         """Set up the market in which the pools of one round buy."""
@@ -83,7 +84,7 @@ class StockoutMemory:
             number = page[-1].number
             if page[-1].revision > self._read_to:
                 break
-        self._stockouts = recollect(events, self._spans)
+        self._stockouts = stockouts_from_journal(events, self._spans)
         for committed in self._missed:
             self._learn(committed)
         self._missed = []
@@ -93,7 +94,7 @@ class StockoutMemory:
             if before is None:
                 self._follow(node)
                 continue
-            was_gone, is_gone = before.phase is GONE, node.phase is GONE
+            was_gone, is_gone = before.gone, node.gone
             if before.launch is not node.launch or was_gone is not is_gone:
                 if before.launch is not None:
                     self._under_way.pop(before.launch.token, None)
@@ -105,7 +106,7 @@ class StockoutMemory:
 
     def _follow(self, node: Node) -> None:
         launch = node.launch
-        if launch is None or node.phase is GONE:
+        if launch is None or node.gone:
             self._reserved.pop(node.id, None)
             return
         if launch.open:
@@ -124,7 +125,7 @@ class StockoutMemory:
                 self._learn_refusal(launch)
         for event in change.events:
             if event.kind == "gang.given_up" and self._stockouts is not None:
-                self._stockouts = remember(self._stockouts, event)
+                self._stockouts = after_event(self._stockouts, event)
         for before, node in committed.moved:
             if before is None:
                 self._learn_from(None, node.launch)

@@ -1,11 +1,11 @@
 """Commands: what the control plane asks an agent to do, until it says it has."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import CommandId, NodeId
 
 
@@ -51,9 +51,7 @@ NEXT_STATUSES: dict[CommandStatus, frozenset[CommandStatus]] = {
 }
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One request to one agent. It is delivered until it is acknowledged or expires."""
 
     id: CommandId
@@ -61,7 +59,7 @@ class Command:
     kind: CommandKind
     issued_at: datetime
     expires_at: datetime
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     status: CommandStatus = CommandStatus.PENDING
     ended_at: datetime | None = None
     result: str = ""

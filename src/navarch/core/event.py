@@ -1,11 +1,10 @@
 """Events: what changed and why, in the order in which it was decided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
-from navarch.core.drafting import drafted
+import msgspec
 
 Subject = NewType("Subject", str)
 """What an event is about: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
@@ -17,13 +16,10 @@ BY_HAND = "hand"
 
 def about(kind: str, name: str) -> Subject:
     """Return the subject of that kind and name."""
-    # It is a subject as it stands: to call it one takes as long as to write it.
-    return f"{kind}/{name}"  # type: ignore[return-value]
+    return Subject(f"{kind}/{name}")
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One change and its reason, as a person would want to read it."""
 
     at: datetime
@@ -33,12 +29,10 @@ class Event:
     reason: str
     because: tuple[Subject, ...] = ()
     """What else to look at to understand it: the state of those things at that moment."""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """An event with its place in the journal."""
 
     number: int

@@ -1,14 +1,11 @@
-"""Changed copies of records: what `dataclasses.replace` does, at a tenth of its price.
-
-Only of those that are `drafted`; a copy of any other is for `dataclasses.replace` to make.
-"""
+"""Changed copies of records."""
 
 from typing import TYPE_CHECKING
 
 __all__ = ["evolve"]
 
 if TYPE_CHECKING:
-    # The type checker knows this one, and holds every field's new value against its type.
+    # mypy checks each new value against its field's type only through `dataclasses.replace`.
     from dataclasses import replace as evolve
 else:
     from msgspec.structs import replace as evolve

@@ -1,11 +1,10 @@
 """What is known of a node's hardware: results in, conditions kept, one word out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
 
 
 class Health(StrEnum):
@@ -15,11 +14,6 @@ class Health(StrEnum):
     DEGRADED = "degraded"
     UNHEALTHY = "unhealthy"
     UNKNOWN = "unknown"
-
-
-HEALTHY, DEGRADED, UNHEALTHY = Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY
-"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
-call."""
 
 
 HEARTBEAT = "heartbeat"
@@ -39,9 +33,7 @@ POLICY = "policy/"
 what the check after it found? Where it could not, the health is unknown, and no remedy follows."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one check on one node had to say."""
 
     check: str
@@ -54,13 +46,11 @@ class CheckResult:
     of the same check does not take it back."""
     action: str = ""
     """What the catalogue would do about it, where it says: `reset_gpu`, `reboot_node`, ..."""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What else was seen, for policies and incidents: `code`, `gpu`, `pid`, `sources`, ..."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthReport:
+class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a round of checks found, with its place among the reports of one agent.
 
     Reports are numbered from one within a `stream`, which lasts as long as the agent's
@@ -76,9 +66,7 @@ class HealthReport:
     """The boot during which they were made; empty from agents that do not say."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """Something wrong with a node, kept until it is taken back."""
 
     check: str
@@ -92,4 +80,4 @@ class Condition:
     boot_id: str = ""
     """The boot during which it was seen."""
     action: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = msgspec.field(default_factory=dict)

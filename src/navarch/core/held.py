@@ -1,10 +1,9 @@
 """Held back: what would have been done about a node, and why it was not."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
 
 
 class HeldBy(StrEnum):
@@ -24,9 +23,7 @@ class HeldBy(StrEnum):
     """The pool's remediator failed: nothing is decided until it works again."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(msgspec.Struct, frozen=True, kw_only=True):
     """One action that waits. It is decided anew at every round, and goes when it is not wanted."""
 
     action: str

@@ -1,10 +1,10 @@
 """Incidents: one story out of everything that was seen of one fault."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import IncidentId, NodeId, PoolName
 
 SILENCE = timedelta(seconds=180)
@@ -21,11 +21,6 @@ class IncidentKind(StrEnum):
     HOST = "host"
 
 
-APPLICATION, FABRIC = IncidentKind.APPLICATION, IncidentKind.FABRIC
-"""By themselves, for those who ask of every finding: to find one in its class takes as long as a
-call."""
-
-
 class IncidentState(StrEnum):
     """How far the story has come."""
 
@@ -37,15 +32,7 @@ class IncidentState(StrEnum):
     RESOLVED = "resolved"
 
 
-OPEN, RECOVERING = IncidentState.OPEN, IncidentState.RECOVERING
-HELD, RESOLVED = IncidentState.HELD, IncidentState.RESOLVED
-"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
-call."""
-
-
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symptom:
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was seen, however often."""
 
     check: str
@@ -61,9 +48,7 @@ class Symptom:
     count: int = 1
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """A fault with its cause and its symptoms, from the first sign to the end."""
 
     id: IncidentId
@@ -111,6 +96,6 @@ class Incident:
     @property
     def place(self) -> str:
         """What two incidents cannot be about at the same time without being one."""
-        if self.kind is FABRIC:
+        if self.kind is IncidentKind.FABRIC:
             return f"fabric/{self.domain}"
         return f"node/{self.node}"

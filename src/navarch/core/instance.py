@@ -1,12 +1,12 @@
 """Instances: machines as their provider describes them. A node is ours, an instance is theirs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import InstanceId, ProviderName
 
 
@@ -27,9 +27,7 @@ class InstanceStatus(StrEnum):
 ALIVE = frozenset({InstanceStatus.PENDING, InstanceStatus.RUNNING})
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """A machine as its provider reports it."""
 
     id: InstanceId
@@ -40,7 +38,7 @@ class Instance:
     zone: str = ""
     public_address: str = ""
     private_address: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     launched_at: datetime | None = None
     ended_at: datetime | None = None
     """When the provider stopped charging for it, where the provider says so."""

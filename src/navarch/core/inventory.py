@@ -1,14 +1,11 @@
 """What an agent found on its machine. Large, rarely read, and therefore kept apart."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from navarch.core.drafting import drafted
+import msgspec
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as its agent sees it."""
 
     index: int
@@ -20,9 +17,7 @@ class Gpu:
     cuda_version: str = ""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """The hardware and the name of one machine."""
 
     gpus: tuple[Gpu, ...] = ()
@@ -33,4 +28,4 @@ class Inventory:
     image: str = ""
     """What the machine was booted from, as whoever built it calls it."""
     agent_version: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -1,11 +1,11 @@
 """Jobs: gangs of equal tasks that hold GPUs of the fleet from their placement to their end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.limits import TASKS_PER_JOB_MAX
@@ -35,9 +35,7 @@ NEXT_STATES: Mapping[JobState, frozenset[JobState]] = {
 }
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, and what has come of it."""
 
     name: JobName

@@ -1,10 +1,10 @@
 """Launches: attempts to buy one machine, each under a token written down beforehand."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.money import cost
@@ -12,9 +12,7 @@ from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to buy one machine for one node, and what became of it.
 
     It is durable before the provider is asked. Without an `instance` and without a

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuMetrics:
+class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """What one GPU is doing."""
 
     temperature_c: float = 0.0
@@ -17,9 +15,7 @@ class GpuMetrics:
     memory_used_bytes: float = 0.0
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeMetrics:
+class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """What one machine is doing."""
 
     cpu_pct: float = 0.0

@@ -5,15 +5,15 @@ cordoned, and the health of its hardware. The words users see are functions of t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypedDict, Unpack
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
-from navarch.core.health import TESTING, UNHEALTHY, Condition, Health
+from navarch.core.health import TESTING, Condition, Health
 from navarch.core.held import Held
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.launch import Launch
@@ -31,12 +31,6 @@ class Phase(StrEnum):
     DRAINING = "draining"
     TERMINATING = "terminating"
     GONE = "gone"
-
-
-REQUESTED, BOOTING, READY = Phase.REQUESTED, Phase.BOOTING, Phase.READY
-DRAINING, TERMINATING, GONE = Phase.DRAINING, Phase.TERMINATING, Phase.GONE
-"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
-call."""
 
 
 NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
@@ -88,9 +82,7 @@ class NotifiedState(StrEnum):
     DRAINING = "draining"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retirement:
+class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """Why a node is to be given back, or was."""
 
     reason: str
@@ -113,9 +105,7 @@ class Along(TypedDict, total=False):
     held: Held | None
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """What the fleet knows about one machine."""
 
     id: NodeId
@@ -149,7 +139,7 @@ class Node:
     """What the agent said about where it runs, for a machine that nobody here bought."""
     gpus: int | None = None
     """How many GPUs the agent has found, once it has looked."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What the agent was told to say about itself."""
     topology: Topology | None = None
     """Where in its provider's network it stands, once the provider has said so."""
@@ -161,7 +151,7 @@ class Node:
     report_stream: str = ""
     report_number: int = 0
     """The newest report of its agent that changed something here."""
-    traits: Mapping[str, Trait] = field(default_factory=dict)
+    traits: Mapping[str, Trait] = msgspec.field(default_factory=dict)
     """Driver, image and whatever else an upgrade changes, with the date of the change."""
     vouched_boot: str = ""
     """The boot whose boot check has passed: until then a new boot proves nothing."""
@@ -205,7 +195,7 @@ class Node:
     @property
     def gone(self) -> bool:
         """Whether the machine no longer exists, if it ever did."""
-        return self.phase is GONE
+        return self.phase is Phase.GONE
 
     @property
     def counts(self) -> bool:
@@ -215,7 +205,7 @@ class Node:
     @property
     def open_to_work(self) -> bool:
         """Whether nothing but its health could keep new work from starting here."""
-        if self.phase is not READY or self.retiring is not None or self.waiting:
+        if self.phase is not Phase.READY or self.retiring is not None or self.waiting:
             return False
         if self.cordoned is not None:
             return False
@@ -225,7 +215,7 @@ class Node:
     @property
     def serving(self) -> bool:
         """Whether new work may start here."""
-        return self.health is not UNHEALTHY and self.open_to_work
+        return self.health is not Health.UNHEALTHY and self.open_to_work
 
     def move_to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
         """Return this node in `phase`, with other fields changed `along` with it.
@@ -236,8 +226,6 @@ class Node:
         return evolve(self, phase=phase, since=at, **along)
 
 
-_ACTIVE, _CORDONED = NodeStatus.ACTIVE, NodeStatus.CORDONED
-_UNHEALTHY = NodeStatus.UNHEALTHY
 _STATUS_OF_THE_LEAVING = {
     Phase.DRAINING: NodeStatus.DRAINING,
     Phase.TERMINATING: NodeStatus.DRAINING,
@@ -252,9 +240,9 @@ def node_status(node: Node) -> NodeStatus | None:
     leaving = _STATUS_OF_THE_LEAVING.get(node.phase)
     if leaving is not None:
         return leaving
-    if node.health is UNHEALTHY:
-        return _UNHEALTHY
-    return _CORDONED if node.cordoned is not None else _ACTIVE
+    if node.health is Health.UNHEALTHY:
+        return NodeStatus.UNHEALTHY
+    return NodeStatus.CORDONED if node.cordoned is not None else NodeStatus.ACTIVE
 
 
 _INSTANCE_STATES = {
@@ -268,7 +256,7 @@ _INSTANCE_STATES = {
 
 def instance_state(node: Node) -> InstanceState:
     """Return the word operators see for the machine under `node`."""
-    if node.phase is Phase.GONE:
+    if node.gone:
         ran = node.registered_at is not None
         return InstanceState.TERMINATED if ran else InstanceState.FAILED
     return _INSTANCE_STATES[node.phase]

@@ -1,15 +1,13 @@
 """Offerings: the kinds of machine that can be bought, and where."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import ProviderName
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offering:
+class Offering(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of machine at one place, for one price."""
 
     provider: ProviderName

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import NodeId, PoolName, Token
 
 CLUSTER = "navarch-cluster"
@@ -15,9 +16,7 @@ TOKEN = "navarch-token"
 SIGNATURE = "navarch-signature"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """Whose machine it is, and which of them."""
 
     node: NodeId

@@ -3,13 +3,13 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+import msgspec
+
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
-from navarch.core.drafting import drafted
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
@@ -29,9 +29,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator asked for."""
 
     name: PoolName
@@ -43,7 +41,7 @@ class Pool:
     """The size last asked for, by hand or by an autoscaler; the minimum if nobody did."""
     next_index: int = 0
     """The number of the next node. It only grows, so that no name is ever used twice."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     ssh_keys: tuple[str, ...] = ()
     user_data: str = ""
     auto_replace: bool = True
@@ -67,13 +65,13 @@ class Pool:
     """When its size was last changed, by hand or by an autoscaler."""
     spares: int = 0
     """How many nodes it keeps above its size, ready to take over from one that breaks."""
-    disruption: Disruption = field(default_factory=Disruption)
+    disruption: Disruption = msgspec.field(default_factory=Disruption)
     """Why and how fast sound nodes are replaced."""
     gang: int = 0
     """How many nodes come together, within one block, all or none; nothing: each by itself."""
     gang_hold: timedelta = timedelta(minutes=10)
     """How long machines of a gang are kept while others of it are not to be had."""
-    remediation: Remediation = field(default_factory=Remediation)
+    remediation: Remediation = msgspec.field(default_factory=Remediation)
     """What is done about nodes that are not well."""
     held: str | None = None
     """Why something that should be done about its nodes is not done at present."""

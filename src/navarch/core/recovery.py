@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import CommandId, NodeId, RecoveryId
 
 
@@ -62,9 +63,7 @@ class Attempt:
     """Whether it was asked for, and so counts against the budget of its kind."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """What is being done about one fault of one boot of one node."""
 
     id: RecoveryId
@@ -89,7 +88,7 @@ class Recovery:
     """The agent's order for the present step."""
     ordered_boot: str = ""
     """The boot that was running when a reboot or a power cycle was asked for."""
-    tries: Mapping[str, int] = field(default_factory=dict)
+    tries: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How often each step has been asked for."""
     history: tuple[Attempt, ...] = ()
     cordon: str = ""

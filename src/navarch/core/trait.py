@@ -1,9 +1,9 @@
 """Traits: what a node shares with others, and since when. Changes hide behind them."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 
 DRIVER = "driver"
@@ -16,9 +16,7 @@ CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
 """What an upgrade changes on a node, the most suspect first."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trait:
+class Trait(msgspec.Struct, frozen=True, kw_only=True):
     """One value, and the one it took the place of."""
 
     value: str

@@ -1,4 +1,4 @@
-"""What to do next about a machine that has to be set up: look, run, wait, or give it back."""
+"""The next step to set up a machine over SSH: run, wait, or abandon it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from navarch.core.node import Node
 from navarch.fleet.pacing import pause
 
 REDIAL = timedelta(seconds=5)
-"""Between attempts to reach a machine whose SSH is not up yet."""
+"""The pause between attempts to reach a machine whose SSH is not up yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,24 +22,24 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Look again then."""
+    """Nothing to do before `until`."""
 
     until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp:
-    """Give the machine back: another may do better."""
+class AbandonMachine:
+    """Remove the machine; another one may come up."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Nothing is left to do but to wait for the agent."""
+    """Nothing left to do until the agent registers."""
 
 
-Step = Run | Wait | GiveUp | Finished
+Step = Run | Wait | AbandonMachine | Finished
 
 
 def next_step(
@@ -50,10 +50,10 @@ def next_step(
     unanswered_since: datetime | None,
     now: datetime,
 ) -> Step:
-    """Return the next step for `node`, given the logs of the attempts on its present machine.
+    """Return the next step for `node`, given the logs of attempts on its present machine.
 
-    An attempt counts once a command was tried. A machine that does not answer yet is not blamed
-    for it until `answer_within` is over, counted from the first time it was called in vain.
+    An attempt counts once a command ran. An unreachable machine is not abandoned before
+    `answer_within` has passed since the first failed connection.
     """
     assert node.launch is not None, node.id
     mine = [log for log in logs if log.launch == node.launch.token]
@@ -63,12 +63,14 @@ def next_step(
     if not address:
         deadline = node.since + setup.address_within
         if now >= deadline:
-            return GiveUp(reason=f"the machine had no address within {setup.address_within}")
+            return AbandonMachine(
+                reason=f"the machine had no address within {setup.address_within}"
+            )
         return Wait(until=deadline)
     if len(mine) >= setup.attempts_max:
-        return GiveUp(reason=_verdict(mine))
+        return AbandonMachine(reason=_verdict(mine))
     if unanswered_since is not None and now >= unanswered_since + setup.answer_within:
-        return GiveUp(reason=f"SSH did not answer within {setup.answer_within}")
+        return AbandonMachine(reason=f"SSH did not answer within {setup.answer_within}")
     if mine:
         last = mine[-1]
         again_at = (last.ended_at or last.started_at) + pause(len(mine))

@@ -1,4 +1,4 @@
-"""Plans written down: the records and events to commit before anything is done."""
+"""Plans as changes: the records and events to commit before any effect."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -6,15 +6,10 @@ from datetime import datetime
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
+from navarch.core.gang import Gang
 from navarch.core.held import Held, HeldBy
-from navarch.core.launch import Launch
-from navarch.core.node import (
-    GONE,
-    Node,
-    Retirement,
-)
+from navarch.core.node import Node, Retirement
 from navarch.core.pool import Pool
-from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
 from navarch.fleet import lifecycle
 from navarch.fleet.drains import drains_at_once
@@ -24,7 +19,7 @@ from navarch.fleet.plan import (
     Cordon,
     Defer,
     Drain,
-    Hold,
+    PauseAutomation,
     Plan,
     Recover,
     Release,
@@ -35,67 +30,63 @@ from navarch.fleet.plan import (
     Terminate,
     Uncordon,
 )
-from navarch.fleet.stockout_journal import closure_facts
+from navarch.fleet.stockouts import closure_facts
 
-NodeAction = RetryLaunch | Cordon | Uncordon | Recover | Defer | Drain | Terminate
+NodeAction = RetryLaunch | Cordon | Uncordon | Recover | Defer | Retire | Drain | Terminate
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool = True) -> Change:
-    """Return the change that writes `plans` down, guarding the pools if they counted nodes."""
+    """Return the change that records `plans`.
+
+    With `guarded`, the change conflicts with every other change of the planned pools, which is
+    right for plans that count nodes.
+    """
+    acting = [plan for plan in plans if plan.actions]
     pools: list[Pool] = []
     nodes: list[Node] = []
-    launches: list[Launch] = []
-    recoveries: list[Recovery] = []
     events: list[Event] = []
-    guards = []
-    for plan in plans:
-        if not plan.actions:
-            continue
-        guards.append(plan.pool)
+    begun: set[str] = set()
+    for plan in acting:
         pool = after = fleet.pools[plan.pool]
         requests = 0
         for action in plan.actions:
-            if isinstance(action, Request):
-                requests += 1
-                nodes.append(_requested(action, now, events))
-                events += _news_of_gang(action, events, fleet, now)
-                continue
-            if isinstance(action, (Hold, SetLaunchBreaker)):
-                after, event = _pool_written(after, action, now)
-                events.append(event)
-                continue
-            if isinstance(action, (Release, Abandon)):
-                written, news = _gang_written(action, fleet, now)
-                nodes += written
-                events += news
-                launches += [node.launch for node in written if node.gone and node.launch]
-                continue
-            if isinstance(action, Retire):
-                node = _retired(action, fleet.nodes[action.node], now, events)
-            else:
-                node, news = _written(action, fleet, now)
-                events += news
-                if isinstance(action, Recover):
-                    recoveries.append(action.recovery)
-            nodes.append(node)
-            if node.phase is GONE and node.launch is not None:
-                launches.append(node.launch)
+            match action:
+                case PauseAutomation() | SetLaunchBreaker():
+                    after, event = _pool_written(after, action, now)
+                    events.append(event)
+                case Release() | Abandon():
+                    members, news = _gang_written(action, fleet, now)
+                    nodes += members
+                    events += news
+                case Request():
+                    requests += 1
+                    node, news = _requested(action, now)
+                    nodes.append(node)
+                    events += news
+                    gang = action.launch.gang
+                    if gang is not None and gang.id not in begun and _begins(action, gang, fleet):
+                        begun.add(gang.id)
+                        events.append(_gang_requested(action, gang, now))
+                case _:
+                    node, news = _written(action, fleet, now)
+                    nodes.append(node)
+                    events += news
         if requests:
             after = evolve(after, next_index=pool.next_index + requests)
-        if after is not pool and after != pool:
+        if after != pool:
             pools.append(after)
     return Change(
         pools=pools,
         nodes=nodes,
-        launches=launches,
-        recoveries=recoveries,
+        launches=[node.launch for node in nodes if node.gone and node.launch is not None],
+        recoveries=[x.recovery for plan in acting for x in plan.actions if isinstance(x, Recover)],
         events=events,
-        guards=guards if guarded else (),
+        guards=[plan.pool for plan in acting] if guarded else (),
     )
 
 
-def _requested(action: Request, now: datetime, events: list[Event]) -> Node:
-    """Return the node that `action` requests, and record it with its launch."""
+def _requested(action: Request, now: datetime) -> tuple[Node, list[Event]]:
+    """Return the node that `action` requests, with its events."""
     node, event = lifecycle.request(
         action.launch,
         reason=action.reason,
@@ -103,12 +94,27 @@ def _requested(action: Request, now: datetime, events: list[Event]) -> Node:
         waiting=action.waiting,
         now=now,
     )
-    events += [event, _asked(action, now)]
-    return node
+    return node, [event, _launch_requested(action, now)]
 
 
-def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> Node:
-    """Return `node` on its way out, with the news of that."""
+def _begins(action: Request, gang: Gang, fleet: Fleet) -> bool:
+    """Return whether no member of `gang` was requested before `action`."""
+    members = fleet.in_pool(action.launch.pool).values()
+    return action.waiting and not any(node.gang == gang for node in members)
+
+
+def _gang_requested(action: Request, gang: Gang, now: datetime) -> Event:
+    return Event(
+        at=now,
+        about=about("gang", gang.id),
+        kind="gang.asked",
+        reason=f"{gang.nodes} machines within one block, all or none: {gang.offering}",
+        because=(about("pool", action.launch.pool),),
+    )
+
+
+def _retired(action: Retire, node: Node, now: datetime) -> tuple[Node, list[Event]]:
+    """Return `node` once it is to be removed, with its events."""
     reason = action.reason
     retirement = Retirement(
         reason=reason,
@@ -120,9 +126,8 @@ def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> 
     if not drains_at_once(node, retirement):
         before = _acted(node, now) if action.automatic else node
         after = lifecycle.retire(before, retirement, now=now)
-        events.append(node_event(after, "node.retiring", reason, now=now, because=because))
-        return after
-    # Its drain begins in the same commit, since nothing has to happen before.
+        return after, [node_event(after, "node.retiring", reason, now=now, because=because)]
+    # Nothing has to happen before its drain, which begins in the same commit.
     after, event = lifecycle.drain(
         node,
         reason,
@@ -132,20 +137,18 @@ def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> 
         acted_at=now if action.automatic else node.acted_at,
         held=None if action.automatic else node.held,
     )
-    events.append(node_event(node, "node.retiring", reason, now=now, because=because))
-    events.append(event)
-    return after
+    return after, [node_event(node, "node.retiring", reason, now=now, because=because), event]
 
 
 def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, list[Event]]:
-    """Return the node that an action is about, as it is after it, with the news of that."""
+    """Return the node of `action` after it, with its events."""
     match action:
+        case Retire():
+            return _retired(action, fleet.nodes[action.node], now)
         case RetryLaunch(launch=launch, reason=reason):
             node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
-            return node, [
-                node_event(node, "node.asked_again", reason, now=now),
-                _asked(action, now),
-            ]
+            retried = node_event(node, "node.asked_again", reason, now=now)
+            return node, [retried, _launch_requested(action, now)]
         case Cordon(node=name, reason=reason, automatic=automatic):
             node = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
             node = evolve(node, cordoned=reason)
@@ -160,30 +163,13 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, lis
             return node, [node_event(node, "node.recovering", text, now=now)]
         case Defer(node=name, held=held, reason=reason):
             node = evolve(fleet.nodes[name], held=held)
-            return node, [node_event(node, *_held_back(held, reason), now=now)]
+            return node, [node_event(node, *_deferred(held, reason), now=now)]
         case Drain(node=name, reason=reason):
             node, event = lifecycle.drain(fleet.nodes[name], reason, now=now)
             return node, [event]
         case Terminate(node=name, reason=reason):
             node, event = lifecycle.terminate(fleet.nodes[name], reason, now=now)
             return node, [event]
-
-
-def _news_of_gang(
-    action: Request, events: Iterable[Event], fleet: Fleet, now: datetime
-) -> list[Event]:
-    """Return the news that a gang is asked for, with the first of its members."""
-    gang, pool = action.launch.gang, action.launch.pool
-    if gang is None or not action.waiting:
-        return []
-    subject = about("gang", gang.id)
-    if any(event.about == subject for event in events):
-        return []
-    if any(node.gang == gang for node in fleet.in_pool(pool).values()):
-        return []
-    reason = f"{gang.nodes} machines within one block, all or none: {gang.offering}"
-    because = (about("pool", pool),)
-    return [Event(at=now, about=subject, kind="gang.asked", reason=reason, because=because)]
 
 
 def _gang_written(
@@ -205,7 +191,7 @@ def _gang_written(
         about=subject,
         kind=kind,
         reason=action.reason,
-        # Not its members: each of them tells of the gang, and sixteen stories would bury this one.
+        # The members are not listed as causes: each of their events names the gang already.
         facts=facts,
     )
     verb = "node.released" if isinstance(action, Release) else "node.retiring"
@@ -216,11 +202,11 @@ def _gang_written(
 
 
 def _acted(node: Node, now: datetime) -> Node:
-    """Return `node` with the mark by which automation counts what it does."""
+    """Return `node` with the mark by which budgets count automatic actions."""
     return evolve(node, acted_at=now, held=None)
 
 
-def _held_back(held: Held | None, reason: str) -> tuple[str, str]:
+def _deferred(held: Held | None, reason: str) -> tuple[str, str]:
     if held is None:
         return "node.unheld", reason
     wanted = _PAST.get(held.action, held.action)
@@ -237,9 +223,11 @@ _PAST = {
 }
 
 
-def _pool_written(pool: Pool, action: Hold | SetLaunchBreaker, now: datetime) -> tuple[Pool, Event]:
+def _pool_written(
+    pool: Pool, action: PauseAutomation | SetLaunchBreaker, now: datetime
+) -> tuple[Pool, Event]:
     reason = action.reason
-    if isinstance(action, Hold):
+    if isinstance(action, PauseAutomation):
         after = evolve(pool, held=reason, unreachable=action.unreachable)
         if pool.unreachable and not action.unreachable:
             after = evolve(after, reachable_since=now)
@@ -252,7 +240,7 @@ def _pool_written(pool: Pool, action: Hold | SetLaunchBreaker, now: datetime) ->
     return after, Event(at=now, about=about("pool", pool.name), kind=kind, reason=words)
 
 
-def _asked(action: Request | RetryLaunch, now: datetime) -> Event:
+def _launch_requested(action: Request | RetryLaunch, now: datetime) -> Event:
     launch = action.launch
     facts = {"price_per_hour": str(launch.price_per_hour)}
     if action.table:

@@ -1,15 +1,16 @@
-"""Who may be drained now, and who has been drained long enough."""
+"""Drains: nodes whose work moves elsewhere, and the notices for the workload system."""
 
 from collections.abc import Container, Iterable
 from datetime import datetime
 
 from navarch.core.ids import NodeId
-from navarch.core.node import DRAINING, READY, Node, NotifiedState, Retirement
+from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
+from navarch.health.conditions import explain
 
 DRAINED = "drained"
-"""Why a machine is ended on which nothing runs any more."""
+"""The reason to terminate a machine without any work left."""
 
 
 def plan_drains(
@@ -18,27 +19,27 @@ def plan_drains(
     *,
     drained: Container[NodeId],
     now: datetime,
-    beside: int = 0,
+    steady: int = 0,
 ) -> Plan:
-    """Return which retiring nodes of `pool` move on.
+    """Return which retiring nodes of `pool` start to drain, and which are terminated.
 
-    A node that is replaced waits until its replacement has been asked for, so that the
-    pool is short for as little time as possible; where the maximum leaves no room for
-    both, it goes first. So does one on which nothing can run: in days in which nobody sells
-    a machine, it may hold the only place there is. `beside` more nodes only count.
+    A node with a replacement drains once the replacement has been requested, so that the pool is
+    short for as little time as possible; if the maximum has no room for both, it drains first. A
+    node that cannot run work drains at once: while nothing is for sale, it may occupy the only
+    slot. `steady` is the number of further nodes, which only count.
     """
     present = [node for node in nodes if not node.gone]
-    covered = beside + sum(node.counts for node in present) >= pool.size
-    full = beside + len(present) >= pool.nodes_max
+    covered = steady + sum(node.counts for node in present) >= pool.size
+    full = steady + len(present) >= pool.nodes_max
     actions: list[Action] = []
     moments: list[datetime] = []
     for node in present:
         if node.retiring is None:
             continue
-        if node.phase is READY and (covered or full or drains_at_once(node, node.retiring)):
+        if node.phase is Phase.READY and (covered or full or drains_at_once(node, node.retiring)):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
             moments.append(now + pool.drain_timeout)
-        elif node.phase is DRAINING:
+        elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
                 actions.append(Terminate(node=node.id, reason=DRAINED))
@@ -48,28 +49,28 @@ def plan_drains(
             elif now < ends_at:
                 moments.append(ends_at)
     wake_at = min(moments, default=None)
-    # Who begins to drain or is terminated takes up as much room as before.
+    # A node that drains or terminates occupies its slot as before.
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at, settled=True)
 
 
 def drains_at_once(node: Node, retiring: Retirement) -> bool:
-    """Return whether `node`, once it is `retiring`, need not wait for a replacement.
+    """Return whether `node`, once it is `retiring`, drains without waiting for a replacement.
 
-    That is so of one that nobody replaces, that has minutes left, or on which nothing can run.
+    It does if it has no replacement, has only minutes left, or cannot run work.
     """
-    if node.phase is not READY:
+    if node.phase is not Phase.READY:
         return False
     return retiring.surplus or retiring.urgent or _is_lost(node)
 
 
 def may_move_on(node: Node) -> bool:
-    """Return whether a plan of drains may have anything to say about `node`."""
-    return node.retiring is not None and node.phase in (READY, DRAINING)
+    """Return whether a plan of drains can change `node`."""
+    return node.retiring is not None and node.phase in (Phase.READY, Phase.DRAINING)
 
 
 def goes_when_empty(node: Node) -> bool:
-    """Return whether `node` is to be given back as soon as nothing runs on it any more."""
-    return node.phase is DRAINING and node.retiring is not None and node.pool is not None
+    """Return whether `node` is terminated as soon as it is empty."""
+    return node.phase is Phase.DRAINING and node.retiring is not None and node.pool is not None
 
 
 def _is_lost(node: Node) -> bool:
@@ -77,23 +78,51 @@ def _is_lost(node: Node) -> bool:
 
 
 def _may_be_cut_short(node: Node) -> bool:
-    # Work on a sound node is not killed before the workload system has heard of it: a scale-down
-    # can wait for a scheduler that is down. A node that is broken cannot.
+    # Work on a sound node is not killed before the workload system was notified: a scale-down can
+    # wait for a scheduler that is down. A broken node cannot.
     assert node.retiring is not None, node.id
     return node.told is NotifiedState.DRAINING or not node.retiring.surplus
 
 
 def seen_by_drains(node: Node) -> object:
-    """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
+    """Return the part of `node` that a plan of drains depends on: unchanged, the plan holds."""
     if node.retiring is None:
         return node.counts, node.gone
     if not may_move_on(node):
-        # It does not count, and that it makes room sets nobody going: who may go for want of room
-        # could go before.
+        # It does not count. The room it leaves changes nothing: a node that may drain for lack of
+        # room could drain before.
         return None
     return node.phase, node.since, node.retiring, _may_be_cut_short(node), _is_lost(node)
 
 
 def matters_to_drains(before: Node, node: Node) -> bool:
-    """Return whether a plan of drains sees something else in `node` than it saw `before`."""
+    """Return whether `node` differs from `before` in a way that can change a plan of drains."""
     return seen_by_drains(before) != seen_by_drains(node)
+
+
+TOLD_OF = frozenset({Phase.READY, Phase.DRAINING})
+"""The phases in which work can run on a node, so that the workload system needs its state."""
+
+
+def notice_due(node: Node) -> NotifiedState | None:
+    """Return the state of `node` that the workload system has not received yet.
+
+    Bad health alone does not keep work off a node of a pool: the pool's remediation decides, and
+    the governor limits it. A bad driver on every machine must not close the whole fleet at once.
+    """
+    if node.registered_at is None or node.phase not in TOLD_OF:
+        return None
+    if node.phase is Phase.DRAINING:
+        now_true = NotifiedState.DRAINING
+    else:
+        governed = node.pool is not None and node.recovery is None
+        is_open = node.open_to_work if governed else node.serving
+        now_true = NotifiedState.OPEN if is_open else NotifiedState.CORDONED
+    return None if now_true is node.told else now_true
+
+
+def notice_reason(node: Node) -> str:
+    """Return why no work should run on `node`."""
+    if node.retiring is not None:
+        return node.retiring.reason
+    return node.cordoned or explain(node.conditions)

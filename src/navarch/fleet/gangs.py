@@ -1,15 +1,15 @@
-"""Gangs: which are complete, which are not worth waiting for, and who is missing.
+"""Gangs: which are complete, which to abandon, and which members are missing.
 
-Nothing is kept about a gang but its members, each of which is written down with the gang's name,
-size and offering. So a crash loses nothing: who is there, who is missing and for how long they
-have waited can always be counted again.
+A gang is stored only with its members, each of which has the gang's name, size and offering. So a
+crash loses nothing: members, gaps and waiting times are counted again from the nodes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
@@ -21,12 +21,12 @@ from navarch.fleet.sizing import BUSY_PCT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A gang, and those of its members that are meant to stay."""
+    """A gang, and its members that are meant to stay."""
 
     gang: Gang
     members: tuple[Node, ...]
     began_at: datetime
-    """When its first member was asked for."""
+    """When its first member was requested."""
 
     @property
     def waiting(self) -> bool:
@@ -45,28 +45,28 @@ class Group:
 
     @property
     def hopeless(self) -> bool:
-        """Whether it has nothing, and nothing is under way: every member was refused."""
+        """Whether it has no machine and no open launch: every member was refused."""
         return all(node.launch is None and node.attempts for node in self.members)
 
     @property
     def serves(self) -> bool:
-        """Whether all of it takes work."""
+        """Whether all members take work."""
         return not self.missing and all(node.serving for node in self.members)
 
     @property
     def stuck(self) -> bool:
-        """Whether a member was refused its machine and waits to ask again."""
+        """Whether a member was refused its machine and waits to retry."""
         return self.waiting and any(node.launch is None and node.attempts for node in self.members)
 
     @property
     def blocks(self) -> frozenset[str]:
-        """Where its machines stand, as far as that is known."""
+        """The network blocks of its machines, as far as known."""
         return frozenset(
             node.topology.block for node in self.members if node.topology and node.topology.block
         )
 
     def crippled(self, hold: timedelta, now: datetime) -> bool:
-        """Whether it was whole once, and has waited in vain for a member since."""
+        """Whether it was complete once, and lacks a member for longer than `hold`."""
         return not self.waiting and any(
             node.instance is None and now >= node.created_at + hold for node in self.members
         )
@@ -92,15 +92,13 @@ def group(known: Iterable[Node], staying: Iterable[Node]) -> list[Group]:
     ]
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GangPlan:
-    """What becomes of the gangs of a pool that are not complete."""
+class GangPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The actions for incomplete gangs of a pool."""
 
     release: tuple[Release, ...] = ()
-    give_up: tuple[Abandon, ...] = ()
+    abandon: tuple[Abandon, ...] = ()
     retire: tuple[Retire, ...] = ()
-    """Members that stand in another block than the rest."""
+    """Members in another block than the rest."""
     wake_at: datetime | None = None
 
 
@@ -111,41 +109,41 @@ def plan_gangs(
     surveyed: Collection[ProviderName],
     now: datetime,
 ) -> GangPlan:
-    """Return which gangs are complete, and which have waited for long enough.
+    """Return which gangs are complete, and which to abandon.
 
-    A gang is complete when it has all its machines, and they stand in one block: by what
-    the provider says of them, if it is one of those `surveyed`; by its promise otherwise. Where
-    it has not said anything against it by the end of the time, its promise has to do.
+    A gang is complete once it has all its machines within one block. Providers in `surveyed` report
+    the block of a machine; the others promise it. At the end of the hold time the promise is enough
+    if no report contradicts it.
     """
     if not groups:
         return GangPlan()
     release: list[Release] = []
-    give_up: list[Abandon] = []
+    abandon: list[Abandon] = []
     retire: list[Retire] = []
     moments: list[datetime] = []
     for each in groups:
         if not each.waiting:
             continue
         ends_at = each.began_at + pool.gang_hold
-        strays = misplaced(each.gang, each.members)
-        if strays and now < ends_at:
-            retire += strays
+        outside = misplaced(each.gang, each.members)
+        if outside and now < ends_at:
+            retire += outside
             moments.append(ends_at)
         elif (
-            not strays
+            not outside
             and each.bought == each.gang.nodes
             and (now >= ends_at or _is_seen(each, surveyed))
         ):
             release.append(_released(each))
         elif now >= ends_at or each.hopeless:
-            give_up.append(_given_up(each, pool.gang_hold))
+            abandon.append(_given_up(each, pool.gang_hold))
         elif (elder := _in_the_way_of(each, groups)) is not None:
-            give_up.append(_makes_room(each, elder))
+            abandon.append(_makes_room(each, elder))
         else:
             moments.append(ends_at)
     return GangPlan(
         release=tuple(release),
-        give_up=tuple(give_up),
+        abandon=tuple(abandon),
         retire=tuple(retire),
         wake_at=min(moments, default=None),
     )
@@ -170,10 +168,10 @@ def _given_up(each: Group, hold: timedelta) -> Abandon:
 
 
 def _in_the_way_of(each: Group, groups: Sequence[Group]) -> Group | None:
-    """Return an elder gang that may lack just the machines that this one has, if both are stuck.
+    """Return an older stuck gang that may need the machines of this one, if this one is stuck too.
 
-    Two that begin together may get into one block that has room for either. If neither gives
-    way, both wait in vain, and begin together again.
+    Two gangs that start together may compete for one block with room for either. Unless one gives
+    way, both wait in vain and start together again.
     """
     if not each.stuck:
         return None
@@ -205,8 +203,8 @@ def _is_seen(each: Group, surveyed: Collection[ProviderName]) -> bool:
 def worth_keeping(pool: Pool, groups: Sequence[Group], *, now: datetime) -> list[Group]:
     """Return the gangs that count towards the pool's size.
 
-    One that waits in vain for a member, because its block is full, does not, so that another
-    is bought elsewhere; it goes when that one serves.
+    A gang that cannot get a member back because its block is full does not count, so that another
+    is bought elsewhere; it is removed once that one serves.
     """
     sound = [each for each in groups if not each.crippled(pool.gang_hold, now)]
     if sum(each.gang.nodes for each in sound if each.serves) >= pool.target:
@@ -215,9 +213,9 @@ def worth_keeping(pool: Pool, groups: Sequence[Group], *, now: datetime) -> list
 
 
 def surplus_gangs(groups: Sequence[Group], nodes: int, busy: Mapping[NodeId, float]) -> list[Group]:
-    """Return gangs of at most so many nodes that a pool can do without: the least loss first.
+    """Return gangs of at most `nodes` nodes that a pool can spare, least loss first.
 
-    Those that wait go first, then those that are not whole, then the idle, then the oldest.
+    Waiting gangs come first, then incomplete ones, then idle ones, then the oldest.
     """
 
     def loss(each: Group) -> tuple[int, bool, datetime, str]:

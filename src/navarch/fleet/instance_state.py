@@ -1,28 +1,26 @@
-"""What a provider lists, held against what we think we have."""
+"""The machine of a node as its provider lists it: observed, adopted or orphaned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, TERMINATING, Node, Phase, Retirement
+from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
 from navarch.fleet import lifecycle
 
-SEEN_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
-"""Phases in which a listing can teach something about a machine that it could not in others."""
+PHASES_CHANGED_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
+"""Phases in which a listing can change a node, as opposed to the other phases."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Everything one provider had, as of the moment it was asked."""
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """All machines of one provider at the moment of the query."""
 
     provider: ProviderName
     begun_at: datetime
@@ -30,32 +28,33 @@ class Listing:
 
 
 def is_machine_of(node: Node, owner: Owner, instance: Instance) -> bool:
-    """Return whether `instance`, which says so with proof, is the machine of `node`."""
+    """Return whether `instance`, with verified labels of `owner`, is the machine of `node`."""
     launch = node.launch
     if launch is None or launch.token != owner.token or launch.refused is not None:
         return False
     if launch.instance is not None and launch.instance != instance.id:
         return False
-    return node.phase is not GONE or not instance.status.alive
+    return not node.gone or not instance.status.alive
 
 
-def can_be_taken_back(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
-    """Return whether a machine of ours has lost its node by no will of ours."""
+def can_be_adopted(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
+    """Return whether a machine of this cluster lost its node through a loss of data."""
     pool = fleet.pools.get(owner.pool)
     if pool is None or pool.deleted or not instance.status.alive:
         return False
     index = _index(owner)
-    # A number below the counter was given out by this store, which has since seen that node go.
+    # A number below the counter was assigned by this store, which has recorded the end of that
+    # node.
     return index is not None and index >= pool.next_index
 
 
-def claims_to_be_ours(instance: Instance, cluster: Cluster) -> bool:
-    """Return whether a stranger wears our cluster's name without the proof."""
+def claims_ownership(instance: Instance, cluster: Cluster) -> bool:
+    """Return whether a foreign machine has the name of this cluster without its signature."""
     return instance.labels.get(CLUSTER) == cluster.id
 
 
 def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
-    """Return `node` after its machine was listed as `instance`: itself if that changes nothing."""
+    """Return `node` after its machine was listed as `instance`; `node` itself if unchanged."""
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
     status = instance.status
@@ -63,7 +62,7 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
         if status is InstanceStatus.TERMINATED:
             after = evolve(node, launch=launch)
             return lifecycle.gone(after, "the provider ended the machine", now=now)
-        if node.phase is not TERMINATING:
+        if node.phase is not Phase.TERMINATING:
             why = "the provider is taking the machine away"
             leaving = node.retiring or Retirement(reason=why)
             after, _ = lifecycle.terminate(node, why, now=now, launch=launch, retiring=leaving)
@@ -71,22 +70,24 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     return lifecycle.launched(node, launch, now=now)
 
 
-def are_alike_to_a_listing(before: Node, node: Node) -> bool:
-    """Return whether nothing has changed by which the listing of its machine is held against it.
+def is_same_to_listing(before: Node, node: Node) -> bool:
+    """Return whether `before` and `node` are the same for a comparison with the listing.
 
-    Then a machine that taught nothing about its node teaches nothing now.
+    Then a listed machine that changed nothing before changes nothing now.
     """
     was, phase = before.phase, node.phase
-    if was is not phase and (was in SEEN_BY_LISTING or phase in SEEN_BY_LISTING):
+    if was is not phase and (
+        was in PHASES_CHANGED_BY_LISTING or phase in PHASES_CHANGED_BY_LISTING
+    ):
         return False
-    # Asked last: to hold two launches against each other takes longer.
+    # Compared last, because comparing two launches takes longest.
     return before.launch is node.launch or before.launch == node.launch
 
 
-def teach_alike(was: Instance, instance: Instance) -> bool:
-    """Return whether a machine as it is described now teaches nothing that it did not before.
+def adds_nothing(was: Instance, instance: Instance) -> bool:
+    """Return whether `instance` holds nothing new compared with `was`.
 
-    Whether one that lives has come up yet is for its agent to say.
+    Whether a living machine has come up is reported by its agent, not by the listing.
     """
     if was.status is not instance.status:
         if not was.status.alive or not instance.status.alive:
@@ -96,10 +97,10 @@ def teach_alike(was: Instance, instance: Instance) -> bool:
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
-    """Return `launch` with what is known of the machine it bought: itself if that is known already.
+    """Return `launch` with what is known of its machine: `launch` itself if all of it is known.
 
-    The price is the one it was first seen at: what a later listing asks of newcomers is not
-    what this machine costs.
+    The price is the one at which the machine was first seen: a later listing shows the price of new
+    machines.
     """
     if (
         launch.instance == instance.id
@@ -122,8 +123,8 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     )
 
 
-def stray_launch(owner: Owner, instance: Instance, *, now: datetime) -> Launch:
-    """Return the ledger's entry for a machine of ours that no node wants."""
+def orphan_launch(owner: Owner, instance: Instance, *, now: datetime) -> Launch:
+    """Return the ledger entry of a machine of this cluster without a node."""
     offering = Offering(
         provider=instance.provider,
         instance_type=instance.instance_type,
@@ -140,9 +141,9 @@ def stray_launch(owner: Owner, instance: Instance, *, now: datetime) -> Launch:
     return closed
 
 
-def taken_back(owner: Owner, instance: Instance, *, now: datetime) -> Node:
-    """Return a node for a machine of ours that the store has forgotten."""
-    launch = stray_launch(owner, instance, now=now)
+def adopted(owner: Owner, instance: Instance, *, now: datetime) -> Node:
+    """Return a node for a machine of this cluster that the store has lost."""
+    launch = orphan_launch(owner, instance, now=now)
     return Node(
         id=owner.node,
         pool=owner.pool,
@@ -154,13 +155,13 @@ def taken_back(owner: Owner, instance: Instance, *, now: datetime) -> Node:
 
 
 def next_index_after(owner: Owner, next_index: int) -> int:
-    """Return the pool's counter once the number of `owner`'s node is known to be taken."""
+    """Return the pool's counter once the number of `owner`'s node is taken."""
     index = _index(owner)
     return next_index if index is None else max(next_index, index + 1)
 
 
 def expected(fleet: Fleet, provider: ProviderName) -> Mapping[InstanceId, NodeId]:
-    """Return the machines that should be in a listing of `provider`, by the node they carry."""
+    """Return the machines that a listing of `provider` should contain, with their nodes."""
     return {
         node.launch.instance: node.id
         for node in fleet.nodes.values()

@@ -1,4 +1,4 @@
-"""Laws that every plan must keep, whoever wrote it."""
+"""Laws that every plan must obey, from whichever planner."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from navarch.fleet.plan import (
 
 
 def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
-    """Raise InvariantError if any of `plans` would break a law."""
+    """Raise InvariantError if any of `plans` breaks a law."""
     for plan in plans:
         requests = [action for action in plan.actions if isinstance(action, Request)]
         if requests:
@@ -75,7 +75,7 @@ def _check_requests(plan: Plan, requests: Sequence[Request], fleet: Fleet) -> No
 
 
 def _check_gangs(pool: PoolName, gangs: Iterable[Gang], fleet: Fleet) -> None:
-    """Nobody asks for a part of a gang: all of it, or what is missing of one that has begun."""
+    """Raise unless each gang is requested as a whole, or completes one requested before."""
     for gang, count in Counter(gangs).items():
         begun = any(node.gang == gang for node in fleet.in_pool(pool).values())
         if not begun and count != gang.nodes:

@@ -1,64 +1,60 @@
-"""One listing held against the fleet: who is there, who is missing, who should not be there."""
+"""Compares a provider's listing with the fleet: observed, missing and orphaned machines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, TERMINATING, Node
+from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.fleet import lifecycle
 from navarch.fleet.instance_state import (
     Listing,
-    can_be_taken_back,
-    claims_to_be_ours,
+    adopted,
+    can_be_adopted,
+    claims_ownership,
     expected,
     is_machine_of,
     next_index_after,
+    orphan_launch,
     seen,
-    stray_launch,
-    taken_back,
 )
 
 LISTINGS_MIN = 3
-"""How often in a row a machine must be seen, or missed, before anything is done about it."""
+"""In how many listings in a row a machine must be seen, or missing, before any action."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What earlier listings of the same provider have shown."""
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier listings of the same provider showed."""
 
-    strays: Mapping[InstanceId, int] = field(default_factory=dict)
-    """In how many listings a machine of ours was seen that no node wants."""
-    missed: Mapping[NodeId, int] = field(default_factory=dict)
-    """In how many listings in a row a node's machine was absent."""
+    orphans: Mapping[InstanceId, int] = msgspec.field(default_factory=dict)
+    """In how many listings each machine of this cluster without a node was seen."""
+    missed: Mapping[NodeId, int] = msgspec.field(default_factory=dict)
+    """In how many listings in a row the machine of each node was missing."""
     closed: AbstractSet[InstanceId] = frozenset()
-    """Such machines that have ended, and whose end is in the ledger."""
-    strangers: AbstractSet[InstanceId] = frozenset()
-    """Machines of others, reported already."""
+    """Ended machines without a node whose end is in the ledger."""
+    foreign: AbstractSet[InstanceId] = frozenset()
+    """Machines of other owners that were reported already."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What a listing teaches: a change to write down, and then machines to end."""
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a reconciliation: a change to commit, and then machines to terminate."""
 
     change: Change
     seen: Seen
-    condemned: tuple[tuple[Instance, Owner], ...]
+    to_terminate: tuple[tuple[Instance, Owner], ...]
 
 
 class InventoryReconciliation:
-    """Goes through one listing, collecting what is different from what we thought."""
+    """Compares one listing with the fleet and collects the differences."""
 
     def __init__(
         self,
@@ -73,7 +69,7 @@ class InventoryReconciliation:
         lag: timedelta,
         now: datetime,
     ) -> None:
-        """`missing` are the nodes whose machines are not listed, where that is known already."""
+        """Set up the comparison; `missing` are the nodes with unlisted machines, if known."""
         self._fleet = fleet
         self._cluster = cluster
         self._listing = listing
@@ -87,20 +83,20 @@ class InventoryReconciliation:
         self._pools: dict[PoolName, Pool] = {}
         self._launches: list[Launch] = []
         self._events: list[Event] = []
-        self._strays: dict[InstanceId, int] = {}
+        self._orphans: dict[InstanceId, int] = {}
         self._missed: dict[NodeId, int] = {}
         self._closed: set[InstanceId] = set()
-        self._strangers: list[Instance] = []
-        self._condemned: list[tuple[Instance, Owner]] = []
+        self._foreign: list[Instance] = []
+        self._to_terminate: list[tuple[Instance, Owner]] = []
         self._claimed: dict[Token, InstanceId] = {}
 
-    def learn(self) -> Findings:
-        """Return everything the listing teaches."""
+    def reconcile(self) -> Findings:
+        """Return everything that the listing changes."""
         for instance in self._listing.instances:
             self._place(instance)
-        for node in self._who_is_missing():
+        for node in self._find_missing():
             self._absent(self._fleet.nodes[node])
-        self._report_strangers()
+        self._report_foreign()
         change = Change(
             pools=list(self._pools.values()),
             nodes=list(self._nodes.values()),
@@ -108,13 +104,13 @@ class InventoryReconciliation:
             events=self._events,
             guards=list(self._pools),
         )
-        strangers = frozenset([instance.id for instance in self._strangers])
+        foreign = frozenset([instance.id for instance in self._foreign])
         after = Seen(
-            strays=self._strays, closed=self._closed, missed=self._missed, strangers=strangers
+            orphans=self._orphans, closed=self._closed, missed=self._missed, foreign=foreign
         )
-        return Findings(change=change, seen=after, condemned=tuple(self._condemned))
+        return Findings(change=change, seen=after, to_terminate=tuple(self._to_terminate))
 
-    def _who_is_missing(self) -> Iterable[NodeId]:
+    def _find_missing(self) -> Iterable[NodeId]:
         if self._missing is not None:
             return self._missing
         missing = dict(expected(self._fleet, self._listing.provider))
@@ -125,34 +121,34 @@ class InventoryReconciliation:
     def _place(self, instance: Instance) -> None:
         owner = self._cluster.owner(instance.labels)
         if owner is None:
-            self._strangers.append(instance)
+            self._foreign.append(instance)
             return
         node = self._fleet.nodes.get(owner.node)
         if node is not None:
             if is_machine_of(node, owner, instance) and self._claims(owner, instance):
-                self._ours(node, instance)
+                self._observed(node, instance)
                 return
         elif (
-            can_be_taken_back(owner, instance, self._fleet)
+            can_be_adopted(owner, instance, self._fleet)
             and self._claims(owner, instance)
             and self._room_for(owner.pool)
         ):
-            self._take_back(owner, instance)
+            self._adopt(owner, instance)
             return
-        self._leaked(owner, instance)
+        self._orphaned(owner, instance)
 
     def _claims(self, owner: Owner, instance: Instance) -> bool:
-        """Return whether it is the first machine under its token: a second must not stay."""
+        """Return whether it is the first machine with its token: a second one must not stay."""
         return self._claimed.setdefault(owner.token, instance.id) == instance.id
 
-    def _ours(self, node: Node, instance: Instance) -> None:
-        if node.phase is GONE:
+    def _observed(self, node: Node, instance: Instance) -> None:
+        if node.gone:
             return
         after = seen(node, instance, now=self._now)
         if after is node:
             return
         self._nodes[node.id] = after
-        if after.phase is GONE:
+        if after.gone:
             self._note(after, "node.gone", _why_gone(node, "the provider ended the machine"))
             self._archive(after)
         elif after.phase is not node.phase:
@@ -168,13 +164,13 @@ class InventoryReconciliation:
         missed = self._before.missed.get(node.id, 0) + 1
         stopped_at = self._stopped_at.get(node.id)
         if stopped_at is not None and self._listing.begun_at >= stopped_at + self._lag:
-            self._let_go(node, "the machine is no longer listed", ended_at=stopped_at)
+            self._gone(node, "the machine is no longer listed", ended_at=stopped_at)
         elif missed >= LISTINGS_MIN and (node.registered_at is None or self._is_silent(node.id)):
-            self._let_go(node, f"the machine vanished: absent from {missed} listings")
+            self._gone(node, f"the machine vanished: absent from {missed} listings")
         else:
             self._missed[node.id] = missed
 
-    def _let_go(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
+    def _gone(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
         after = lifecycle.gone(node, reason, now=self._now)
         if ended_at is not None and after.launch is not None:
             after = evolve(after, launch=evolve(after.launch, ended_at=ended_at))
@@ -182,8 +178,8 @@ class InventoryReconciliation:
         self._note(after, "node.gone", _why_gone(node, reason))
         self._archive(after)
 
-    def _take_back(self, owner: Owner, instance: Instance) -> None:
-        node = taken_back(owner, instance, now=self._now)
+    def _adopt(self, owner: Owner, instance: Instance) -> None:
+        node = adopted(owner, instance, now=self._now)
         pool = self._pools.get(owner.pool) or self._fleet.pools[owner.pool]
         index = next_index_after(owner, pool.next_index)
         self._pools[pool.name] = evolve(pool, next_index=index)
@@ -199,17 +195,17 @@ class InventoryReconciliation:
         )
         return held + adopted < pool.nodes_max
 
-    def _leaked(self, owner: Owner, instance: Instance) -> None:
-        times = self._before.strays.get(instance.id, 0) + 1
-        self._strays[instance.id] = times
+    def _orphaned(self, owner: Owner, instance: Instance) -> None:
+        times = self._before.orphans.get(instance.id, 0) + 1
+        self._orphans[instance.id] = times
         if instance.status is InstanceStatus.TERMINATED:
             if instance.id not in self._before.closed:
-                self._launches.append(stray_launch(owner, instance, now=self._now))
+                self._launches.append(orphan_launch(owner, instance, now=self._now))
             self._closed.add(instance.id)
         elif times == 1:
-            self._launches.append(stray_launch(owner, instance, now=self._now))
+            self._launches.append(orphan_launch(owner, instance, now=self._now))
         if instance.status.alive and times >= LISTINGS_MIN:
-            self._condemned.append((instance, owner))
+            self._to_terminate.append((instance, owner))
 
     def _archive(self, node: Node) -> None:
         if node.launch is not None:
@@ -225,11 +221,11 @@ class InventoryReconciliation:
             Event(at=self._now, about=subject, kind=kind, reason=reason, facts=facts)
         )
 
-    def _report_strangers(self) -> None:
-        new = [x for x in self._strangers if x.id not in self._before.strangers]
+    def _report_foreign(self) -> None:
+        new = [x for x in self._foreign if x.id not in self._before.foreign]
         if not new:
             return
-        forged = [x.id for x in new if claims_to_be_ours(x, self._cluster)]
+        forged = [x.id for x in new if claims_ownership(x, self._cluster)]
         named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
         reason = f"{len(new)} machines that are not ours, never touched: {named}"
         if forged:
@@ -241,6 +237,6 @@ class InventoryReconciliation:
 
 
 def _why_gone(node: Node, reason: str) -> str:
-    if node.phase is TERMINATING and node.retiring is not None:
+    if node.phase is Phase.TERMINATING and node.retiring is not None:
         return f"{reason}, as intended: {node.retiring.reason}"
     return reason

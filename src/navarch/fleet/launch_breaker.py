@@ -1,12 +1,12 @@
-"""The brake on a pool whose machines do not come up: buying more of them mends nothing.
+"""The launch circuit breaker of a pool whose machines do not come up.
 
 A bad image, a script with a typo or a firewall fails every machine alike, and each is paid for
-until it is given up. So after a few in a row the pool stops buying, waits, and tries one; each that
-fails doubles the wait. The first whose agent reports in lets the pool buy as before.
+until it is abandoned. So after a few failures in a row the breaker opens: the pool stops buying,
+pauses, and tries one machine; each further failure doubles the pause. The first agent that
+registers closes the breaker.
 
-If the fault lies with one place, the pool can do better than wait: one machine is tried elsewhere
-at once. The place is left alone for a while, and then tried with one machine at a time, whatever
-comes up elsewhere.
+If only one offering fails, the pool tries one machine elsewhere at once. The failing offering is
+quarantined for a while and then tried with one machine at a time, whatever comes up elsewhere.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,40 +19,42 @@ from navarch.fleet.disruption.unregistered import boot_deadline_passed, is_past_
 from navarch.fleet.stockouts import Scope, scopes
 
 MACHINES_MAX = 3
-"""So many in a row are no accident. Fewer would brake for one bad host that is lent twice."""
+"""This many failures in a row are no accident. A lower limit would trip on one bad host that is
+assigned twice."""
 
 FIRST_PAUSE = timedelta(minutes=5)
 LONGEST_PAUSE = timedelta(hours=1)
 """Long enough that a night of failures costs a dozen machine-hours and not hundreds; short enough
-that the repair is noticed. Whoever has made it need not wait: the brake is released by hand."""
+that a repair is noticed. After a repair, an operator can release the breaker at once."""
 
 WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
-"""How often to look whether agents can start now: a reload of the configuration writes nothing."""
+"""How often to check whether agents can start now: a reload of the configuration commits nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchBreaker:
-    """Why a pool does not buy, until when, and how much it may try."""
+    """Why a pool does not buy, until when, and how many machines it may try."""
 
     reason: str
     until: datetime
     allowance: int
-    """How many machines may be bought now: none, or as many as it takes to see."""
+    """How many machines may be bought now: none, or enough for a trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedOffering:
-    """A place where several machines in a row did not come up."""
+    """An offering whose machines did not come up several times in a row."""
 
     tried_at: datetime
-    """When the next may be tried there, one at a time."""
+    """When the next machine may be tried there, one at a time."""
     last_until: datetime
-    """Until then only where nothing else can be had."""
+    """Until when it is chosen only if nothing else is available."""
     trying: bool = False
-    """Whether one is on its way."""
+    """Whether a trial is under way."""
 
     def bar(self, now: datetime) -> str | None:
-        """Return why nothing can be asked for there now, or None."""
+        """Return why nothing can be requested there now, or None."""
         if now < self.tried_at:
             return f"machines did not come up there, the next is tried at {self.tried_at:%H:%M:%S}"
         return "machines did not come up there, and one is being tried" if self.trying else None
@@ -60,7 +62,7 @@ class QuarantinedOffering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One machine that never came up, or fell ill as soon as it did."""
+    """A machine that never came up, or fell ill soon after."""
 
     node: Node
     at: datetime
@@ -68,19 +70,19 @@ class Failure:
 
     @property
     def asked_at(self) -> datetime:
-        """When its machine was asked for."""
+        """When its machine was requested."""
         return _asked_at(self.node)
 
 
-def may_be_braked(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
-    """Return whether so many of `nodes` never came up that there may be a brake on `pool`."""
+def may_trip(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
+    """Return whether enough of `nodes` never came up to open the breaker of `pool`."""
     if pool.deleted or len(nodes) < MACHINES_MAX:
         return False
     return len(_failures(pool, nodes, now)) >= MACHINES_MAX
 
 
 def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchBreaker | None:
-    """Return the brake on `pool`, None if it may buy. `nodes` are all that are remembered."""
+    """Return the breaker of `pool` if it is open. `nodes` are all stored nodes of the pool."""
     known = list(nodes)
     failures = [] if pool.deleted else _failures(pool, known, now)
     if len(failures) < MACHINES_MAX:
@@ -97,8 +99,9 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
     ]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
-        # There is a place at which nothing has failed: no need to wait, nor for what was asked for
-        # where it does before that was known. Those where it does are shunned.
+        # An offering without failures needs no pause. Machines that were requested at failing
+        # offerings before the breaker opened are not counted as trials; those offerings are
+        # quarantined.
         pause = timedelta(0)
         coming = [x for x in coming if _place(x) not in failed_at or _asked_at(x) >= since]
     until = since + pause
@@ -114,8 +117,10 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
     )
 
 
-def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> LaunchBreaker | None:
-    """Return the brake on a pool on whose machines no agent would start, for the reason given."""
+def breaker_without_agent(
+    pool: Pool, missing: str | None, *, now: datetime
+) -> LaunchBreaker | None:
+    """Return the breaker of a pool whose machines would start no agent, because of `missing`."""
     if missing is None or pool.deleted:
         return None
     return LaunchBreaker(
@@ -125,13 +130,13 @@ def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> La
     )
 
 
-def shunned(
+def quarantined_offerings(
     pool: Pool, nodes: Iterable[Node], *, now: datetime
 ) -> dict[Scope, QuarantinedOffering]:
-    """Return the places where several machines in a row did not come up.
+    """Return the offerings whose machines did not come up several times in a row.
 
-    What comes up elsewhere says nothing of these: each has a brake of its own, until a machine
-    comes up there.
+    Machines that come up elsewhere prove nothing for these: each offering stays quarantined until a
+    machine comes up there.
     """
     known = list(nodes)
     failures = _failures(pool, known, now)
@@ -149,13 +154,13 @@ def shunned(
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
     return {
-        place: _shunned(pool, place, found, known, now)
+        place: _quarantined(pool, place, found, known, now)
         for place, found in failures_at.items()
         if len(found) >= MACHINES_MAX
     }
 
 
-def _shunned(
+def _quarantined(
     pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
 ) -> QuarantinedOffering:
     strikes, since = strikes_of(failures)
@@ -173,7 +178,7 @@ def _shunned(
 
 
 def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]:
-    """Return what never came up, in the order in which it was given up."""
+    """Return the machines that never came up, in the order in which they were abandoned."""
     since = pool.brake_released_at
     found = []
     for node in nodes:
@@ -197,9 +202,9 @@ def _place(node: Node) -> Scope | None:
 
 
 def strikes_of(failures: Sequence[Failure]) -> tuple[int, datetime]:
-    """Return how often the brake has closed, and when it last did.
+    """Return how often the breaker has opened, and when it last did.
 
-    What was asked for before it closed has nothing new to say when it fails too.
+    Machines that were requested before it opened prove nothing new if they fail too.
     """
     strikes, since = 1, failures[MACHINES_MAX - 1].at
     for failure in failures[MACHINES_MAX:]:
@@ -209,12 +214,12 @@ def strikes_of(failures: Sequence[Failure]) -> tuple[int, datetime]:
 
 
 def pause_after(strikes: int) -> timedelta:
-    """Return how long nothing is tried after so many strikes."""
+    """Return the pause after that many strikes."""
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
 def _is_coming(node: Node) -> bool:
-    """Return whether a machine is on its way that may yet come up."""
+    """Return whether the machine of `node` is under way and may still come up."""
     if not node.counts or node.registered_at is not None:
         return False
     return node.phase is Phase.BOOTING or (

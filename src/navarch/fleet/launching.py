@@ -1,4 +1,4 @@
-"""What a provider's answer makes of a node that asked for a machine."""
+"""The answer of a provider to a launch, as a change of the node."""
 
 from datetime import datetime
 
@@ -12,11 +12,11 @@ from navarch.core.node import Node, Phase
 from navarch.core.refusal import refusal_of
 from navarch.fleet import lifecycle
 from navarch.fleet.instance_state import bought
-from navarch.fleet.stockout_journal import refusal_facts
+from navarch.fleet.stockouts import refusal_facts
 
 
 def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> Change | None:
-    """Return the change that notes down the machine; None if it is known already."""
+    """Return the change that records the machine; None if it is recorded already."""
     if not _concerns(node, token):
         return None
     assert node.launch is not None, node.id
@@ -34,7 +34,7 @@ def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> 
 
 
 def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) -> Change | None:
-    """Return the change that notes down a refusal. When to ask again is for the market to say."""
+    """Return the change that records a refusal. The market decides when to retry."""
     if not _concerns(node, token):
         return None
     assert node.launch is not None, node.id
@@ -55,7 +55,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
 
 
 def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
-    """Return the change that lets go of a node whose machine never came to be."""
+    """Return the change that ends a node whose machine was never created."""
     if not _concerns(node, token) or node.phase is not Phase.TERMINATING:
         return None
     assert node.launch is not None, node.id

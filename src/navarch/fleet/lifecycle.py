@@ -1,8 +1,8 @@
-"""The life of a node: the only module that moves a node from one phase to the next.
+"""The life of a node: the only module that changes a node's phase.
 
 requested -> booting -> ready -> draining -> terminating -> gone. `NEXT_PHASES` lists the legal
-moves, and an illegal one is a bug. A function that records its move returns the node and the event;
-for the others the caller's own event records it, such as the answer of a provider.
+transitions, and an illegal one is a bug. A function that records its transition returns the node
+and the event; the callers of the others record the event themselves.
 """
 
 from datetime import datetime

@@ -1,22 +1,20 @@
 """Machines that have nothing new to teach: seen before, just so, with their node just so."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, count, repeat
 from operator import attrgetter, is_, is_not
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.instance_state import are_alike_to_a_listing, teach_alike
+from navarch.fleet.instance_state import adds_nothing, is_same_to_listing
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a listing that is worth a look."""
 
     instances: Sequence[Instance]
@@ -67,7 +65,7 @@ class ListingDiff:
 
         Return whether they are something else.
         """
-        if before is not None and are_alike_to_a_listing(before, node):
+        if before is not None and is_same_to_listing(before, node):
             return False
         name, launch = node.id, node.launch
         self._absent.pop(name, None)
@@ -139,7 +137,7 @@ class ListingDiff:
         self._listed = listed
         for was, instance in anew:
             self._by_id[instance.id] = instance
-            if not teach_alike(was, instance):
+            if not adds_nothing(was, instance):
                 self._unfamiliar[instance.id] = None
         if parts:
             self._places.follow(parts)
@@ -153,7 +151,7 @@ class ListingDiff:
         for _, come in parts:
             for instance in come:
                 was = old.pop(instance.id, None)
-                if was is None or (was is not instance and not teach_alike(was, instance)):
+                if was is None or (was is not instance and not adds_nothing(was, instance)):
                     self._unfamiliar[instance.id] = None
                 self._by_id[instance.id] = instance
         for vanished in old:

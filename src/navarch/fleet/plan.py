@@ -1,33 +1,45 @@
-"""Plans: what is to be done about a pool, as values with reasons."""
+"""Plans: actions for a pool, as values with reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
+from navarch.core.disruption import Cause
 from navarch.core.gang import Gang
 from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
+from navarch.core.offering import Offering
 from navarch.core.recovery import Recovery
 
 
-@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Want one more node, and ask for its machine."""
+class Candidate:
+    """One node, and the reason to remove it once its replacement serves."""
+
+    node: NodeId
+    cause: Cause
+    reason: str
+    successor: Offering | None = None
+    """The offering its replacement must have; None for any offering of the pool."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Add a node, and request its machine."""
 
     launch: Launch
     reason: str
     replaces: NodeId | None = None
     table: str = ""
-    """What else could have been bought, and why it was not."""
+    """The options that could have been bought, and why they were not."""
     waiting: bool = False
     """Whether its gang is not complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLaunch:
-    """Ask once more for the machine of a node that was refused one."""
+    """Request a machine again for a node whose launch was refused."""
 
     launch: Launch
     reason: str
@@ -41,7 +53,7 @@ class Cordon:
     node: NodeId
     reason: str
     automatic: bool = False
-    """Whether it counts against what automation may do."""
+    """Whether it counts against the budget of automation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +66,22 @@ class Uncordon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover:
-    """Begin to mend the machine of a node in place."""
+    """Start to repair the machine of a node in place."""
 
     recovery: Recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defer:
-    """Note what is not done about `node`, and why; None: nothing is held back any more."""
+    """Record what is not done about `node`, and why; None: nothing is deferred any more."""
 
     node: NodeId
     held: Held | None
     reason: str = ""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retire:
-    """Give `node` back."""
+class Retire(msgspec.Struct, frozen=True, kw_only=True):
+    """Remove `node`."""
 
     node: NodeId
     reason: str
@@ -79,12 +89,12 @@ class Retire:
     urgent: bool = False
     automatic: bool = False
     failed: bool = False
-    """Whether its agent never reported in."""
+    """Whether its agent never registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Move the work off `node`, which is to be given back."""
+    """Move the work off `node`, which is to be removed."""
 
     node: NodeId
     reason: str
@@ -92,15 +102,15 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
-    """Let go of the machine of `node`; nothing on it is worth waiting for any more."""
+    """Terminate the machine of `node`; its work has left or is lost."""
 
     node: NodeId
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """Note that automation holds back in this pool while `reason` holds; None: no longer."""
+class PauseAutomation:
+    """Record that automation is paused in this pool for `reason`; None: it resumes."""
 
     reason: str | None
     unreachable: bool = False
@@ -109,14 +119,14 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLaunchBreaker:
-    """Note why this pool buys nothing at present; None: it buys again."""
+    """Record why this pool buys nothing now; None: it buys again."""
 
     reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Let `nodes` serve: their gang is complete."""
+    """Open `nodes` to work: their gang is complete."""
 
     gang: Gang
     nodes: tuple[NodeId, ...]
@@ -125,7 +135,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandon:
-    """Give every machine of a gang back: the rest of it is not to be had."""
+    """Remove every member of a gang that cannot be completed."""
 
     gang: Gang
     nodes: tuple[NodeId, ...]
@@ -143,22 +153,20 @@ Action = (
     | Retire
     | Drain
     | Terminate
-    | Hold
+    | PauseAutomation
     | SetLaunchBreaker
     | Release
     | Abandon
 )
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to do about one pool now, and when to look again if nothing changes before."""
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The actions for one pool, and when to plan again if nothing changes before."""
 
     pool: PoolName
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
     settled: bool = False
-    """Whether there is nothing more to plan, once this is written down, before `wake_at`."""
+    """Whether nothing more is to be planned before `wake_at`, once this plan is stored."""
     at_rest: bool = False
-    """Whether then nothing is waited for, either, but that machines boot in time."""
+    """Whether the pool then only waits for booting machines."""

@@ -1,36 +1,36 @@
-"""The size of a pool: who is missing, who is too many, who never came."""
+"""The size of a pool: nodes to buy, nodes to remove, and machines that never came up."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from operator import attrgetter
 
 from navarch.core.gang import Gang
-from navarch.core.health import UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, Node, Phase
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
 from navarch.fleet.disruption.unregistered import unregistered
-from navarch.fleet.gangs import Group, group, plan_gangs, worth_keeping
+from navarch.fleet.gangs import GangPlan, Group, group, plan_gangs, worth_keeping
 from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
 from navarch.fleet.pacing import pause
-from navarch.fleet.pauses import why_paused
-from navarch.fleet.plan import Action, Plan, Request, RetryLaunch, SetLaunchBreaker
+from navarch.fleet.plan import Action, Plan, Request, Retire, RetryLaunch, SetLaunchBreaker
 from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
 from navarch.fleet.replacement_loop import fell_ill_at
-from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
+from navarch.fleet.selection import NONE_QUARANTINED, Choice, Market
+from navarch.fleet.sizing import why_paused
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionScheduler
 from navarch.provision.strategies import FirstAvailable
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""How often to look at a market that is closed: it may open for a reason that has no date."""
+"""How often to query a closed market: it may open without a known date."""
 
 
 def plan_pool(
@@ -44,153 +44,143 @@ def plan_pool(
     replacements: Replacements | None = None,
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
-    brake: LaunchBreaker | None = None,
-    shunned: Mapping[Scope, QuarantinedOffering] = NOTHING_SHUNNED,
-    beside: SteadyNodes = NO_STEADY_NODES,
+    breaker: LaunchBreaker | None = None,
+    quarantined: Mapping[Scope, QuarantinedOffering] = NONE_QUARANTINED,
+    steady: SteadyNodes = NO_STEADY_NODES,
 ) -> Plan:
-    """Return what brings `pool` closer to its size.
+    """Return the actions that bring `pool` closer to its size.
 
-    Every machine that may exist counts towards the maximum, whatever its state; only
-    those that are meant to stay count towards the size. Nothing is asked for where the
-    market is closed: those who wait longest are served first when it opens. `surveyed`
-    are the providers that say where machines stand; `loads` says how busy nodes are: of
-    those that are too many, the idle go first. A `brake` says how much may be bought at all.
-    `shunned` are places where machines did not come up, and `beside` nodes that only count.
-    A pool above the limit is paused: nothing is asked for, and its nodes stay as they are.
+    Every machine that may exist counts towards the maximum, whatever its state; only nodes that
+    are meant to stay count towards the size. Nothing is requested while the market is closed;
+    once it opens, the nodes that have waited longest come first. A pool above the limit is
+    paused: nothing is requested, and its nodes stay as they are.
+
+    `surveyed` lists the providers that report where their machines are. `loads` returns how busy
+    nodes are: of surplus nodes, the idle are removed first. `breaker` limits how many machines may
+    be bought, `quarantined` lists offerings whose machines did not come up, and `steady` counts
+    the nodes that are not in `nodes`.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
     if why_paused(pool) is not None:
         market.expect(pool.name, 0)
         return Plan(pool=pool.name)
-    launches = _Launches(
-        pool,
-        known,
-        now,
-        new_tokens,
-        scheduler or FirstAvailable(),
-        market,
-        brake,
-        shunned,
-        beside.held,
-    )
-    if beside is not NO_STEADY_NODES and not any(node.counts for node in known):
-        return _plan_growth(pool, known, beside, launches, market, brake)
-    late = unregistered(pool, known, now=now)
     replacements = replacements or Replacements()
-    given_up = {retire.node for retire in late}
-    if replacements.retire:
-        late += [retire for retire in replacements.retire if retire.node not in given_up]
-        given_up = {retire.node for retire in late}
-    staying = [node for node in known if node.counts and node.id not in given_up]
-    # Successors of nodes that still serve come on top of the size, until they take over.
-    if extra := {node.id for node in successors(staying).values()}:
-        staying = [node for node in staying if node.id not in extra]
-    groups = group(known, staying)
-    gangs = plan_gangs(pool, groups, surveyed=surveyed, now=now)
-    gone = {name for each in gangs.give_up for name in each.nodes}
-    gone |= {retire.node for retire in gangs.retire}
-    if gone:
-        staying = [node for node in staying if node.id not in gone]
-    if pool.gang:
-        groups = worth_keeping(pool, group(known, staying), now=now)
-        extra_nodes = list(surplus_in_gangs(pool, staying, groups, loads))
-    else:
-        # Who only counts is never too many: where somebody is, all are shown.
-        extra_nodes = [] if beside.nodes else list(surplus(pool, staying, loads))
-    leaving = given_up | gone | {retire.node for retire in extra_nodes}
-    kept = [node for node in known if node.counts and node.id not in leaving]
-    wanted = _wanted(pool, len(staying) + beside.nodes, kept)
+    removals = _plan_removals(pool, known, replacements, steady, surveyed, loads, now)
+    kept = [node for node in known if node.counts and node.id not in removals.nodes]
+    wanted = _wanted(pool, len(removals.staying) + steady.nodes, kept)
     market.expect(pool.name, wanted)
-    asked_again = list(_ask_again(known, kept, launches))
-    if pool.gang:
-        groups = group(known, [node for node in staying if node.id not in leaving])
-        # Where one is given up, the next begins when that is remembered, so that it goes elsewhere.
-        begin = not gangs.give_up
-        grown = list(_grow_gangs(pool, known, staying, groups, launches, begin=begin))
-    else:
-        target = pool.target
-        missing = target - len(staying) - beside.nodes
-        grown = _grow(pool, known, beside.nodes, missing, target, launches)
-    still_wanted = wanted - len(grown) - len(asked_again)
-    grown += _succeed(pool, known, leaving, len(grown), beside.nodes, replacements, launches)
-    waited_for = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
-    reason = None if brake is None else brake.reason
-    actions: tuple[Action, ...] = (
-        *([] if reason == pool.braked else [SetLaunchBreaker(reason=reason)]),
-        *late,
-        *gangs.release,
-        *gangs.give_up,
-        *gangs.retire,
-        *grown,
-        *extra_nodes,
-        *asked_again,
+    scheduler = scheduler or FirstAvailable()
+    launches = _Launches(
+        pool, known, now, new_tokens, scheduler, market, breaker, quarantined, steady.held
     )
-    # Where neither gangs nor age, kind or price matter, who is asked for now only counts from here.
-    settled = beside is not NO_STEADY_NODES and all(
-        isinstance(x, Request | RetryLaunch) for x in actions
+    retried = list(_retry_launches(known, kept, launches))
+    grown = _grow(pool, known, removals, steady.nodes, launches)
+    still_wanted = wanted - len(grown) - len(retried)
+    grown += _succeed(pool, known, removals.nodes, len(grown), steady.nodes, replacements, launches)
+    actions: tuple[Action, ...] = (
+        *_breaker_change(pool, breaker),
+        *removals.first,
+        *grown,
+        *removals.surplus,
+        *retried,
+    )
+    settled = steady is not NO_STEADY_NODES and all(
+        isinstance(action, Request | RetryLaunch) for action in actions
     )
     if settled:
+        # The requested nodes only count from now on, so that nothing else is planned for them.
         market.expect(pool.name, still_wanted)
+    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), removals.gangs.wake_at)
     return Plan(
         pool=pool.name,
         actions=actions,
-        wake_at=_first(waited_for, beside.late_at(pool)),
+        wake_at=_first(wake_at, steady.late_at(pool)),
         settled=settled,
-        at_rest=settled and waited_for is None and brake is None and not still_wanted,
+        at_rest=settled and wake_at is None and breaker is None and not still_wanted,
     )
 
 
-def _plan_growth(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Removals:
+    """The nodes that a plan removes, and those that stay."""
+
+    late: Sequence[Retire]
+    """Nodes past their boot deadline, and nodes whose replacement is decided."""
+    gangs: GangPlan
+    surplus: Sequence[Retire]
+    staying: Sequence[Node]
+    """The nodes that count towards the size before the surplus is removed. Successors of nodes
+    that still serve are not among them: they are extra until they take over."""
+
+    @property
+    def nodes(self) -> frozenset[NodeId]:
+        """The names of all nodes that are removed."""
+        retired = (*self.late, *self.gangs.retire, *self.surplus)
+        abandoned = (name for each in self.gangs.abandon for name in each.nodes)
+        return frozenset((*(retire.node for retire in retired), *abandoned))
+
+    @property
+    def first(self) -> tuple[Action, ...]:
+        """The actions that come before the requests of a plan."""
+        gangs = self.gangs
+        return (*self.late, *gangs.release, *gangs.abandon, *gangs.retire)
+
+
+def _plan_removals(
     pool: Pool,
     known: Sequence[Node],
-    beside: SteadyNodes,
-    launches: "_Launches",
-    market: Market,
-    brake: LaunchBreaker | None,
-) -> Plan:
-    """Return the plan of a pool in which whoever does not only count does not count at all.
+    replacements: Replacements,
+    steady: SteadyNodes,
+    surveyed: Collection[ProviderName],
+    loads: Loads,
+    now: datetime,
+) -> _Removals:
+    late = unregistered(pool, known, now=now)
+    removed = {retire.node for retire in late}
+    late += [retire for retire in replacements.retire if retire.node not in removed]
+    removed = {retire.node for retire in late}
+    staying = [node for node in known if node.counts and node.id not in removed]
+    extra = {node.id for node in successors(staying).values()}
+    staying = [node for node in staying if node.id not in extra]
+    gangs = plan_gangs(pool, group(known, staying), surveyed=surveyed, now=now)
+    removed = {retire.node for retire in gangs.retire}
+    removed.update(name for each in gangs.abandon for name in each.nodes)
+    staying = [node for node in staying if node.id not in removed]
+    too_many: list[Retire] = []
+    if pool.gang:
+        groups = worth_keeping(pool, group(known, staying), now=now)
+        too_many = list(surplus_in_gangs(pool, staying, groups, loads))
+    elif not steady.nodes:
+        # A pool with surplus nodes has no steady nodes: a plan then sees all of them.
+        too_many = list(surplus(pool, staying, loads))
+    return _Removals(late=late, gangs=gangs, surplus=too_many, staying=staying)
 
-    Most failures come to that: nobody can be late, too many or replaced, or wait to ask again. All
-    that is left is who is missing.
-    """
-    target = pool.target
-    wanted = max(target - beside.nodes, 0)
-    market.expect(pool.name, wanted)
-    grown = _grow(pool, known, beside.nodes, wanted, target, launches)
-    still_wanted = wanted - len(grown)
-    reason = None if brake is None else brake.reason
-    settled = reason == pool.braked
-    if settled:
-        market.expect(pool.name, still_wanted)
-    waited_for = launches.look_again_at()
-    return Plan(
-        pool=pool.name,
-        actions=tuple(grown) if settled else (SetLaunchBreaker(reason=reason), *grown),
-        wake_at=_first(waited_for, beside.late_at(pool)),
-        settled=settled,
-        at_rest=settled and waited_for is None and brake is None and not still_wanted,
-    )
+
+def _breaker_change(pool: Pool, breaker: LaunchBreaker | None) -> tuple[SetLaunchBreaker, ...]:
+    """Return the action that records the state of the breaker, if it changed."""
+    reason = None if breaker is None else breaker.reason
+    return () if reason == pool.braked else (SetLaunchBreaker(reason=reason),)
 
 
 def seen_by_size(node: Node) -> object:
-    """Return what a plan of the size looks at in `node`: where nothing of it changes, it holds.
+    """Return the part of `node` that a plan of the size depends on.
 
-    How often something was seen, who was told of it and what an agent said last is not in it.
+    How often a fault was seen, notifications and the latest report are not part of it.
     """
     if node.retiring is not None and node.gang is None:
-        # It counts no more. How it comes by its end is not looked at, only that it has.
-        gone_since = node.since if node.phase is GONE else None
+        # It no longer counts. Only its end matters, not the phases on the way.
+        gone_since = node.since if node.gone else None
         ill_at = fell_ill_at(node)
         return gone_since, node.retiring, node.replaces, node.registered_at, node.launch, ill_at
     held_against = list(map(_held_against, node.conditions))
-    return _seen(node), node.health is UNHEALTHY, held_against
+    return _seen(node), node.health is Health.UNHEALTHY, held_against
 
 
 def matters_to_size(before: Node, node: Node) -> bool:
-    """Return whether a plan of the size sees something else in `node` than it saw `before`.
+    """Return whether `node` differs from `before` in a way that can change a plan of the size.
 
-    Mostly a node at work has moved on, or is to go: then nothing else need be compared.
+    A change of phase or retirement is decisive for most nodes, so it is compared first.
     """
     was_leaving = before.retiring is not None and node.retiring is not None
     moved_on = before.phase is not node.phase or before.retiring is not node.retiring
@@ -208,7 +198,7 @@ _held_against = attrgetter("check", "health", "reason")
 
 
 class _Launches:
-    """Writes the attempts of one plan."""
+    """The launch attempts of one plan, written as the market allows them."""
 
     def __init__(
         self,
@@ -218,42 +208,42 @@ class _Launches:
         new_tokens: Iterator[Token],
         scheduler: ProvisionScheduler,
         market: Market,
-        brake: LaunchBreaker | None,
-        shunned: Mapping[Scope, QuarantinedOffering],
-        beside: Mapping[ProviderName, int],
+        breaker: LaunchBreaker | None,
+        quarantined: Mapping[Scope, QuarantinedOffering],
+        steady: Mapping[ProviderName, int],
     ) -> None:
         self._pool = pool
-        self._shunned = dict(shunned)
-        self._brake = brake
-        self._allowance = None if brake is None else brake.allowance
+        self._quarantined = dict(quarantined)
+        self._breaker = breaker
+        self._allowance = None if breaker is None else breaker.allowance
         self.now = now
         self._new_tokens = new_tokens
         self._scheduler = scheduler
         self._market = market
         self._known = known
-        self._beside = beside
+        self._steady = steady
         self._held: defaultdict[ProviderName, int] | None = None
-        self._turned_away = False
+        self._refused = False
 
     def _held_at(self) -> defaultdict[ProviderName, int]:
-        """Return how many machines the pool has at each provider; most plans buy none."""
+        """Return how many machines the pool has at each provider; computed once a plan buys."""
         held = self._held
         if held is None:
-            held = self._held = defaultdict(int, self._beside)
+            held = self._held = defaultdict(int, self._steady)
             for node in self._known:
-                if node.phase is not GONE and (provider := node.provider) is not None:
+                if not node.gone and (provider := node.provider) is not None:
                     held[provider] += 1
         return held
 
     def launch(
         self, node: NodeId, instead_of: Node | None = None, only: Offering | None = None
     ) -> tuple[Launch, Choice] | None:
-        """Return the next attempt to buy a machine for `node`; None while nobody would sell.
+        """Return the next launch attempt for `node`; None while nothing can be bought.
 
-        `instead_of` is the node whose place it takes, if that one is broken or lost; `only` is
-        what it must be, if not anything will do.
+        `instead_of` is the broken or lost node that it replaces; `only` restricts it to one
+        offering.
         """
-        if self._is_braked(1):
+        if self._exceeds_allowance(1):
             return None
         price = None if instead_of is None else _price(instead_of)
         choice = self._market.choose(
@@ -261,38 +251,42 @@ class _Launches:
             self._scheduler,
             self._held_at(),
             instead_of=price,
-            shunned=self._shunned,
+            quarantined=self._quarantined,
             only=only,
         )
         if choice is None:
-            self._turned_away = True
+            self._refused = True
             return None
         return self._written(node, choice.offering), choice
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
-        """Return attempts to buy a whole gang at one place; None while nobody would sell it."""
-        if self._is_braked(len(names)):
+        """Return launch attempts for a whole gang at one offering; None if none can be bought."""
+        if self._exceeds_allowance(len(names)):
             return None
         choice = self._market.choose(
-            self._pool, self._scheduler, self._held_at(), gang=len(names), shunned=self._shunned
+            self._pool,
+            self._scheduler,
+            self._held_at(),
+            gang=len(names),
+            quarantined=self._quarantined,
         )
         if choice is None:
-            self._turned_away = True
+            self._refused = True
             return None
         found = Gang(id=gang, nodes=len(names), offering=choice.offering)
         return [self._written(name, found.offering, found) for name in names], choice
 
     def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
-        """Return an attempt to buy one more machine for a gang; None if that may not be."""
-        if self._is_braked(1):
+        """Return a launch attempt for one more member of a gang; None if it cannot be bought."""
+        if self._exceeds_allowance(1):
             return None
-        place = self._shunned.get(scopes(gang.offering)[0])
+        place = self._quarantined.get(scopes(gang.offering)[0])
         if place is not None and self.now < place.tried_at:
-            self._turned_away = True
+            self._refused = True
             return None
         price = None if instead_of is None else _price(instead_of)
         if self._market.join(self._pool, gang, instead_of=price) is not None:
-            self._turned_away = True
+            self._refused = True
             return None
         return self._written(node, gang.offering, gang)
 
@@ -300,8 +294,8 @@ class _Launches:
         self._held_at()[offering.provider] += 1
         if self._allowance is not None:
             self._allowance -= 1
-        if self._shunned and (place := scopes(offering)[0]) in self._shunned:
-            self._shunned[place] = replace(self._shunned[place], trying=True)
+        if self._quarantined and (place := scopes(offering)[0]) in self._quarantined:
+            self._quarantined[place] = replace(self._quarantined[place], trying=True)
         return Launch(
             token=next(self._new_tokens),
             node=node,
@@ -314,26 +308,44 @@ class _Launches:
             gang=gang,
         )
 
-    def _is_braked(self, machines: int) -> bool:
+    def _exceeds_allowance(self, machines: int) -> bool:
         return self._allowance is not None and self._allowance < machines
 
     def look_again_at(self) -> datetime | None:
-        """Return when to try again what nobody would sell, or what the brake keeps back."""
-        if self._brake is not None and self.now < self._brake.until:
-            return self._brake.until
-        if not self._turned_away:
+        """Return when to retry what the market or the launch breaker does not allow now."""
+        if self._breaker is not None and self.now < self._breaker.until:
+            return self._breaker.until
+        if not self._refused:
             return None
         return _first(self._market.opens_at(self._pool), self.now + LOOK_AGAIN)
 
 
 def _grow(
-    pool: Pool, known: Sequence[Node], beside: int, missing: int, target: int, launches: _Launches
+    pool: Pool,
+    known: Sequence[Node],
+    removals: _Removals,
+    steady: int,
+    launches: _Launches,
 ) -> list[Request]:
-    """Return who is to be bought of those that are missing, as far as there is room."""
+    """Return the requests for missing nodes, as far as there is room."""
+    if not pool.gang:
+        missing = pool.target - len(removals.staying) - steady
+        return _grow_by_nodes(pool, known, steady, missing, launches)
+    kept = [node for node in removals.staying if node.id not in removals.nodes]
+    # An abandoned gang closes its offering in the journal. The next gang starts after that is
+    # stored, so that it is bought elsewhere.
+    begin = not removals.gangs.abandon
+    groups = group(known, kept)
+    return list(_grow_gangs(pool, known, removals.staying, groups, launches, begin=begin))
+
+
+def _grow_by_nodes(
+    pool: Pool, known: Sequence[Node], steady: int, missing: int, launches: _Launches
+) -> list[Request]:
     grown: list[Request] = []
     if missing <= 0:
         return grown
-    room = pool.nodes_max - beside - sum([node.phase is not GONE for node in known])
+    room = pool.nodes_max - steady - sum(not node.gone for node in known)
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
         lost = next(unreplaced, None)
@@ -343,7 +355,7 @@ def _grow(
         launch, choice = found
         request = Request(
             launch=launch,
-            reason=f"{target - missing} of {target} nodes",
+            reason=f"{pool.target - missing} of {pool.target} nodes",
             replaces=None if lost is None else lost.id,
             table=choice.table,
         )
@@ -360,7 +372,7 @@ def _grow_gangs(
     *,
     begin: bool,
 ) -> Iterator[Request]:
-    """Yield who is missing in gangs that have begun, then whole gangs, as far as there is room."""
+    """Yield requests for missing members of gangs, then for whole gangs, up to the maximum."""
     room = pool.nodes_max - sum(not node.gone for node in known)
     index = pool.next_index
     unreplaced = {
@@ -399,7 +411,7 @@ def _grow_gangs(
 
 
 def _covered(staying: Iterable[Node], groups: Iterable[Group]) -> int:
-    """Return how many nodes there are, counting every gang as whole."""
+    """Return the number of nodes with every gang counted as complete."""
     loose = sum(node.gang is None for node in staying)
     return loose + sum(each.gang.nodes for each in groups)
 
@@ -413,14 +425,14 @@ def _succeed(
     known: Sequence[Node],
     leaving: Set[NodeId],
     grown: int,
-    beside: int,
+    steady: int,
     replacements: Replacements,
     launches: _Launches,
 ) -> Iterator[Request]:
-    """Yield successors for sound nodes, where the maximum has room for both."""
+    """Yield requests for successors of sound nodes, as long as the maximum has room for both."""
     if not replacements.begin:
         return
-    room = pool.nodes_max - beside - sum(not node.gone for node in known) - grown
+    room = pool.nodes_max - steady - sum(not node.gone for node in known) - grown
     staying = [each for each in replacements.begin if each.node not in leaving]
     gangs = {node.id: node.gang for node in known if node.gang is not None}
     for extra, candidate in enumerate(staying[: max(room, 0)], start=grown):
@@ -437,15 +449,15 @@ def _succeed(
         yield Request(launch=launch, reason=candidate.reason, replaces=candidate.node, table=table)
 
 
-def _ask_again(
+def _retry_launches(
     known: Sequence[Node], kept: Sequence[Node], launches: _Launches
 ) -> Iterator[RetryLaunch]:
-    waiting = [node for node in kept if _waits_to_ask(node)]
+    waiting = [node for node in kept if _waits_to_retry(node)]
     if not waiting:
         return
     broken = {node.id: node for node in known if not node.counts}
-    due = [node for node in waiting if _may_ask(node, launches.now)]
-    # Who takes the place of a broken node goes first: a budget may grant that and nothing else.
+    due = [node for node in waiting if _may_retry(node, launches.now)]
+    # Replacements of broken nodes come first: a budget may allow those and nothing else.
     for node in sorted(due, key=lambda node: node.replaces not in broken):
         lost = None if node.replaces is None else broken.get(node.replaces)
         if node.gang is not None:
@@ -462,21 +474,21 @@ def _ask_again(
 
 
 def _wanted(pool: Pool, staying: int, kept: Sequence[Node]) -> int:
-    """Return how many machines are still to be found."""
-    return max(pool.target - staying, 0) + sum(_waits_to_ask(node) for node in kept)
+    """Return how many machines the pool still has to find."""
+    return max(pool.target - staying, 0) + sum(_waits_to_retry(node) for node in kept)
 
 
-def _waits_to_ask(node: Node) -> bool:
+def _waits_to_retry(node: Node) -> bool:
     return node.phase is Phase.REQUESTED and node.launch is None
 
 
-def _may_ask(node: Node, now: datetime) -> bool:
-    asks_at = _asks_at(node)
-    return asks_at is None or asks_at <= now
+def _may_retry(node: Node, now: datetime) -> bool:
+    retries_at = _retries_at(node)
+    return retries_at is None or retries_at <= now
 
 
-def _asks_at(node: Node) -> datetime | None:
-    """Return when a node that was refused may ask again: one of a gang has to keep its own pace."""
+def _retries_at(node: Node) -> datetime | None:
+    """Return when a refused node may retry; a gang member keeps its own back-off."""
     if node.retry_at is None or node.gang is None:
         return node.retry_at
     return node.retry_at + pause(node.attempts)
@@ -484,7 +496,9 @@ def _asks_at(node: Node) -> datetime | None:
 
 def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None:
     moments = [node.since + pool.boot_deadline for node in kept if node.phase is Phase.BOOTING]
-    moments += [at for node in kept if _waits_to_ask(node) and (at := _asks_at(node)) is not None]
+    moments += [
+        at for node in kept if _waits_to_retry(node) and (at := _retries_at(node)) is not None
+    ]
     return min((moment for moment in moments if moment > now), default=None)
 
 
@@ -497,12 +511,12 @@ def _first(*moments: datetime | None) -> datetime | None:
 
 
 def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
-    """Yield the nodes that are missed: those on their way out, and those that were lost."""
+    """Yield the nodes that need a replacement: leaving ones, and lost ones."""
     replaced = {node.replaces for node in known}
     for node in known:
         if node.id in replaced:
             continue
-        if was_lost(pool, node) or (node.phase is not GONE and _is_replaced(node)):
+        if was_lost(pool, node) or (not node.gone and _is_replaced(node)):
             yield node
 
 
@@ -511,11 +525,11 @@ def _is_replaced(node: Node) -> bool:
 
 
 def was_lost(pool: Pool, node: Node) -> bool:
-    """Return whether `node` served `pool` at its present size, and went without being told to.
+    """Return whether `node` served `pool` at its present size and ended without being surplus.
 
-    A change of size draws a line: what was lost before it is not missed any more.
+    Nodes lost before the latest change of size need no replacement.
     """
-    if node.phase is not GONE or node.registered_at is None:
+    if not node.gone or node.registered_at is None:
         return False
     if pool.scaled_at is not None and node.since < pool.scaled_at:
         return False

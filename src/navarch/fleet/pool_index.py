@@ -7,25 +7,23 @@ others, node by node, so that planning a large pool costs what is going on in it
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from navarch.core.drafting import drafted
-from navarch.core.health import UNHEALTHY
+import msgspec
+
+from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.node import BOOTING, GONE, READY, REQUESTED, Node
+from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.maintenance import under_maintenance
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteadyNodes:
+class SteadyNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that a plan is not shown, because all that matters is how many there are."""
 
     nodes: int = 0
-    held: Mapping[ProviderName, int] = field(default_factory=dict)
+    held: Mapping[ProviderName, int] = msgspec.field(default_factory=dict)
     """How many of them each provider has sold us."""
     booting_since: datetime | None = None
     """When the first of them that has not reported in began to boot."""
@@ -161,7 +159,7 @@ class PoolIndex:
             return False
         if node.retiring is None or node.retiring.failed_at is not None or node.gang is not None:
             return False
-        others = sum([other.phase is not GONE for other in self._others.values()])
+        others = sum([not other.gone for other in self._others.values()])
         return len(self._counted) + others >= pool.nodes_max
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
@@ -227,7 +225,7 @@ class PoolIndex:
         elif name in self._others:
             del self._others[name]
         node = self._nodes.get(name)
-        if node is None or (node.phase is GONE and self._is_over(node)):
+        if node is None or (node.gone and self._is_over(node)):
             return
         replaced = None if node.replaces is None else self._nodes.get(node.replaces)
         if not self._is_plain(node) or (replaced is not None and not self._is_over(replaced)):
@@ -245,7 +243,7 @@ class PoolIndex:
 
     def _await(self, node: Node) -> None:
         """Note when a node began to boot that has not reported in."""
-        if node.phase is BOOTING:
+        if node.phase is Phase.BOOTING:
             heapq.heappush(self._booting, (node.since, node.id))
 
     def _is_over(self, node: Node) -> bool:
@@ -253,7 +251,7 @@ class PoolIndex:
 
         It never served, was too many, or its place is taken by somebody who only counts.
         """
-        if node.phase is not GONE:
+        if not node.gone:
             return False
         if not _has_served(node):
             return True
@@ -273,7 +271,7 @@ class PoolIndex:
 
     def _stands_for(self, heir: Node, node: Node) -> bool:
         """Return whether `node` is not missed as long as its lost heir is not: it went before."""
-        if heir.phase is not GONE or node.phase is not GONE:
+        if not heir.gone or not node.gone:
             return False
         came_later = self._places[heir.id] > self._places[node.id]
         return came_later and heir.since >= node.since and _has_served(heir)
@@ -286,7 +284,7 @@ class PoolIndex:
         while self._booting:
             since, name = self._booting[0]
             node = self._counted.get(name)
-            if node is not None and node.phase is BOOTING and node.since == since:
+            if node is not None and node.phase is Phase.BOOTING and node.since == since:
                 return since
             heapq.heappop(self._booting)
         return None
@@ -294,18 +292,18 @@ class PoolIndex:
 
 def _only_counts(node: Node) -> bool:
     """Return whether `node` is on its way or at work, and nothing is the matter with it."""
-    if node.conditions or node.health is UNHEALTHY:
+    if node.conditions or node.health is Health.UNHEALTHY:
         return False
     if node.retiring is not None or node.gang is not None or node.waiting:
         return False
-    if node.phase is REQUESTED:
+    if node.phase is Phase.REQUESTED:
         return node.launch is not None
-    return node.phase is READY or node.phase is BOOTING
+    return node.phase is Phase.READY or node.phase is Phase.BOOTING
 
 
 def _only_works(node: Node) -> bool:
     """Return whether `node` is at work, well or ill, and no successor is to be bought for it."""
-    if node.phase is not READY or node.retiring is not None:
+    if node.phase is not Phase.READY or node.retiring is not None:
         return False
     if node.gang is not None or node.waiting:
         return False
@@ -314,7 +312,7 @@ def _only_works(node: Node) -> bool:
 
 def _sorted_by(node: Node) -> object:
     """Return what decides where `node` stands, and where those stand who are related to it."""
-    if node.phase is GONE:
+    if node.gone:
         return node.replaces, node.since, _has_served(node)
     return node.replaces, _only_counts(node)
 

@@ -1,14 +1,15 @@
-"""The pause for a pool whose replacements fall ill soon after they register.
+"""The pause of a pool whose replacements fall ill soon after they register.
 
 A check that fails on every machine, a bad image or a bad driver makes each replacement as ill as
-the node before it. After a few in a row the pool stops replacing, waits, and tries one; each that
-falls ill doubles the wait. The first replacement that stays well for the whole probation ends it.
+the node before it. After a few in a row the pool stops replacing, pauses, and tries one; each
+further failure doubles the pause. The first replacement that stays well for the whole probation
+ends it.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from navarch.core.health import UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.launch_breaker import Failure, LaunchBreaker, pause_after, strikes_of
@@ -17,7 +18,7 @@ PROBATION = timedelta(minutes=30)
 """A machine that falls ill this soon after it registered was not worth buying."""
 
 REPLACEMENTS_MAX = 3
-"""One bad host may be lent twice in a row; three ill machines in a row have a common cause."""
+"""One bad host may be assigned twice in a row; three ill machines in a row have a common cause."""
 
 
 def find_replacement_loop(
@@ -25,7 +26,7 @@ def find_replacement_loop(
 ) -> LaunchBreaker | None:
     """Return why and until when `pool` replaces nothing, None if it may.
 
-    `nodes` are all that are remembered, those that are gone included.
+    `nodes` are all stored nodes of the pool, including those that are gone.
     """
     if pool.deleted:
         return None
@@ -60,7 +61,7 @@ def fell_ill_at(node: Node) -> datetime | None:
     """Return when `node` fell ill, None unless that was within its probation."""
     if node.registered_at is None:
         return None
-    moments = [each.since for each in node.conditions if each.health is UNHEALTHY]
+    moments = [each.since for each in node.conditions if each.health is Health.UNHEALTHY]
     if node.retiring is not None and not node.retiring.surplus and node.acted_at is not None:
         moments.append(node.acted_at)
     at = min(moments, default=None)
@@ -83,7 +84,7 @@ def _what_failed(node: Node) -> str:
     """Return the fault of `node` in words that stay the same while it is reported again."""
     if node.retiring is not None:
         return node.retiring.reason
-    faults = [each for each in node.conditions if each.health is UNHEALTHY]
+    faults = [each for each in node.conditions if each.health is Health.UNHEALTHY]
     return min(faults, key=lambda each: (each.since, each.check)).reason
 
 

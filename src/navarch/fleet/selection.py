@@ -1,4 +1,4 @@
-"""Which offering to ask for next, and the table behind the choice."""
+"""The choice of the next offering to request, with the table behind the choice."""
 
 import math
 from collections import defaultdict
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
@@ -17,35 +18,30 @@ from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 
 PROBE_PATIENCE = timedelta(minutes=1)
-"""How long a launch without an answer keeps others from trying what is half open."""
+"""How long a launch without an answer blocks other probes of a half-open offering."""
 
 ROWS_MAX = 20
-"""How many options the table behind a choice shows; a pool may have hundreds."""
+"""How many options the table of a choice shows; a pool may have hundreds."""
 
 Take = tuple[Pool, Offering]
-"""A launch that this round has decided on, and that is not written down yet."""
+"""A launch that this round has decided on and that is not stored yet."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """One machine that a pool would like to buy."""
+class ProposedLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine that a pool would buy."""
 
     pool: Pool
     offering: Offering
     instead_of: Decimal | None = None
-    """What the broken machine cost by the hour whose place it takes; None if it adds to what
-    the pool has."""
+    """The hourly price of the broken machine that it replaces; None if the pool grows."""
 
 
-Veto = Callable[[Wish, Sequence[Take]], str | None]
-"""Says why a wish cannot be granted on top of what the round has taken, or None."""
+Veto = Callable[[ProposedLaunch, Sequence[Take]], str | None]
+"""Returns why a launch is not allowed on top of what the round has taken, or None."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
-    """A launch whose outcome is not known yet."""
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch without an answer yet."""
 
     offering: Offering
     asked_at: datetime
@@ -53,14 +49,14 @@ class UnderWay:
 
 
 Reservation = tuple[ProviderName, str]
-"""A capacity reservation: whose, and its name there."""
+"""A capacity reservation, by provider and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A part of the market that refused, as it stands in the way at some moment.
+    """A part of the market that refused, as an obstacle at one moment.
 
-    It is put into words only if somebody looks: a drought is looked at many times a second.
+    Its text is made on demand: a drought is evaluated many times a second.
     """
 
     closure: Closure
@@ -73,23 +69,21 @@ class Closed:
         return f"half open, and others are trying: {self.closure.reason}"
 
 
-NOTHING_SHUNNED: Mapping[Scope, QuarantinedOffering] = {}
+NONE_QUARANTINED: Mapping[Scope, QuarantinedOffering] = {}
 
 Bar = Closed | str
-"""What keeps a pool from buying something: a closure, or the words of somebody who objects."""
+"""The obstacle that keeps a pool from buying an offering: a closure, or a reason in words."""
 
 Obstacle = tuple[Offering, Bar | None]
-"""What a pool would have bought, and what kept it from doing so."""
+"""The offering that a pool would have bought, and its obstacle."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What a strategy thinks of an option; of one that it cannot score, nothing is worse."""
+class Score(msgspec.Struct, frozen=True):
+    """The score that a strategy gives an option; the lowest if the strategy fails."""
 
     value: float = -math.inf
     fault: str = ""
-    """What became of the strategy instead."""
+    """How the strategy failed."""
 
     def __str__(self) -> str:
         # Adding nothing makes a negative zero a plain one.
@@ -107,22 +101,20 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
     return Score(value)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One option as it was weighed."""
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One option with its score."""
 
     option: ProvisionOption
     score: "Score"
     bar: "Bar | None"
-    """What keeps it from being had now; None if nothing does."""
-    shunned: bool = False
-    """Whether machines did not come up there lately: it is taken if there is nothing else."""
+    """The obstacle to buying it now; None if there is none."""
+    quarantined: bool = False
+    """Whether machines did not come up there recently: chosen only if there is nothing else."""
 
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = "can be asked for" if self.bar is None else str(self.bar)
-        if self.shunned and self.bar is None:
+        if self.quarantined and self.bar is None:
             verdict += ", but machines did not come up there lately"
         terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
         terms += f" {offering.reservation}" if offering.reservation else ""
@@ -130,17 +122,15 @@ class Row:
         return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The offering to ask for, and what else was on the table, best first."""
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The offering to request, and all options, best first."""
 
     offering: Offering
     rows: tuple[Row, ...]
 
     @property
     def table(self) -> str:
-        """The choice as lines of text, for whoever asks why."""
+        """The choice as lines of text, for explanations."""
         lines = [
             f"{'→' if row.option.offering == self.offering else ' '} {row}"
             for row in self.rows[:ROWS_MAX]
@@ -150,25 +140,23 @@ class Choice:
         return "\n".join(lines)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
-    """What is known about one offering of a pool for as long as a round lasts."""
+class _Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """The closures of one offering of a pool during a round."""
 
     offering: Offering
     against: tuple[tuple[Scope, Closure], ...]
 
     @property
     def failed_before(self) -> bool:
-        """Whether a gang of this size was given up there lately."""
+        """Whether a gang of this size was abandoned there recently."""
         return any(scope.gang is not None for scope, _ in self.against)
 
 
 class Market:
-    """What can be bought in one round of planning, whoever is planning.
+    """What can be bought in one round of planning, across pools.
 
-    It counts what the round itself takes, so that two pools do not both probe the offering
-    that only one launch may probe.
+    It counts what the round itself takes, so that two pools do not both probe an offering that
+    allows one probe.
     """
 
     def __init__(
@@ -181,7 +169,7 @@ class Market:
         reserved: Mapping[Reservation, int] | None = None,
         waiting: Mapping[PoolName, int] | None = None,
     ) -> None:
-        """`reserved` counts the machines that are taken from each reservation already."""
+        """Set up the round; `reserved` counts the machines already taken from each reservation."""
         self._stockouts = stockouts
         self.waiting = dict(waiting or {})
         """How many machines each pool still wants, as far as it has been planned."""
@@ -194,10 +182,10 @@ class Market:
         self._taken: list[Take] = []
         self._reserved: defaultdict[Reservation, int] = defaultdict(int, reserved or {})
         self.turned_away: dict[PoolName, Obstacle] = {}
-        """Pools that wanted to buy and could not, and what kept them from their first choice."""
+        """Pools that could not buy, and the obstacle to their first choice."""
 
     def expect(self, pool: PoolName, nodes: int) -> None:
-        """Note down how many machines `pool` is still looking for."""
+        """Record how many machines `pool` still has to find."""
         self._crowd += nodes - self.waiting.get(pool, 0)
         self.waiting[pool] = nodes
 
@@ -209,48 +197,47 @@ class Market:
         *,
         gang: int = 0,
         instead_of: Decimal | None = None,
-        shunned: Mapping[Scope, QuarantinedOffering] = NOTHING_SHUNNED,
+        quarantined: Mapping[Scope, QuarantinedOffering] = NONE_QUARANTINED,
         only: Offering | None = None,
     ) -> Choice | None:
-        """Return the best offering that can be had now, and take it; None if there is none.
+        """Return the best offering that is available now, and take it; None if there is none.
 
-        `held` counts the machines that the pool has at each provider. What is reserved comes
-        first. Between equal scores the one nearest to the first choice wins: same region, then
-        same provider, then whoever else there is, each in the pool's own order. A `gang` of
-        so many machines goes where no gang of that size has failed lately, if it can.
-        `instead_of` is what a broken machine cost by the hour whose place the new one takes.
-        What is `shunned` is taken only where nothing else can be had, and one at a time.
-        Where it is given, nothing will do but `only`.
+        `held` counts the pool's machines at each provider. Reservations come first. Between equal
+        scores the offering nearest to the first choice wins: same region, then same provider, then
+        any other, each in the pool's order. A `gang` of that many machines prefers offerings where
+        no gang of its size failed recently. `instead_of` is the hourly price of the broken machine
+        that the new one replaces. Offerings in `quarantined` are chosen only if nothing else is
+        available, and one at a time. With `only`, no other offering is chosen.
         """
         known = self._known(pool, gang)
         bars: list[Bar | None] = []
         will_do: list[int] = []
         is_open = False
         for place, each in enumerate(known):
-            bar = self._bar(pool, each, gang, instead_of, shunned)
+            bar = self._bar(pool, each, gang, instead_of, quarantined)
             bars.append(bar)
             if only is None or each.offering == only:
                 will_do.append(place)
                 is_open = is_open or bar is None
         if is_open:
-            rows = self._rows(pool, scheduler, held, known, bars, shunned)
+            rows = self._rows(pool, scheduler, held, known, bars, quarantined)
             for row in rows:
                 offering = row.option.offering
                 if row.bar is None and (only is None or offering == only):
                     self._take(pool, known[row.option.position], gang)
                     return Choice(offering=offering, rows=tuple(rows))
-        # The usual case in a drought, and looked at often: nothing needs to be weighed.
+        # The usual case in a drought, evaluated often: nothing needs a score.
         first = will_do[0] if will_do else 0
         self.turned_away[pool.name] = (known[first].offering, bars[first])
         return None
 
     def join(self, pool: Pool, gang: Gang, *, instead_of: Decimal | None = None) -> str | None:
-        """Take one more machine for a gang that has begun; or return why that cannot be.
+        """Take one more machine for an existing gang; or return why it is not available.
 
-        It has one place to go to, so what is sold out there for others does not matter.
+        A gang has one offering, so stockouts of other launches there do not matter.
         """
-        wish = Wish(pool=pool, offering=gang.offering, instead_of=instead_of)
-        obstacle = self._veto(wish, 1) or self._no_room(gang.offering, 1)
+        proposal = ProposedLaunch(pool=pool, offering=gang.offering, instead_of=instead_of)
+        obstacle = self._veto(proposal, 1) or self._no_room(gang.offering, 1)
         if obstacle is not None:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
@@ -264,26 +251,26 @@ class Market:
         scheduler: ProvisionScheduler,
         held: Mapping[ProviderName, int],
         *,
-        shunned: Collection[Scope] = (),
+        quarantined: Collection[Scope] = (),
     ) -> Offering | None:
         """Return what `choose` would take, without taking it, for a purchase that can wait.
 
-        What was refused last counts as sold out until it is sold to somebody or the refusal is
-        forgotten, and so does what is `shunned`: a pool that runs well does not go and probe.
+        A refused offering counts as sold out until it sells again or the refusal expires, and so
+        does a quarantined one: a pool that runs well does not probe.
         """
         known = self._known(pool, 0)
-        bars = [self._bar(pool, each, 0, None, NOTHING_SHUNNED) for each in known]
-        for row in self._rows(pool, scheduler, held, known, bars, NOTHING_SHUNNED):
+        bars = [self._bar(pool, each, 0, None, NONE_QUARANTINED) for each in known]
+        for row in self._rows(pool, scheduler, held, known, bars, NONE_QUARANTINED):
             closures = known[row.option.position].against
-            doubtful = scopes(row.option.offering)[0] in shunned
+            doubtful = scopes(row.option.offering)[0] in quarantined
             if row.bar is None and not doubtful and all(x.strikes == 0 for _, x in closures):
                 return row.option.offering
         return None
 
     def opens_at(self, pool: Pool) -> datetime | None:
-        """Return when the first offering of `pool` may be tried that is closed until some date.
+        """Return when the first offering of `pool` that is closed until a date may be tried.
 
-        That is when it opens by halves, or when those who try it already have tried for too long.
+        That is when it becomes half open, or when the probes under way have timed out.
         """
         moments = []
         for known in self._known(pool, pool.gang):
@@ -313,7 +300,7 @@ class Market:
         held: Mapping[ProviderName, int],
         known: Sequence[_Standing],
         bars: Sequence[Bar | None],
-        shunned: Mapping[Scope, QuarantinedOffering],
+        quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> list[Row]:
         rows: list[Row] = []
         for place, each in enumerate(known):
@@ -326,18 +313,18 @@ class Market:
                 held=held.get(offering.provider, 0),
                 odds=self._stockouts.odds(offering, self._now),
             )
-            comes_last = bool(shunned) and self._comes_last(offering, shunned)
+            comes_last = bool(quarantined) and self._comes_last(offering, quarantined)
             score = _score(scheduler, option)
-            rows.append(Row(option=option, score=score, bar=bars[place], shunned=comes_last))
+            rows.append(Row(option=option, score=score, bar=bars[place], quarantined=comes_last))
         return rows if len(rows) == 1 else _ranked(rows, known)
 
-    def _veto(self, wish: Wish, machines: int) -> str | None:
+    def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
         for veto in self._vetoes:
             for others in range(machines):
-                # A copy for every machine of a large pool would stop the server for seconds.
-                more = [(wish.pool, wish.offering)] * others
+                # A copy for every machine of a large pool would block the server for seconds.
+                more = [(proposal.pool, proposal.offering)] * others
                 taken = [*self._taken, *more] if more else self._taken
-                if (why := veto(wish, taken)) is not None:
+                if (why := veto(proposal, taken)) is not None:
                     return why
         return None
 
@@ -349,8 +336,10 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _comes_last(self, offering: Offering, shunned: Mapping[Scope, QuarantinedOffering]) -> bool:
-        place = shunned.get(scopes(offering)[0])
+    def _comes_last(
+        self, offering: Offering, quarantined: Mapping[Scope, QuarantinedOffering]
+    ) -> bool:
+        place = quarantined.get(scopes(offering)[0])
         return place is not None and self._now < place.last_until
 
     def _bar(
@@ -359,29 +348,29 @@ class Market:
         known: _Standing,
         gang: int,
         instead_of: Decimal | None,
-        shunned: Mapping[Scope, QuarantinedOffering],
+        quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> Bar | None:
-        """Return what keeps `pool` from buying this, if anything does."""
+        """Return the obstacle to buying this offering for `pool`, if there is one."""
         for scope, closure in known.against:
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
                 return Closed(closure, opens_at, self._now)
-        place = shunned.get(scopes(known.offering)[0]) if shunned else None
+        place = quarantined.get(scopes(known.offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
         machines = gang or 1
-        wish = Wish(pool=pool, offering=known.offering, instead_of=instead_of)
-        return self._veto(wish, machines) or self._no_room(known.offering, machines)
+        proposal = ProposedLaunch(pool=pool, offering=known.offering, instead_of=instead_of)
+        return self._veto(proposal, machines) or self._no_room(known.offering, machines)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
-        """Return how many try that part of the market already; a gang is one."""
+        """Return how many probes of that part of the market are under way; a gang is one."""
         if scope not in self._probes:
             self._probes[scope] = len(self._trying(scope, since))
         return self._probes[scope]
 
     def _trying(self, scope: Scope, since: datetime) -> list[datetime]:
-        """Return since when each of those tries who have not tried for too long, in order."""
-        # Just after, since who has been trying for exactly that long has tried long enough.
+        """Return the start of each probe that has not timed out, in order."""
+        # One tick later, because a probe of exactly that age has timed out.
         patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
         trying: dict[object, datetime] = {}
         for place, x in enumerate(self._under_way):
@@ -393,13 +382,13 @@ class Market:
         return sorted(trying.values())
 
     def _tried_again_at(self, scope: Scope, closure: Closure) -> datetime:
-        """Return when that part of the market may be tried by one more than try it now."""
+        """Return when one more probe of that part of the market is allowed."""
         opens_at = closure.opens_at(self._crowd)
         too_many = self._probing(scope, closure.since) - closure.allowance + 1
         if self._now < opens_at or too_many <= 0:
             return opens_at
         trying = self._trying(scope, closure.since)
-        # Who was chosen in this very round begins now.
+        # A probe chosen in this round starts now.
         since = trying[too_many - 1] if too_many <= len(trying) else self._now
         return since + PROBE_PATIENCE
 
@@ -416,13 +405,13 @@ class Market:
 
 
 def _ranked(rows: Iterable[Row], known: Sequence[_Standing]) -> list[Row]:
-    """Return all options, best first: what is reserved, then by score, then the nearest."""
+    """Return all options, best first: reservations, then by score, then the nearest."""
     by_score = sorted(rows, key=lambda row: (-row.score.value, row.option.position))
     first = by_score[0].option.offering
     return sorted(
         by_score,
         key=lambda row: (
-            row.shunned,
+            row.quarantined,
             known[row.option.position].failed_before,
             not row.option.offering.reservation,
             -row.score.value,
@@ -437,7 +426,7 @@ def _reservation(offering: Offering) -> Reservation:
 
 
 def _distance(offering: Offering, first: Offering) -> int:
-    """Return how far a failover to `offering` goes: another zone, another region, elsewhere."""
+    """Return how far a failover to `offering` goes: to another zone, region or provider."""
     if offering.provider != first.provider:
         return 2
     return 0 if offering.region == first.region else 1

@@ -1,4 +1,4 @@
-"""Nodes that have not been heard of for too long."""
+"""Nodes that have not reported for too long."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ _WATCHED = (Phase.READY, Phase.DRAINING)
 def judge_silence(
     fleet: Fleet, silent: Mapping[NodeId, datetime], *, timeout: timedelta, now: datetime
 ) -> Iterator[tuple[Node, CheckResult]]:
-    """Yield the nodes about whose silence there is something new to say.
+    """Yield the nodes whose silence has reached another timeout.
 
-    Each further timeout of silence counts as one more unhealthy verdict in a row, so that
-    a dead machine is replaced after as many timeouts as its pool asks verdicts.
+    Each timeout counts as one more unhealthy verdict in a row, so that a dead machine is replaced
+    after as many timeouts as its pool requires verdicts.
     """
     for name, last_heard in silent.items():
         node = fleet.nodes.get(name)
@@ -33,7 +33,7 @@ def judge_silence(
 def judge_return(
     fleet: Fleet, marked: Iterable[NodeId], silent: Mapping[NodeId, datetime]
 ) -> Iterator[tuple[Node, CheckResult]]:
-    """Yield the nodes that are held to be silent but are not."""
+    """Yield the nodes that are marked silent but report again."""
     for name in marked:
         node = fleet.nodes.get(name)
         if node is not None and name not in silent and heartbeat_condition(node):
@@ -43,7 +43,7 @@ def judge_return(
 def next_verdict_at(
     fleet: Fleet, silent: Mapping[NodeId, datetime], *, timeout: timedelta
 ) -> datetime | None:
-    """Return when more is to be said about nodes that are silent already."""
+    """Return when the next timeout of a silent node passes."""
     moments = []
     for name, last_heard in silent.items():
         node = fleet.nodes.get(name)
@@ -57,7 +57,7 @@ def next_verdict_at(
 
 
 def heartbeat_condition(node: Node) -> Condition | None:
-    """Return what is held against `node` for its silence."""
+    """Return the condition that marks `node` as silent, if there is one."""
     for condition in node.conditions:
         if condition.check == HEARTBEAT:
             return condition

@@ -1,4 +1,4 @@
-"""The size of a pool, from what its autoscaler says: bounds, cooldown and patience, once."""
+"""The size of a pool from its autoscaler's advice: bounds, cooldown and shrink delay."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,28 +7,27 @@ from datetime import datetime, timedelta
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.limits import NODES_PER_POOL_MAX
+from navarch.core.limits import NODES_PER_POOL_MAX, PAUSED
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.schedule import Schedule
-from navarch.fleet.pauses import why_paused
 
 BUSY_PCT = 50.0
-"""A node that was used this much lately is not given up because its pool shrinks by itself."""
+"""A node with at least this utilization is not removed when an autoscaler shrinks its pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The fewest and the most nodes at some hour, and what makes them so."""
+    """The fewest and the most nodes at some hour, and the source of these bounds."""
 
     nodes_min: int
     nodes_max: int
     source: str
     step: int = 1
-    """Nodes come in so many at once."""
+    """Nodes are added and removed in multiples of this."""
 
     def clamp(self, nodes: int) -> int:
-        """Return the size within the bounds that is nearest to `nodes`: up, to whole steps."""
+        """Return the size within the bounds nearest to `nodes`, rounded up to whole steps."""
         within = min(max(nodes, self.nodes_min), self.nodes_max)
         up = -(-within // self.step) * self.step
         return up if up <= self.nodes_max else self.nodes_max // self.step * self.step
@@ -36,25 +35,25 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What an autoscaler said at some look."""
+    """The advice of an autoscaler at one moment."""
 
     at: datetime
     nodes: int
     reason: str
     nodes_needed: int = 0
-    """What the work was known to need, whatever the autoscaler said."""
+    """The nodes that known jobs need, whatever the advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """The size to have now, and why it is that or is not another."""
+    """The size to have now, and the reason for it."""
 
     nodes: int
     reason: str
 
 
 def bounds_at(pool: Pool, now: datetime) -> Bounds:
-    """Return the bounds of `pool` at this hour: its own, narrowed by its schedule.
+    """Return the bounds of `pool` at `now`: its own, narrowed by its schedule.
 
     A maximum above the limit, which an older version may have stored, counts as the limit.
     """
@@ -74,13 +73,37 @@ def bounds_at(pool: Pool, now: datetime) -> Bounds:
     return Bounds(nodes_min=min(low, high), nodes_max=high, source=source, step=own.step)
 
 
+def why_paused(pool: Pool) -> str | None:
+    """Return why nothing is planned for `pool`, with the remedy; None if it is planned.
+
+    An older version may have stored a pool above the limit. Planning a billion nodes would stop the
+    control plane now and after every restart. The record stays as it is, and the pool is planned
+    again once its size is legal.
+    """
+    if pool.size <= NODES_PER_POOL_MAX:
+        return None
+    if pool.nodes_min > NODES_PER_POOL_MAX:
+        remedy = (
+            f"set its minimum to {NODES_PER_POOL_MAX} nodes or fewer: `min_nodes` in the "
+            f"configuration file, or PUT /v1/pools/{pool.name}"
+        )
+    else:
+        remedy = (
+            f"scale it to {NODES_PER_POOL_MAX} nodes or fewer: navarch pool scale {pool.name} NODES"
+        )
+    return (
+        f"{PAUSED}{pool.size} nodes are above the limit of {NODES_PER_POOL_MAX} nodes per pool; "
+        f"{remedy}"
+    )
+
+
 def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizing:
     """Return the size that `pool` should have, given its autoscaler's opinions, oldest first.
 
-    Bounds hold at once. Everything else waits until the last change, by whomever, is older
-    than the cooldown. The pool shrinks only to the most that was asked for at any look
-    during its patience, and not at all before it has been watched for so long. A pool above the
-    limit keeps its size until an operator changes it: to shrink it to the limit would buy machines.
+    Bounds apply at once. Everything else waits until the last change of size is older than the
+    cooldown. The pool shrinks only to the largest size that was advised during `shrink_after`, and
+    not before it was observed for that long. A pool above the limit keeps its size until an
+    operator changes it: shrinking it to the limit would buy machines.
     """
     bounds = bounds_at(pool, now)
     size = pool.size
@@ -120,11 +143,10 @@ def _shrunk(pool: Pool, opinions: Sequence[Opinion], bounds: Bounds, now: dateti
 def choose_surplus(
     nodes: Sequence[Node], peaks: Mapping[NodeId, float], count: int
 ) -> list[NodeId]:
-    """Return up to `count` nodes that a shrinking pool can do without, least loss first.
+    """Return up to `count` nodes that a shrinking pool can spare, least loss first.
 
-    `peaks` says how busy nodes were at most during the pool's patience. A node that works
-    and is not in it has not been watched for long enough, and is not taken. A gang goes as
-    a whole, or stays.
+    `peaks` holds the highest utilization of each node during `shrink_after`. A serving node without
+    a peak was not observed for long enough, and stays. A gang is removed as a whole, or stays.
     """
     units: dict[str, list[Node]] = {}
     for node in nodes:

@@ -1,63 +1,66 @@
-"""Where it is no use asking, and until when: what refusals teach every later launch.
+"""Stockouts: closed parts of the market and when they open, learned from refusals.
 
-A refusal closes as much as its class warrants: a sold-out machine closes that offering, a
-quota the whole type at that provider, a bad key the provider. What is closed opens again by
-halves: one launch may try, and only if it succeeds may four, then sixteen, then everybody. So a
-thousand launches that wait for one zone cost a dozen calls a minute, not a thousand; ten cost
-two or three.
+A refusal closes as much as its class warrants: a sold-out machine closes that offering, a quota the
+whole type at that provider, a bad key the provider. A closed part opens by halves: one launch may
+try, and after each success four times as many. So a thousand launches that wait for one zone cost a
+dozen calls a minute, not a thousand; ten cost two or three.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from navarch.core.drafting import drafted
+import msgspec
+
+from navarch.core.event import Event
 from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
+from navarch.core.launch import Launch
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 from navarch.fleet.pacing import HUMAN_PAUSE
 
 QUIET = timedelta(minutes=30)
-"""After so long without anybody asking, a refusal says nothing any more."""
+"""A refusal expires after this long without another request."""
 
 ALLOWANCE_MAX = 64
-"""With so many launches under way after one another's success, the drought is over."""
+"""With this many launches under way after successes, the drought is over."""
 
 GROWTH = 4
-"""So many times as many may try after each success. Stock may be there for seconds only, and one
-wave too many costs a few refused calls."""
+"""The factor by which more launches may try after each success. Stock may last for seconds only,
+and one wave too many costs a few refused calls."""
 
 SHORTEST_PAUSE = timedelta(seconds=5)
-"""However many wait, nobody is called more often: providers limit calls, and count refused ones."""
+"""The lower limit between calls, however many launches wait: providers limit calls, and count
+refused ones."""
 
 HALF_LIFE = timedelta(hours=1)
-"""After so long an answer counts for half in the odds of getting a machine."""
+"""The time after which an answer counts half in the odds of getting a machine."""
 
 Spans = Mapping[Refusal, tuple[timedelta, timedelta]]
 
 SPANS: Spans = {
-    # Stock comes back within minutes or hours. For one launch about a call a minute is enough;
-    # many share what they call. From 70 to 80 s none of 150 traces was lost to one that polls:
-    # below, few launches call more than each by itself would; above, short stock is missed.
+    # Stock comes back within minutes or hours. For one launch about a call a minute is enough; many
+    # share what they call. From 70 to 80 s none of 150 traces was lost to a launch that polls:
+    # below, a few launches call more than each by itself would; above, short stock is missed.
     Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=75)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
     # A gang takes machines away from others for as long as it waits, so it does not try often.
     Refusal.BLOCK: (timedelta(minutes=1), timedelta(minutes=10)),
-    # Only a person can help. Long enough not to pester, short enough to notice the fix.
+    # Only an operator can help. Long enough to spare the provider, short enough to notice the fix.
     Refusal.QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.REGION_QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.CREDENTIAL: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.REJECTED: (HUMAN_PAUSE, HUMAN_PAUSE),
 }
-"""How long the first refusal closes, and the longest that later ones do; each doubles it."""
+"""How long the first refusal closes, and the longest time that later ones do; each doubles it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A part of the market. What is None is left open: every region, every type."""
+    """A part of the market. A field that is None matches everything: every region, every type."""
 
     provider: ProviderName
     instance_type: str | None = None
@@ -66,11 +69,11 @@ class Scope:
     zone: str | None = None
     reservation: str | None = None
     gang: int | None = None
-    """For gangs of so many machines only."""
+    """For gangs of this many machines only."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        # Looked up many times a second in a drought, and seven fields take long to hash.
+        # Looked up many times a second in a drought, and hashing seven fields is slow.
         place = (self.region, self.zone, self.reservation, self.gang)
         known = hash((self.provider, self.instance_type, self.spot, *place))
         object.__setattr__(self, "_hash", known)
@@ -86,15 +89,15 @@ class Scope:
         return f"{self.instance_type} at {self.provider} in {self.zone or self.region or '?'}"
 
     def covers(self, offering: Offering, gang: int = 0) -> bool:
-        """Return whether `offering`, for a gang of so many, is in this part of the market."""
+        """Return whether `offering`, for a gang of that many, is in this part of the market."""
         return self in scopes(offering, gang)
 
 
 @lru_cache(maxsize=4096)
 def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
-    """Return the parts of the market that `offering` is in, narrowest first.
+    """Return the parts of the market that contain `offering`, narrowest first.
 
-    `gang` is for how many machines together it is asked for; nothing for one by itself.
+    `gang` is the number of machines requested together; 0 for a single machine.
     """
     # Quotas for spot machines are kept apart from the others by every cloud that has both, and
     # a reservation is its own quota.
@@ -126,29 +129,27 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return narrow
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closure:
-    """One part of the market that refused, and how far it is open again."""
+class Closure(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the market that refused, and how far it is open again."""
 
     refusal: Refusal
     reason: str
     since: datetime
-    """When it last refused. Launches asked for earlier have nothing new to say."""
+    """When it last refused. Launches that were requested earlier bring no new information."""
     until: datetime
     strikes: int = 1
-    """How many refusals in a row, each an answer to a launch asked for after the one before."""
+    """How many refusals in a row, each of a launch requested after the one before."""
     allowance: int = 1
-    """How many launches may be under way at once after `until`: one is the probe."""
+    """How many launches may be under way at once after `until`: the first one is the probe."""
     longest: timedelta
-    """What the pause of a launch that waits alone comes to."""
+    """The longest pause of a launch that waits alone."""
 
     def opens_at(self, waiting: int) -> datetime:
-        """Return when one launch may try again, while so many wait for a machine.
+        """Return when one launch may try again, while `waiting` launches need a machine.
 
-        The more wait, the more a chance that is missed costs, and the more often it is worth a
-        call: stock that is there for seconds only is found. A pause that is shorter by the root of
-        their number is where the time that all of them lose and the calls together are least.
+        The more launches wait, the more a missed chance costs, and the more often a call is worth
+        it: stock that lasts for seconds is found. The pause shrinks with the square root of their
+        number, which minimises the sum of lost time and calls.
         """
         if self.refusal is not Refusal.CAPACITY:
             return self.until
@@ -157,41 +158,37 @@ class Closure:
 
     @property
     def forgotten_at(self) -> datetime:
-        """When it says nothing any more."""
+        """When it expires."""
         return self.until + QUIET
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """How an offering has answered lately."""
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """The recent answers of an offering."""
 
     sold: float = 0.0
     refused: float = 0.0
     at: datetime | None = None
 
     def faded(self, now: datetime) -> "Tally":
-        """Return the tally as it counts at `now`."""
+        """Return the tally with its weights at `now`."""
         if self.at is None or now <= self.at:
             return evolve(self, at=now)
         share = 0.5 ** ((now - self.at) / HALF_LIFE)
         return Tally(sold=self.sold * share, refused=self.refused * share, at=now)
 
     def odds(self, now: datetime) -> float:
-        """Return how likely the next launch is to succeed: a half where nothing is known."""
+        """Return the odds that the next launch succeeds: one half without data."""
         faded = self.faded(now)
         return (faded.sold + 1) / (faded.sold + faded.refused + 2)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stockouts:
-    """Everything that refusals and sales have taught, as a value."""
+class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
+    """The closures and odds that follow from refusals and sales, as a value."""
 
-    closures: Mapping[Scope, Closure] = field(default_factory=dict)
-    tallies: Mapping[Scope, Tally] = field(default_factory=dict)
-    """What was sold and refused at each place: the narrowest part of the market there is."""
-    spans: Spans = field(default_factory=lambda: SPANS)
+    closures: Mapping[Scope, Closure] = msgspec.field(default_factory=dict)
+    tallies: Mapping[Scope, Tally] = msgspec.field(default_factory=dict)
+    """Sales and refusals of each offering, the narrowest part of the market."""
+    spans: Spans = msgspec.field(default_factory=lambda: SPANS)
     """How long refusals of each class close."""
 
     def after_refusal(
@@ -204,7 +201,7 @@ class Stockouts:
         now: datetime,
         gang: int = 0,
     ) -> "Stockouts":
-        """Return what is known once `offering` was refused to a launch asked for at `asked_at`."""
+        """Return the stockouts after `offering` was refused to a launch of `asked_at`."""
         scope = closed_by(offering, refusal, gang)
         before = self._live(scope, now)
         tallies = self._tallied(offering, now, refused=1.0)
@@ -224,7 +221,7 @@ class Stockouts:
         return evolve(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
-        """Return what is known once `offering` was sold to a launch asked for at `asked_at`."""
+        """Return the stockouts after `offering` was sold to a launch of `asked_at`."""
         tallies = self._tallied(offering, now, sold=1.0)
         if not self.closures:
             return evolve(self, tallies=tallies)
@@ -241,21 +238,21 @@ class Stockouts:
         return evolve(self, closures=closures, tallies=tallies)
 
     def after_gang(self, offering: Offering, gang: int) -> "Stockouts":
-        """Return what is known once a gang of so many was complete at `offering`."""
+        """Return the stockouts after a gang of that many was complete at `offering`."""
         scope = closed_by(offering, Refusal.BLOCK, gang)
         return evolve(self, closures={s: c for s, c in self.closures.items() if s != scope})
 
     def against(
         self, offering: Offering, now: datetime, gang: int = 0
     ) -> Iterator[tuple[Scope, Closure]]:
-        """Yield what stands against asking for `offering`, whether closed or half open."""
+        """Yield the closures that apply to `offering`, whether closed or half open."""
         for scope in scopes(offering, gang):
             closure = self._live(scope, now)
             if closure is not None:
                 yield scope, closure
 
     def odds(self, offering: Offering, now: datetime) -> float:
-        """Return how likely a launch is to succeed at `offering`, from 0 to 1."""
+        """Return the odds that a launch at `offering` succeeds, from 0 to 1."""
         tally = self.tallies.get(scopes(offering)[0])
         return 0.5 if tally is None else tally.odds(now)
 
@@ -273,3 +270,69 @@ class Stockouts:
         faded = self.tallies.get(scope, Tally()).faded(now)
         tally = Tally(sold=faded.sold + sold, refused=faded.refused + refused, at=now)
         return {**self.tallies, scope: tally}
+
+
+def refusal_facts(launch: Launch) -> Mapping[str, str]:
+    """Return the facts that the journal keeps of a refused launch."""
+    assert launch.refusal is not None, launch.token
+    facts = closure_facts(launch.offering, launch.refusal, launch.asked_at)
+    # A full block is no evidence about an offering if the gang has a machine there.
+    return {**facts, "gang": launch.gang.id} if launch.gang else facts
+
+
+def closure_facts(
+    offering: Offering, refusal: Refusal, asked_at: datetime, gang: int = 0
+) -> dict[str, str]:
+    """Return the facts that the journal keeps of a refusal, from which its closure is rebuilt."""
+    return {
+        "refusal": str(refusal),
+        "provider": offering.provider,
+        "instance_type": offering.instance_type,
+        "region": offering.region,
+        "zone": offering.zone,
+        "capacity_type": offering.capacity_type,
+        "reservation": offering.reservation,
+        "asked_at": asked_at.isoformat(),
+        **({"gang_nodes": str(gang)} if gang else {}),
+    }
+
+
+KINDS = ("launch.refused", "gang.given_up")
+"""Events that close a part of the market."""
+
+
+def stockouts_from_journal(events: Iterable[Event], spans: Spans = SPANS) -> Stockouts:
+    """Return the stockouts that follow from the refusals among `events`, oldest first.
+
+    Sales are left out: a missing one closes an offering for a minute at most, and a missing refusal
+    costs one more call. Refusals of gang members are left out too: the journal does not record
+    whether they mean more than one full block.
+    """
+    stockouts = Stockouts(spans=spans)
+    for event in events:
+        if "gang" not in event.facts:
+            stockouts = after_event(stockouts, event)
+    return stockouts
+
+
+def after_event(stockouts: Stockouts, event: Event) -> Stockouts:
+    """Return the stockouts after `event`."""
+    facts = event.facts
+    if event.kind not in KINDS or "refusal" not in facts:
+        return stockouts
+    offering = Offering(
+        provider=ProviderName(facts["provider"]),
+        instance_type=facts["instance_type"],
+        region=facts["region"],
+        zone=facts["zone"],
+        spot=facts["capacity_type"] == "spot",
+        reservation=facts.get("reservation", ""),
+    )
+    return stockouts.after_refusal(
+        offering,
+        Refusal(facts["refusal"]),
+        event.reason,
+        asked_at=datetime.fromisoformat(facts["asked_at"]),
+        now=event.at,
+        gang=int(facts.get("gang_nodes", "0")),
+    )

@@ -1,13 +1,15 @@
 """What reports make of a node's health."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, HEALTHY, CheckResult, Health
+from navarch.core.health import BOOT, CheckResult, Health
+from navarch.core.inventory import Inventory
 from navarch.core.node import Node
+from navarch.core.trait import AGENT, DRIVER, IMAGE, KERNEL, Trait
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.conditions import evaluate, explain, worst
 
@@ -25,7 +27,7 @@ def with_results(
     health = worst(conditions)
     boot = node.vouched_boot
     for result in results:
-        if result.check == BOOT and result.health is HEALTHY:
+        if result.check == BOOT and result.health is Health.HEALTHY:
             boot = node.boot_id
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
@@ -91,3 +93,36 @@ def _event(
         because=because,
         facts=facts,
     )
+
+
+def traits_after(
+    before: Mapping[str, Trait], inventory: Inventory, *, now: datetime
+) -> dict[str, Trait]:
+    """Return the traits of a node that introduces itself; what it does not say, stays.
+
+    A driver that does not load reports no version, and a node with a broken driver is exactly
+    the one whose driver must not be forgotten.
+    """
+    after = dict(before)
+    for key, value in _said(inventory).items():
+        if not value:
+            continue
+        known = before.get(key)
+        if known is None:
+            after[key] = Trait(value=value, since=now)
+        elif known.value != value:
+            after[key] = known.followed_by(value, at=now)
+    return after
+
+
+_driver = attrgetter("driver_version")
+
+
+def _said(inventory: Inventory) -> dict[str, str]:
+    drivers = filter(None, map(_driver, inventory.gpus))
+    return {
+        DRIVER: next(drivers, ""),
+        IMAGE: inventory.image or inventory.labels.get("image", ""),
+        KERNEL: inventory.kernel_version,
+        AGENT: inventory.agent_version,
+    }

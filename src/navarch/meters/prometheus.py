@@ -1,29 +1,29 @@
-"""How busy pools are, as a Prometheus server says when it is asked."""
+"""The load of pools, from queries to a Prometheus server."""
 
 import math
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import msgspec
 
 from navarch.core.errors import MetricsError
 from navarch.core.ids import PoolName
+from navarch.http.blocking import request
+from navarch.http.message import HttpError
 from navarch.ports.autoscaler import PoolMetrics
 from navarch.ports.offload import Offload
 
-ANSWER_MAX = 1_048_576
+RESPONSE_BYTES_MAX = 1_048_576
 
 POOL = "$pool"
-"""Stands in a query for the pool's name."""
+"""The placeholder for the pool's name in a query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusQueries:
-    """Where to ask, and what. What is empty is not asked.
+    """The server, and the query for each metric; empty for a metric that is not measured.
 
     A query gives one number for the pool: `avg(DCGM_FI_DEV_GPU_UTIL{pool="$pool"})`.
     """
@@ -38,61 +38,64 @@ class PrometheusQueries:
 
 
 class PrometheusMeter:
-    """Asks an instant query for each metric."""
+    """Runs an instant query for each metric."""
 
     def __init__(self, offload: Offload, queries: PrometheusQueries) -> None:
         self._offload = offload
         self._queries = queries
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
-        """Return what the queries give. Raises MetricsError if one of them does not."""
-        return await self._offload.run(lambda: self._ask_all(pool))
+        """Return the results of the queries; raise MetricsError if one of them fails."""
+        return await self._offload.run(lambda: self._query_all(pool))
 
-    def _ask_all(self, pool: PoolName) -> PoolMetrics:
+    def _query_all(self, pool: PoolName) -> PoolMetrics:
         queries = self._queries
         return PoolMetrics(
-            utilization=self._ask(queries.utilization, pool),
-            pending_jobs=math.ceil(self._ask(queries.pending_jobs, pool)),
-            queue_depth=math.ceil(self._ask(queries.queue_depth, pool)),
-            nodes_needed=math.ceil(self._ask(queries.nodes_needed, pool)),
+            utilization=self._query(queries.utilization, pool),
+            pending_jobs=math.ceil(self._query(queries.pending_jobs, pool)),
+            queue_depth=math.ceil(self._query(queries.queue_depth, pool)),
+            nodes_needed=math.ceil(self._query(queries.nodes_needed, pool)),
         )
 
-    def _ask(self, query: str, pool: PoolName) -> float:
+    def _query(self, query: str, pool: PoolName) -> float:
         if not query:
             return 0.0
         text = query.replace(POOL, pool)
         base = self._queries.url.rstrip("/")
-        url = f"{base}/api/v1/query?{urllib.parse.urlencode({'query': text})}"
-        return parse_answer(self._send(urllib.request.Request(url)), text)
+        return parse_response(self._get(f"{base}/api/v1/query?{urlencode({'query': text})}"), text)
 
-    def _send(self, request: urllib.request.Request) -> bytes:
-        for name, value in self._queries.headers.items():
-            request.add_header(name, value)
-        timeout = self._queries.timeout.total_seconds()
+    def _get(self, url: str) -> bytes:
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                body: bytes = answer.read(ANSWER_MAX)
-                return body
-        except urllib.error.HTTPError as error:
-            # Prometheus explains a query that it does not understand in the body.
-            return error.read(ANSWER_MAX)
-        except (OSError, ValueError) as error:
+            response = request(
+                "GET",
+                url,
+                headers={"User-Agent": "navarch", **self._queries.headers},
+                timeout_s=self._queries.timeout.total_seconds(),
+                body_bytes_max=RESPONSE_BYTES_MAX,
+                use_proxy=True,
+            )
+        except HttpError as error:
             raise MetricsError(f"prometheus: {error}") from error
+        if 300 <= response.status < 400:
+            location = response.headers.get("location", "another URL")
+            raise MetricsError(f"prometheus: {self._queries.url} has moved to {location}")
+        # The body of an error response explains what is wrong with the query.
+        return response.body
 
 
-def parse_answer(body: bytes, query: str) -> float:
-    """Return the one number that Prometheus has answered `query` with.
+def parse_response(body: bytes, query: str) -> float:
+    """Return the one number in the response to `query`.
 
-    No series at all is an answer that nobody gave: a misspelt name, a scrape that fails. It must
-    not pass for zero; a query that may find nothing says so with `or vector(0)`.
+    An empty result is an error and not zero: it also comes from a misspelt name or a failing
+    scrape. A query for which no series is normal ends with `or vector(0)`.
     """
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        response = msgspec.json.decode(body, type=_QueryResponse)
     except msgspec.MsgspecError as error:
-        raise MetricsError(f"prometheus: no answer to {query}: {body[:200]!r}") from error
-    if answer.status != "success" or answer.data is None:
-        raise MetricsError(f"prometheus: {query}: {answer.error or answer.status}")
-    values = _values(answer.data, query)
+        raise MetricsError(f"prometheus: no result for {query}: {body[:200]!r}") from error
+    if response.status != "success" or response.data is None:
+        raise MetricsError(f"prometheus: {query}: {response.error or response.status}")
+    values = _values(response.data, query)
     if len(values) != 1:
         remedy = "add `or vector(0)`" if not values else "aggregate them, as with sum(...)"
         raise MetricsError(f"prometheus: {query}: {len(values)} series, not one; {remedy}")
@@ -107,7 +110,7 @@ def _values(data: "_Data", query: str) -> list[str]:
             return [each.value[1] for each in msgspec.convert(data.result, list[_Series])]
     except msgspec.ValidationError as error:
         raise MetricsError(f"prometheus: {query}: {error}") from error
-    raise MetricsError(f"prometheus: {query}: gives a {data.result_type}, not a number")
+    raise MetricsError(f"prometheus: {query}: returns a {data.result_type}, not a number")
 
 
 def _number(text: str, query: str) -> float:
@@ -116,7 +119,7 @@ def _number(text: str, query: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:
-        raise MetricsError(f"prometheus: {query}: {text} is no amount")
+        raise MetricsError(f"prometheus: {query}: {text} is not a valid amount")
     return value
 
 
@@ -129,7 +132,7 @@ class _Data(msgspec.Struct, rename={"result_type": "resultType"}):
     result: list[object]
 
 
-class _Answer(msgspec.Struct):
+class _QueryResponse(msgspec.Struct):
     status: str
     data: _Data | None = None
     error: str = ""

@@ -1,25 +1,25 @@
-"""Workload systems that are told over HTTP."""
+"""A workload system that receives notifications over HTTP."""
 
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
 from navarch.core.errors import NotifierError
 from navarch.core.ids import NodeId
+from navarch.http.blocking import request
+from navarch.http.message import HttpError
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 
-ANSWER_MAX = 65_536
+ERROR_CHARACTERS_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookUrls:
-    """Where to send what. What is empty is not sent."""
+    """The URL of each notification. A notification without a URL is not sent."""
 
     cordon: str = ""
     uncordon: str = ""
@@ -30,7 +30,7 @@ class WebhookUrls:
 
 
 class WebhookWorkloads:
-    """Posts what happens to a node, and asks whether it is empty."""
+    """Posts changes of a node, and queries whether it is drained."""
 
     name = "webhook"
 
@@ -40,57 +40,59 @@ class WebhookWorkloads:
         self._urls = urls
 
     async def cordon(self, node: NodeId, reason: str) -> None:
-        """Say that no new work may start on `node`."""
+        """Report that no new work may start on `node`."""
         await self._post(self._urls.cordon, "cordon", node, reason)
 
     async def uncordon(self, node: NodeId) -> None:
-        """Say that work may start on `node` again."""
+        """Report that work may start on `node` again."""
         await self._post(self._urls.uncordon, "uncordon", node, "")
 
     async def drain(self, node: NodeId, reason: str) -> None:
-        """Ask for the work on `node` to be moved elsewhere."""
+        """Request that the work on `node` moves elsewhere."""
         await self._post(self._urls.drain, "drain", node, reason)
 
     async def is_drained(self, node: NodeId) -> bool:
-        """Return whether `node` is empty; it is held to be where nobody can be asked."""
+        """Return whether `node` is empty; True if there is no URL to query."""
         if not self._urls.drain_status:
             return True
-        parts = urllib.parse.urlsplit(self._urls.drain_status)
-        query = "&".join(filter(None, (parts.query, urllib.parse.urlencode({"node_id": node}))))
-        url = urllib.parse.urlunsplit(parts._replace(query=query))
-        answer = await self._offload.run(lambda: self._send(urllib.request.Request(url)))
+        parts = urlsplit(self._urls.drain_status)
+        query = "&".join(filter(None, (parts.query, urlencode({"node_id": node}))))
+        url = urlunsplit(parts._replace(query=query))
+        body = await self._offload.run(lambda: self._send("GET", url))
         try:
-            return msgspec.json.decode(answer, type=_DrainStatus).drained
+            return msgspec.json.decode(body, type=_DrainStatus).drained
         except msgspec.MsgspecError as error:
-            raise NotifierError(f"webhook: {url} does not say whether it is drained") from error
+            raise NotifierError(
+                f"webhook: the response of {url} does not state whether the node is drained"
+            ) from error
 
     async def _post(self, url: str, event: str, node: NodeId, reason: str) -> None:
         if not url:
             return
-        told = {"event": event, "node_id": node, "timestamp": self._clock.now()}
+        content = {"event": event, "node_id": node, "timestamp": self._clock.now()}
         if reason:
-            told["reason"] = reason
-        request = urllib.request.Request(
-            url,
-            data=msgspec.json.encode(told),
-            headers={"Content-Type": "application/json"},
-            method="POST",
-        )
-        await self._offload.run(lambda: self._send(request))
+            content["reason"] = reason
+        body = msgspec.json.encode(content)
+        await self._offload.run(lambda: self._send("POST", url, body))
 
-    def _send(self, request: urllib.request.Request) -> bytes:
-        for name, value in self._urls.headers.items():
-            request.add_header(name, value)
-        timeout = self._urls.timeout.total_seconds()
+    def _send(self, method: str, url: str, body: bytes | None = None) -> bytes:
+        headers = {"User-Agent": "navarch", **self._urls.headers}
+        if body is not None:
+            headers = {"Content-Type": "application/json", **headers}
+        timeout_s = self._urls.timeout.total_seconds()
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                body: bytes = answer.read(ANSWER_MAX)
-                return body
-        except urllib.error.HTTPError as error:
-            text = error.read(ANSWER_MAX).decode(errors="replace")
-            raise NotifierError(f"webhook returned {error.code}: {text}") from error
-        except (OSError, ValueError) as error:
+            response = request(
+                method, url, headers=headers, body=body, timeout_s=timeout_s, use_proxy=True
+            )
+        except HttpError as error:
             raise NotifierError(f"webhook: {error}") from error
+        if 300 <= response.status < 400:
+            location = response.headers.get("location", "another URL")
+            raise NotifierError(f"webhook: {url} has moved to {location}; configure that URL")
+        if response.status >= 400:
+            text = response.body.decode(errors="replace")[:ERROR_CHARACTERS_MAX]
+            raise NotifierError(f"webhook returned {response.status}: {text}")
+        return response.body
 
 
 class _DrainStatus(msgspec.Struct):

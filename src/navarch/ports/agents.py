@@ -1,12 +1,12 @@
-"""What an agent asks of the control plane."""
+"""The API that the control plane offers to agents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+import msgspec
+
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
@@ -15,64 +15,60 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """An agent's introduction. Repeating it is harmless and changes no decision about the node."""
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """The registration of a machine. Repeating it is harmless and changes no decision."""
 
     node: NodeId
     token: Token | None = None
-    """The launch that made the machine, where it was told: proof that it is the right one."""
+    """The launch that created the machine, if the machine has it: proof of its identity."""
     boot_id: str = ""
     place: Offering | None = None
-    inventory: Inventory = field(default_factory=Inventory)
+    inventory: Inventory = msgspec.field(default_factory=Inventory)
     report: HealthReport | None = None
-    """What its checks have found, if they have been made: weighed with the introduction, so that
-    a machine that comes up broken is never known as anything else."""
+    """The first results of its checks, if there are any. They are evaluated together with the
+    registration, so a machine that boots with a fault never counts as healthy."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
-    """What an agent needs to know to do its work."""
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The response to a registration."""
 
     node: NodeId
-    """The name under which the control plane knows the machine, which may not be the one given."""
+    """The name of the node in the control plane, which may differ from the one in the request."""
     heartbeat_interval: timedelta
     health_check_interval: timedelta
     status: str = ""
-    """The node's status after the report that came with the introduction. It is empty where there
-    was none, or where nobody took it: then it is to be sent as any other."""
+    """The node's status after the report in the registration. Empty if there was none or it was
+    not processed: the agent then sends the report separately."""
 
 
 class AgentApi(Protocol):
-    """The control plane as agents see it. Every call may be made twice."""
+    """The control plane as agents see it. Every call may be repeated."""
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce a machine."""
+        """Register a machine."""
         ...
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
-        """Say that `node` is alive; return the commands it has not acknowledged yet.
+        """Record a heartbeat of `node`; return the commands it has not acknowledged yet.
 
         Raises NotFoundError for a node that never registered: it should register.
         """
         ...
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found; return the node's status after it."""
+        """Report the results of checks; return the node's status after them."""
         ...
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings that were taken while the control plane could not be reached."""
+        """Report readings that were taken while the control plane could not be reached."""
         ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge the receipt of a command."""
         ...
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say that a command has been carried out, or could not be."""
+        """Report the outcome of a command."""
         ...

@@ -1,4 +1,4 @@
-"""Who is told when something notable happens."""
+"""The port for alerts."""
 
 from typing import Protocol
 
@@ -8,15 +8,15 @@ from navarch.core.event import Recorded
 class AlertNotifier(Protocol):
     """Sends alerts to people: Slack, PagerDuty, a log.
 
-    Told of every notable event at least once, in order; `number` tells repetitions apart.
-    Raising NotifierError makes it be told again later.
+    Receives every notable event at least once, in order; repetitions have the same `number`.
+    After a NotifierError the event is sent again later.
     """
 
     @property
     def name(self) -> str:
-        """The name under which its place in the journal is kept."""
+        """The name of its cursor in the journal."""
         ...
 
     async def notify(self, event: Recorded) -> None:
-        """Pass on one event."""
+        """Send one event."""
         ...

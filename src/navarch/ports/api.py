@@ -1,4 +1,4 @@
-"""The use cases every front door offers, served in-process or over the wire."""
+"""The API for operators, served in-process or over HTTP."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
-from navarch.core.drafting import drafted
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.held import Held
@@ -31,7 +32,7 @@ PAGE_SIZE_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A node as an operator wants to see it."""
+    """A node as operators see it."""
 
     id: NodeId
     pool: PoolName | None
@@ -58,23 +59,23 @@ class NodeView:
     last_heartbeat: datetime | None
     replaces: NodeId | None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What its pool, its agent and, about its place in the network, its provider say of it."""
+    """Labels from its pool, its agent and, for its place in the network, its provider."""
     topology: Topology | None = None
     gang: str = ""
-    """The gang it was bought for."""
+    """The gang for which it was bought."""
     waiting: bool = False
-    """Whether that gang is not complete, so that it takes no work yet."""
+    """Whether that gang is incomplete, so the node accepts no work yet."""
     capacity_type: str = ""
     """How its machine is paid for: reserved, spot or on demand."""
     held: Held | None = None
-    """What automation would have done about it, had it been allowed to."""
+    """The action that automation holds back."""
     recovering: str | None = None
-    """Which step of a recovery is under way, and how far it has come."""
+    """The current step of its recovery, and the progress of that step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDetail:
-    """Everything that is known about one node."""
+    """A node with its inventory, metrics and commands."""
 
     node: NodeView
     inventory: Inventory | None
@@ -84,10 +85,10 @@ class NodeDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
-    """A machine under a node, in the reference's words."""
+    """The machine of a node."""
 
     id: str
-    """The provider's name for it; before there is one, the launch's token."""
+    """The provider's id; the launch token until there is one."""
     provider: str
     region: str
     zone: str
@@ -104,7 +105,7 @@ class InstanceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
-    """What an operator asks of a pool."""
+    """The desired state of a pool."""
 
     name: PoolName
     offerings: tuple[Offering, ...]
@@ -131,11 +132,11 @@ class PoolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """A pool as an operator wants to see it."""
+    """A pool as operators see it."""
 
     spec: PoolSpec
     size: int
-    """How many nodes it should have now."""
+    """The number of nodes that it should have now."""
     serving: int
     starting: int
     leaving: int
@@ -143,7 +144,7 @@ class PoolView:
     cordoned: int
     price_per_hour: Decimal
     note: str
-    """What it is waiting for, if anything."""
+    """Why it has not reached its size, if it has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class FleetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which things to list: every field that is given must match."""
+    """A filter for lists: every given field must match."""
 
     pool: PoolName | None = None
     provider: str | None = None
@@ -174,14 +175,14 @@ class Query:
     labels: Mapping[str, str] = field(default_factory=dict)
     include_gone: bool = False
     order_by: str = "name"
-    """name, created, status, health or pool; a leading minus turns it round."""
+    """name, created, status, health or pool; a leading minus reverses the order."""
     page_size: int = 100
     page_token: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """A part of a list. A token for the next part, if there is one."""
+    """A part of a list, with a token for the next part if there is one."""
 
     items: tuple[T, ...]
     next_page_token: str = ""
@@ -191,7 +192,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """One revision, as a watcher sees it: what happened, and how what it touched looks now."""
+    """One revision for watchers: its events, and the nodes and pools that it changed."""
 
     revision: int
     events: tuple[Recorded, ...]
@@ -201,7 +202,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """A wish for GPUs, whatever machines they come in."""
+    """A number of GPUs to buy, on whatever machines have them."""
 
     name: PoolName
     gpus: int
@@ -210,38 +211,36 @@ class Capacity:
     region: str | None = None
     spot: bool = False
     gang: int = 0
-    """How many machines must come together within one block, all or none; the GPUs are then
-    rounded up to whole gangs."""
+    """The number of machines that must be in one block, all or none; the GPUs are then rounded up
+    to whole gangs."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A kind of machine that is for sale somewhere, and what is known about it."""
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of machine that is for sale, with its properties."""
 
     offering: Offering
     provider_type: str = ""
     configured: bool = True
-    """Whether it can be bought: there is an account at that provider."""
+    """Whether it can be bought, because an account at that provider is configured."""
     machines: int = 1
-    """How many of them the GPUs asked for take."""
+    """The number of machines for the requested GPUs."""
     gpu_memory_gib: float = 0.0
-    """Of each GPU; zero if nobody knows."""
+    """Of each GPU; zero if unknown."""
     interconnect: str = ""
     """Between the GPUs of one machine."""
     fabric: str = ""
     """Between machines."""
     priced_at: datetime | None = None
-    """When the price held; None if nobody says."""
+    """The time for which the price holds; None if unknown."""
     sold_out: str | None = None
-    """What the provider said when it last refused; None if it can be asked for."""
+    """The reason of the provider's last refusal; None if it is available."""
     sold_out_until: datetime | None = None
-    """When it is tried again, at the latest when somebody needs it."""
+    """When a launch of it is tried again, at the latest on the next demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """The chain of reasons behind the state of one thing, newest first."""
+    """The chain of reasons for the state of a node, pool or launch, newest first."""
 
     about: Subject
     state: str
@@ -250,7 +249,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing that happened, and what was behind it."""
+    """One event, and the reasons behind it."""
 
     number: int
     at: datetime
@@ -258,11 +257,11 @@ class Step:
     reason: str
     because: tuple[Why, ...] = ()
     details: tuple[str, ...] = ()
-    """A table behind the reason, line by line: for a launch, what else could have been bought."""
+    """A table that supports the reason, line by line: for a launch, the other options."""
 
 
 class CostBy(StrEnum):
-    """What to add costs up by."""
+    """The grouping of costs."""
 
     POOL = "pool"
     TEAM = "team"
@@ -271,7 +270,7 @@ class CostBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """What one pool, team or provider has cost."""
+    """The cost of one pool, team or provider."""
 
     name: str
     machines: int
@@ -280,12 +279,12 @@ class CostLine:
     spent: Decimal
     per_hour: Decimal
     forecast: Decimal
-    """What this month will have cost, if what runs now runs to its end."""
+    """The cost of this month if the present machines run until its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetView:
-    """A budget, and how far it is used up this month."""
+    """A budget, and how much of it is used this month."""
 
     name: str
     limit_per_month: Decimal
@@ -297,7 +296,7 @@ class BudgetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
-    """What everything has cost in a window of time."""
+    """Costs in a window of time."""
 
     by: CostBy
     since: datetime
@@ -308,10 +307,10 @@ class CostReport:
 
 
 class FleetApi(Protocol):
-    """What operators, the CLI, the MCP server and the dashboard are written against.
+    """The API that the CLI, the MCP server and the dashboard use.
 
-    Raises NotFoundError for an unknown name, InvalidError for a request that makes no
-    sense, NotPossibleError for one that does not fit the present state.
+    Raises NotFoundError for an unknown name, InvalidError for an invalid request,
+    NotPossibleError for one that does not fit the present state.
     """
 
     async def status(self) -> FleetStatus:
@@ -347,15 +346,15 @@ class FleetApi(Protocol):
         ...
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
-        """Ask for a size within the pool's bounds."""
+        """Set the size of a pool, within its bounds."""
         ...
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
-        """Drain and give back every node of a pool, then the pool."""
+        """Drain and terminate every node of a pool, then delete the pool."""
         ...
 
     async def up(self, capacity: Capacity) -> PoolView:
-        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        """Create a pool with that many GPUs, or adjust the pool of that name."""
         ...
 
     async def offers(
@@ -366,37 +365,37 @@ class FleetApi(Protocol):
         provider: str | None = None,
         region: str | None = None,
     ) -> Sequence[Offer]:
-        """Return what is for sale, cheapest first: any type if empty, any number if zero."""
+        """Return the offers, cheapest first: of any type if empty, for any number if zero."""
         ...
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
-        """Keep new work off a node; a drain that was asked for by hand is called off."""
+        """Keep new work off a node; cancel a drain that an operator requested."""
         ...
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon, and nothing else."""
+        """Lift a cordon; change nothing else."""
         ...
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
-        """Move the work off a node, which stays."""
+        """Move the work off a node; the node stays."""
         ...
 
     async def retire(self, node: NodeId, *, reason: str) -> NodeView:
-        """Drain a node and give its machine back; its pool will replace it."""
+        """Drain a node and terminate its machine; the pool replaces it."""
         ...
 
     async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
-        """Override what the checks say about a node."""
+        """Override the results of a node's checks."""
         ...
 
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
-        """Ask a node's agent to do something."""
+        """Send a command to a node's agent."""
         ...
 
     async def get_command(self, command: CommandId) -> Command:
-        """Return how far a command has come."""
+        """Return a command with its present status."""
         ...
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
@@ -406,11 +405,11 @@ class FleetApi(Protocol):
     async def list_incidents(
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
     ) -> Sequence[Incident]:
-        """Return the newest incidents, the latest first."""
+        """Return incidents, newest first."""
         ...
 
     async def get_incident(self, incident: IncidentId) -> Incident:
-        """Return one incident, with everything that was seen of it."""
+        """Return one incident with all its symptoms."""
         ...
 
     async def events(
@@ -420,16 +419,16 @@ class FleetApi(Protocol):
         ...
 
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
-        """Yield every revision after the given one (the present, if None), none left out.
+        """Yield every revision after the given one (the present one if None), without gaps.
 
         Raises NotPossibleError if the journal no longer reaches back that far.
         """
         ...
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
-        """Return what everything has cost since `since`, this month's beginning if None."""
+        """Return the costs since `since`, by default since the beginning of this month."""
         ...
 
     async def why(self, about: Subject) -> Why:
-        """Return the reasons behind the state of a node, a pool or a launch."""
+        """Return the reasons for the state of a node, a pool or a launch."""
         ...

@@ -1,66 +1,61 @@
-"""How big a pool should be."""
+"""The ports for the size of a pool: autoscalers and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import PoolName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How much a pool had to do at some time."""
+    """The load of a pool at some time."""
 
     at: datetime
     busy_nodes: float
-    """Utilisation times nodes: what it would take if every node were used to the full.
-    Unlike a percentage it means the same whatever size the pool had."""
+    """Utilisation times nodes: the number of fully used nodes that would carry the load. Unlike a
+    percentage it does not depend on the size of the pool."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolMetrics:
-    """How busy a pool is."""
+class PoolMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics of a pool."""
 
     utilization: float = 0.0
     """Average over its GPUs, in percent."""
     pending_jobs: int = 0
     queue_depth: int = 0
-    """Jobs that wait or run."""
+    """Queued and running jobs."""
     nodes_needed: int = 0
-    """How many nodes the work that runs and the requests that wait need together, where
-    that is known. The pool is not made smaller than that, whatever the autoscaler says."""
+    """The number of nodes that running work and queued requests need together, if known. The
+    pool never becomes smaller than that, regardless of the autoscaler."""
     utilization_history: Sequence[float] = ()
-    """Earlier values of `utilization`, oldest first, one per look."""
+    """Earlier values of `utilization`, oldest first, one per evaluation."""
     load_history: Sequence[Load] = ()
-    """Averages over quarters of an hour, oldest first, for as many days as are remembered."""
+    """Averages over quarters of an hour, oldest first, for as many days as are stored."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolState:
-    """Everything an autoscaler may know. `now` is data, so that it reads no clock."""
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """The input of an autoscaler. `now` is data, so that an autoscaler reads no clock."""
 
     pool: PoolName
     now: datetime
     current_nodes: int
-    """How many it is meant to have now, in whatever state they are."""
+    """The present size, whatever the state of the nodes."""
     healthy_nodes: int
     starting_nodes: int = 0
-    """Bought or asked for and not there yet, or broken and about to be replaced."""
+    """Requested or booting nodes, and faulty nodes that are about to be replaced."""
     min_nodes: int
-    """The bounds at this hour."""
+    """The bounds that apply now."""
     max_nodes: int
     step: int = 1
-    """How many nodes come and go together. A size in between is rounded up."""
-    metrics: PoolMetrics = field(default_factory=PoolMetrics)
+    """The number of nodes that are added or removed together. Other sizes are rounded up."""
+    metrics: PoolMetrics = msgspec.field(default_factory=PoolMetrics)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     """A size, and the sentence that explains it."""
 
     target_nodes: int
@@ -68,10 +63,10 @@ class Recommendation:
 
 
 class Autoscaler(Protocol):
-    """A pure opinion with settings.
+    """A pure function from the state of a pool to its size, with settings.
 
-    Bounds, cooldown and patience before shrinking are applied by the caller, once. One that
-    raises, or answers with nonsense, is reported in the journal and changes nothing.
+    The caller applies bounds, cooldown and the delay before shrinking. An autoscaler that raises,
+    or returns something invalid, is reported in the journal and changes nothing.
 
     ```python
     class OfficeHours:
@@ -81,7 +76,7 @@ class Autoscaler(Protocol):
             busy = 8 <= state.now.hour < 18
             return Recommendation(
                 target_nodes=state.max_nodes if busy else state.min_nodes,
-                reason="office hours" if busy else "nobody is there",
+                reason="office hours" if busy else "outside office hours",
             )
     ```
     """
@@ -92,16 +87,16 @@ class Autoscaler(Protocol):
         ...
 
     def recommend(self, state: PoolState) -> Recommendation:
-        """Return the size this pool should have now."""
+        """Return the size that the pool should have now."""
         ...
 
 
 class MetricsSource(Protocol):
-    """Where a pool's metrics come from."""
+    """A source of metrics of pools."""
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
-        """Return how busy `pool` is now. The history is kept by the caller.
+        """Return the present metrics of `pool`. The caller keeps the history.
 
-        Raises MetricsError if it cannot be known now: nothing known is not nothing to do.
+        Raises MetricsError if they are not available: missing metrics are not a load of zero.
         """
         ...

@@ -1,4 +1,4 @@
-"""Bring-up logs: written by the control plane, read by whoever asks why a machine did not come."""
+"""The ports for bring-up logs, which show why a machine did not come up."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -8,20 +8,20 @@ from navarch.core.ids import NodeId
 
 
 class BringUpLogs(Protocol):
-    """Keeps one log for each attempt. Keeping one again replaces it."""
+    """Holds one log for each attempt. Storing one again replaces it."""
 
     async def keep(self, log: BringUpLog) -> None:
-        """Keep a log durably, and let go of the node's oldest where there are too many."""
+        """Store a log durably; delete the node's oldest logs if there are too many."""
         ...
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
-        """Return the logs of a node, oldest first. A node that is gone keeps its own."""
+        """Return the logs of a node, oldest first, also of a node that is gone."""
         ...
 
 
 @runtime_checkable
 class BringUpApi(Protocol):
-    """What operators may ask about bring-up."""
+    """The API for bring-up logs."""
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return every attempt to set a node's machine up, oldest first."""

@@ -1,4 +1,4 @@
-"""Health checks: opinions about one machine."""
+"""The port for health checks of one machine."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,52 +13,52 @@ from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
 
 MISSED_IN_A_ROW = 3
-"""A source that has missed so many events in a row, which others saw, is called silent."""
+"""A source that has missed this many events in a row, which others reported, is silent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSource:
-    """One of those who tell of errors, and how well it sees."""
+    """A source of GPU errors, with counters of what it reported and missed."""
 
     name: str
     lines: int = 0
-    """Sightings."""
+    """Observations."""
     events: int = 0
-    """Events among whose sightings is at least one of this source."""
+    """Events that this source has reported."""
     missed: int = 0
-    """Events that others saw and this one did not."""
+    """Events that only other sources have reported."""
     missed_in_a_row: int = 0
     overrun: int = 0
-    """How many times it was overwritten before we read it."""
+    """How many times its buffer was overwritten before it was read."""
     last_at: datetime | None = None
 
     @property
     def silent(self) -> bool:
-        """Whether it should have spoken and has not."""
+        """Whether it missed events that other sources reported."""
         return self.missed_in_a_row >= MISSED_IN_A_ROW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineView:
-    """What a check may look at."""
+    """The input of a check."""
 
     now: datetime
     gpus: GpuReader
     host: Host
     gpus_expected: int | None = None
-    """How many GPUs a machine of this kind has, where somebody said so."""
+    """The configured number of GPUs, if there is one."""
     sources: Sequence[EventSource] = ()
-    """Who tells of errors on this machine."""
+    """The sources of GPU errors on this machine."""
     kind: MachineKind | None = None
-    """What the catalogue says of machines of this kind."""
+    """The catalogue entry of this type of machine."""
     history: History = field(default_factory=History)
-    """What counters said in earlier rounds."""
+    """The values of counters in earlier rounds."""
     diagnostics: Diagnostics | None = None
-    """Tests that use the GPUs; None where the machine has none that could be used."""
+    """Tests that use the GPUs; None if the machine has no usable GPUs."""
 
 
 class HealthCheck(Protocol):
-    """Looks at the machine once and says what it found. Pure, given its view.
+    """Examines a machine once and returns results. Pure, given its view.
 
     ```python
     @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +80,12 @@ class HealthCheck(Protocol):
 
     @property
     def interval(self) -> timedelta | None:
-        """How often it runs; None for as often as the control plane asks.
+        """How often it runs; None for the interval of the control plane.
 
-        Zero is for after a start only: again and again until it passes, then no more.
+        Zero means only after a start: repeatedly until it passes, then no more.
         """
         ...
 
     def run(self, view: MachineView) -> Iterable[CheckResult]:
-        """Look once. May block; raises what the view's readers raise, at worst."""
+        """Run the check once. May block; raises only what the readers of the view raise."""
         ...

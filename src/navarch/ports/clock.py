@@ -1,4 +1,4 @@
-"""Time and chance, the two inputs that would otherwise arrive unannounced."""
+"""Time and randomness, which pure code receives as inputs."""
 
 from collections.abc import Awaitable
 from datetime import datetime
@@ -13,7 +13,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return seconds from an arbitrary start, never going back."""
+        """Return seconds from an arbitrary start; never decreases."""
         ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
@@ -22,10 +22,10 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    """The only source of chance in Navarch."""
+    """The only source of randomness in Navarch."""
 
     def uniform(self, low: float, high: float) -> float:
-        """Return a number drawn evenly from `low` to `high`."""
+        """Return a uniformly distributed number from `low` to `high`."""
         ...
 
     def new_id(self, kind: str) -> str:
@@ -33,5 +33,5 @@ class Entropy(Protocol):
         ...
 
     def secret(self) -> bytes:
-        """Return 32 bytes that nobody can guess."""
+        """Return 32 unpredictable bytes."""
         ...

@@ -1,4 +1,4 @@
-"""Tests that use the GPUs, and therefore need them for themselves."""
+"""The port for tests that need the GPUs to be idle."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from navarch.core.inventory import Gpu
 
 
 class NotRunError(NavarchError):
-    """The test could not be made, for the reason given: that is not a failure of the GPU."""
+    """The test could not run, for the reason given, which is not a fault of the GPU."""
 
 
 class TestFailedError(NavarchError):
@@ -20,43 +20,43 @@ class TestFailedError(NavarchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnFigures:
-    """What matrix products came to."""
+    """The result of multiplying matrices."""
 
     tflops: float
     seconds: float
     products: int
     wrong: int
-    """Numbers that were not what they should have been."""
+    """The number of wrong elements."""
     precision: str = "bf16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternFigures:
-    """What writing patterns to memory and reading them back came to."""
+    """The result of writing patterns to memory and reading them back."""
 
     tested_bytes: int
     patterns: int
     wrong: int
-    """Words that came back changed."""
+    """The number of words that were read back changed."""
     first_wrong: int | None = None
-    """Where the first of them is, as an offset in bytes."""
+    """The offset of the first of them, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFigures:
-    """How fast bytes move, in units of 1e9 bytes a second; None where there is no such way."""
+    """Copy bandwidths in units of 1e9 bytes per second; None for a path that does not exist."""
 
     to_device_gbs: float | None = None
     from_device_gbs: float | None = None
     on_device_gbs: float | None = None
-    """Read and written bytes both counted, as memory bandwidths are."""
+    """Counts both read and written bytes, as usual for memory bandwidths."""
     between_devices_gbs: float | None = None
     """The slowest pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """How a tool that somebody installed ended."""
+    """The result of an installed tool."""
 
     code: int
     output: str
@@ -65,16 +65,16 @@ class ToolRun:
 class Diagnostics(Protocol):
     """Uses the GPUs of this machine. Calls take seconds to minutes.
 
-    They raise NotRunError where a test cannot be made, and TestFailedError where it could and
-    the GPU did not survive it.
+    They raise NotRunError if a test cannot run, and TestFailedError if the GPU or its driver
+    fails during it.
     """
 
     def touch(self, gpu: Gpu) -> None:
-        """Make a context, write to memory and read it back."""
+        """Create a context, write to memory and read it back."""
         ...
 
     def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
-        """Multiply matrices and compare every product with one that is known to be right."""
+        """Multiply matrices and compare every product with a known one."""
         ...
 
     def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
@@ -82,7 +82,7 @@ class Diagnostics(Protocol):
         ...
 
     def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
-        """Measure how fast each GPU copies: to and from the host, on itself, to the others."""
+        """Measure the copy bandwidth of each GPU: host, own memory, other GPUs."""
         ...
 
     def tool(self, name: str, *arguments: str, within_s: float) -> ToolRun:

@@ -1,4 +1,4 @@
-"""What an agent may do to the machine it runs on, beyond looking at it."""
+"""The port for changes that an agent makes to its machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ class Holder:
 
 
 class Effects(Protocol):
-    """Changes the machine. Calls block, end by their deadline, and raise only HostError."""
+    """Changes to the machine. Calls block, end by their deadline, and raise only HostError."""
 
     def holders(self) -> Sequence[Holder]:
         """Return the processes, other than the agent's own, that have an NVIDIA device open."""
         ...
 
     def reset_gpus(self, gpus: Sequence[str], *, within_s: float) -> str:
-        """Reset GPUs by UUID, all of them if none is named; return what the tool said."""
+        """Reset GPUs by UUID, all of them if none is given; return the output of the tool."""
         ...
 
     def reboot(self, *, within_s: float) -> None:
-        """Ask the operating system to restart. It goes down some time after this returns."""
+        """Request a restart of the operating system, which begins some time after this returns."""
         ...
 
     def restart_unit(self, unit: str, *, within_s: float) -> None:
@@ -36,5 +36,5 @@ class Effects(Protocol):
         ...
 
     def stop(self, pids: Sequence[int], *, within_s: float) -> None:
-        """End processes: politely, and after the deadline not."""
+        """Terminate processes, and kill them after the deadline."""
         ...

@@ -1,4 +1,4 @@
-"""Evidence: gathered on a machine, kept by the control plane, shown to whoever asks."""
+"""The ports for evidence: collected on a machine, stored and shown by the control plane."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -8,14 +8,14 @@ from navarch.core.ids import NodeId
 
 
 class MachineFacts(Protocol):
-    """What can be read of a machine without its GPU driver. Calls may block; none raises."""
+    """Facts about a machine, read without its GPU driver. Calls may block; none raises."""
 
     def kernel_log(self) -> Sequence[str]:
-        """Return the latest records of the kernel's log, oldest first."""
+        """Return the latest records of the kernel log, oldest first."""
         ...
 
     def pcie(self) -> Mapping[str, Mapping[str, str]]:
-        """Return what the bus says of each NVIDIA device, by address."""
+        """Return the PCI properties of each NVIDIA device, by address."""
         ...
 
     def processes(self) -> Sequence[Mapping[str, str]]:
@@ -23,19 +23,19 @@ class MachineFacts(Protocol):
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Return kernel, driver and whatever else has a version."""
+        """Return the versions of kernel, driver and other software."""
         ...
 
 
 class Archive(Protocol):
-    """Keeps bundles. Keeping one twice is keeping it once."""
+    """Stores bundles. Storing one twice has no further effect."""
 
     async def keep(self, evidence: Evidence) -> None:
-        """Keep a bundle, and let go of the node's oldest where there are too many."""
+        """Store a bundle; delete the node's oldest bundles if there are too many."""
         ...
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return what is kept of a node, newest first."""
+        """Return the notes of a node's bundles, newest first."""
         ...
 
     async def get(self, node: NodeId, name: str) -> Evidence:
@@ -45,7 +45,7 @@ class Archive(Protocol):
 
 @runtime_checkable
 class EvidenceApi(Protocol):
-    """What operators may ask about evidence."""
+    """The API for evidence."""
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the bundles of a node, newest first."""
@@ -57,8 +57,8 @@ class EvidenceApi(Protocol):
 
 
 class EvidenceDesk(Protocol):
-    """Where agents hand evidence in."""
+    """The receiver of evidence from agents."""
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Keep a bundle; InvalidError for one that is not what it says it is."""
+        """Store a bundle; raises InvalidError if its content does not match its note."""
         ...

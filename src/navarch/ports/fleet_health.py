@@ -1,4 +1,4 @@
-"""How a whole fleet is, and what its past says about its machines."""
+"""The API for the health of a fleet, and for failure statistics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from navarch.core.ids import NodeId, PoolName, ProviderName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolHealth:
-    """One pool in numbers."""
+    """Counts of one pool."""
 
     pool: PoolName | None
-    """None for machines that nobody here bought."""
+    """None for machines that Navarch did not buy."""
     nodes: int = 0
     by_health: Mapping[str, int] = field(default_factory=dict)
     incidents: int = 0
-    """Open ones."""
+    """The number of open incidents."""
     held: int = 0
     recovering: int = 0
     replacing: int = 0
@@ -31,19 +31,19 @@ class LemonView:
     node: NodeId
     gpu: str
     score: float
-    """How many times the fleet's rate."""
+    """Its failure rate as a multiple of the fleet's."""
     strikes: int
     is_lemon: bool
     causes: tuple[str, ...] = ()
     slot: str = ""
-    """The PCI address, where it is known."""
+    """The PCI address, if known."""
     host: str = ""
-    """The physical machine, where somebody names it."""
+    """The physical machine, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWarning:
-    """A GPU that still works: it wears out, or holds up the others of its job."""
+    """A GPU that works but wears out, or slows down the other GPUs of its job."""
 
     node: NodeId
     gpu: str
@@ -55,7 +55,7 @@ class GpuWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRate:
-    """How often one kind of machine of one provider fails."""
+    """The failure rate of one type of machine of one provider."""
 
     provider: ProviderName
     instance_type: str
@@ -64,12 +64,12 @@ class FailureRate:
     per_1000_node_days: float
     low: float
     high: float | None
-    """None: too little is known for an upper bound."""
+    """None if there is too little data for an upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetHealth:
-    """The answer to `navarch health`."""
+    """The output of `navarch health`."""
 
     now: datetime
     pools: tuple[PoolHealth, ...] = ()
@@ -77,13 +77,13 @@ class FleetHealth:
     warnings: tuple[GpuWarning, ...] = ()
     rates: tuple[FailureRate, ...] = ()
     window_days: int = 30
-    """How far back lemons and rates look."""
+    """The period that lemons and rates cover."""
 
 
 @runtime_checkable
 class FleetHealthApi(Protocol):
-    """Served in-process and over HTTP."""
+    """The API for the health of a fleet, served in-process and over HTTP."""
 
     async def fleet_health(self) -> FleetHealth:
-        """Return how the fleet is."""
+        """Return the health of the fleet."""
         ...

@@ -1,4 +1,4 @@
-"""The GPUs of one machine, and what can be learnt from them."""
+"""The port for reading the GPUs of one machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from navarch.core.metrics import GpuMetrics
 
 
 class GpuError(NavarchError):
-    """The driver did not answer, or said no: that is a finding, not a reason to stop."""
+    """The driver did not respond, or reported an error: a finding, not a reason to stop."""
 
 
 class GpuLostError(GpuError):
-    """The driver says that the device is no longer there."""
+    """The driver reports that the device is no longer present."""
 
 
 class GpuHungError(GpuError):
-    """The driver was asked and did not answer in time."""
+    """The driver did not respond in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpareRows:
-    """How many memory banks have how many spare rows left. Wear moves banks to the right."""
+    """The number of memory banks by the spare rows they have left, from all to none."""
 
     full: int = 0
     high: int = 0
@@ -51,37 +51,37 @@ class Fabric:
     state: int
     """1 not started, 2 in progress, 3 completed."""
     status: int = 0
-    """How the configuration ended; 0 is well."""
+    """The result of the configuration; 0 is success."""
     health_mask: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuHealth:
-    """What one GPU says of its own condition. None is what it cannot tell."""
+    """The condition of one GPU, as the driver reports it. None for what it does not report."""
 
     temperature_c: float | None = None
     slowdown_c: float | None = None
-    """The card's own threshold, past which it slows itself down."""
+    """The temperature at which the card slows down."""
     shutdown_c: float | None = None
     memory_temperature_c: float | None = None
     memory_max_c: float | None = None
     margin_c: float | None = None
-    """How much hotter it may get before it slows itself down, where the card says so."""
+    """The difference to the temperature at which the card slows down, if the card reports it."""
 
     utilization_pct: float | None = None
     sm_clock_mhz: int | None = None
     clock_reasons: int | None = None
-    """Why the clocks are where they are: NVML's bits."""
+    """The reasons for the present clock frequencies, as NVML's bits."""
     thermal_slowdown_ns: int | None = None
-    """For how long heat has slowed the card by hardware, since the driver was loaded."""
+    """The time of thermal slowdown by hardware since the driver was loaded."""
     software_slowdown_ns: int | None = None
-    """For how long the driver has slowed it because of heat."""
+    """The time of thermal slowdown by the driver."""
     power_brake_ns: int | None = None
-    """For how long the machine's power supply has braked it."""
+    """The time of slowdown by the power supply of the machine."""
     power_w: float | None = None
     power_limit_w: float | None = None
     power_default_w: float | None = None
-    """The limit the card is made for."""
+    """The default power limit of the card."""
 
     ecc_uncorrected: int | None = None
     """Since the driver was loaded."""
@@ -91,16 +91,16 @@ class GpuHealth:
     ecc_corrected_ever: int | None = None
     ecc_on: bool | None = None
     ecc_on_next: bool | None = None
-    """Whether it will be on after the next restart."""
+    """Whether ECC is on after the next restart."""
     sram_worn: bool | None = None
-    """Whether errors in the card's static memory have passed its maker's threshold."""
+    """Whether SRAM errors have passed the threshold of the manufacturer."""
     rows_remapped: int | None = None
-    """Because of errors that could not be corrected."""
+    """Because of uncorrectable errors."""
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     spare_rows: SpareRows | None = None
     pages_retired: int | None = None
-    """Before there were spare rows, bad pages were taken out of use."""
+    """Bad pages out of use, on cards without spare rows."""
     pages_pending: bool | None = None
 
     pcie_generation: int | None = None
@@ -112,9 +112,9 @@ class GpuHealth:
     fabric: Fabric | None = None
 
     persistent: bool | None = None
-    """Whether the driver stays loaded while nobody uses the card."""
+    """Whether the driver stays loaded while the card is idle."""
     recovery_action: int | None = None
-    """What the driver says must be done, as a number; 0 is nothing."""
+    """The recovery action that the driver requires, as a number; 0 is none."""
     holders: tuple[int, ...] = ()
     """The processes that compute on it."""
 
@@ -127,44 +127,44 @@ class GpuEvent:
     """Counts up within one reader; see `GpuReader.settle`."""
     at: datetime
     gpu: str
-    """The GPU's uuid, or whatever else its source knows it by."""
+    """The UUID of the GPU, or another identifier that its source reports."""
     code: int
     text: str = ""
     pid: int | None = None
-    """The process it happened to, where the driver says."""
+    """The affected process, if the driver reports it."""
     process: str = ""
     pci: str = ""
     sources: tuple[str, ...] = ()
-    """Who saw it, such as the kernel's log and NVML."""
+    """The sources that reported it, such as the kernel log and NVML."""
 
 
 class GpuReader(Protocol):
     """Reads the GPUs of one machine. Calls block, and raise only GpuError.
 
-    Events stay until they are settled, so that an agent that dies between seeing one and
-    writing it down sees it again.
+    Events stay until they are settled, so an agent that dies between reading an event and storing
+    it reads the event again.
     """
 
     def list_gpus(self) -> Sequence[Gpu]:
-        """Return every GPU the driver knows; none is an answer, no driver is an error."""
+        """Return every GPU of the driver, possibly none; a missing driver is an error."""
         ...
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing."""
+        """Return the present metrics of a GPU."""
         ...
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return the condition of a GPU."""
         ...
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return what has happened and is not settled yet, oldest first."""
+        """Return the events that are not settled yet, oldest first."""
         ...
 
     def settle(self, number: int) -> None:
-        """Forget events up to `number`: they are safely written down elsewhere."""
+        """Drop events up to `number`, which are stored elsewhere by now."""
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         ...

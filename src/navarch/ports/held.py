@@ -1,4 +1,4 @@
-"""What automation was kept from doing, and how people let it go ahead."""
+"""The API for actions that automation holds back until an operator releases them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from navarch.core.recovery import Recovery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNode:
-    """One node about which something would have been done."""
+    """A node with an action that is held back."""
 
     node: NodeId
     pool: PoolName | None
@@ -20,22 +20,22 @@ class HeldNode:
 
 @runtime_checkable
 class HeldApi(Protocol):
-    """What operators may ask about automation. Served in-process and over HTTP."""
+    """The API for held actions, served in-process and over HTTP."""
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
-        """Return every node about which something is held back, longest first."""
+        """Return every node with a held action, the longest held first."""
         ...
 
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
     ) -> Sequence[HeldNode]:
-        """Let automation go ahead with some nodes, or with all that wait in a pool.
+        """Release the held actions of some nodes, or of all nodes of a pool.
 
-        A pool that has stopped buying, because its machines did not come up, buys again.
-        Raises NotPossibleError where nothing waits, or where the pool's remediation is a dry run.
+        A pool whose launches were stopped, because its machines did not come up, buys again.
+        Raises NotPossibleError if nothing is held, or if the pool's remediation is a dry run.
         """
         ...
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
-        """Return the attempts to mend machines that are remembered, newest first."""
+        """Return the stored recoveries, newest first."""
         ...

@@ -1,4 +1,4 @@
-"""The machine an agent runs on, GPUs apart."""
+"""The port for reading the machine of an agent, apart from its GPUs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from navarch.core.errors import NavarchError
 
 
 class HostError(NavarchError):
-    """The operating system would not say."""
+    """The operating system did not provide the information."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filesystem:
-    """A mounted filesystem, and whether it still answers."""
+    """A mounted filesystem, and whether it responds."""
 
     path: str
     kind: str
@@ -40,14 +40,14 @@ class Filesystem:
     files_total: int = 0
     files_free: int = 0
     answers: bool = True
-    """A server that is gone takes everybody with it who so much as looks at its files."""
+    """False if an access would block, as on a network filesystem whose server is down."""
     wanted_writable: bool = False
     """Whether the machine's own configuration mounts it for writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryErrors:
-    """What the memory controllers have counted since boot."""
+    """Errors that the memory controllers have counted since boot."""
 
     corrected: int = 0
     uncorrected: int = 0
@@ -60,17 +60,17 @@ class NetworkPort:
     name: str
     """Device and number, as `mlx5_0/1`."""
     state: str
-    """As the kernel says it: ACTIVE, INIT, DOWN."""
+    """As the kernel names it: ACTIVE, INIT, DOWN."""
     physical: str = ""
     rate: str = ""
     ethernet: bool = False
     link_downed: int = 0
-    """How often the link has gone down since the adapter was reset."""
+    """The number of times the link has gone down since the adapter was reset."""
     symbol_errors: int = 0
 
 
 class Host(Protocol):
-    """What the operating system knows. Calls may block, and raise only HostError."""
+    """Information from the operating system. Calls may block, and raise only HostError."""
 
     def boot_id(self) -> str:
         """Return a name for this boot of the machine; the next boot has another."""
@@ -81,11 +81,11 @@ class Host(Protocol):
         ...
 
     def kernel_version(self) -> str:
-        """Return the kernel's version, or nothing where that makes no sense."""
+        """Return the kernel version, or an empty string."""
         ...
 
     def internal_ip(self) -> str:
-        """Return the address the machine has towards its network, or nothing."""
+        """Return the address of the machine in its network, or an empty string."""
         ...
 
     def cpu_times(self) -> CpuTimes:
@@ -93,17 +93,17 @@ class Host(Protocol):
         ...
 
     def memory(self) -> Memory:
-        """Return how much memory there is, and how much of it can be had."""
+        """Return total and available memory."""
         ...
 
-    # What the checks of the machine itself need. None or nothing is what cannot be told.
+    # For the checks of the machine itself. None or empty if unknown.
 
     def filesystems(self) -> Sequence[Filesystem]:
         """Return the filesystems that hold data, on disks and over the network."""
         ...
 
     def memory_errors(self) -> MemoryErrors | None:
-        """Return what the memory controllers have counted."""
+        """Return the error counts of the memory controllers."""
         ...
 
     def network_ports(self) -> Sequence[NetworkPort]:
@@ -111,27 +111,27 @@ class Host(Protocol):
         ...
 
     def oom_kills(self) -> int | None:
-        """Return how many processes the kernel has killed for memory since boot."""
+        """Return how many processes the kernel has killed for lack of memory since boot."""
         ...
 
     def clock_error_s(self) -> float | None:
-        """Return by how much the clock may be wrong; infinity where nobody corrects it."""
+        """Return the maximum error of the clock; infinity if it is not synchronised."""
         ...
 
     def gpu_functions(self) -> int | None:
-        """Return how many NVIDIA GPUs are on the PCI bus, whether or not a driver drives them."""
+        """Return how many NVIDIA GPUs are on the PCI bus, with or without a driver."""
         ...
 
     def gpu_module_version(self) -> str:
-        """Return the version of the loaded NVIDIA kernel module, or nothing."""
+        """Return the version of the loaded NVIDIA kernel module, or an empty string."""
         ...
 
     def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
-        """Return the kernel's letter for each process that exists; None if not all can be seen."""
+        """Return the state letter of each existing process; None if some are not visible."""
         ...
 
     def job_of(self, pid: int) -> str:
-        """Return the job of a workload system that a process is part of; empty if it is of none."""
+        """Return the job of a workload system to which a process belongs; empty for none."""
         ...
 
 
@@ -140,17 +140,17 @@ class KernelRecord:
     """One message of the kernel's log."""
 
     sequence: int
-    """Counts up within one boot, without gaps; zero where the source does not count."""
+    """Counts up within one boot, without gaps; zero if the source has no numbers."""
     at: datetime
     text: str
     from_kernel: bool = True
-    """False for what user space has written into the log: it proves nothing."""
+    """False for messages that user space has written into the log: they prove nothing."""
     raw: str = ""
     """The record as its source gave it, for evidence and recordings."""
 
 
 class KernelLog(Protocol):
-    """Follows what the kernel says. Calls never block, and raise only HostError.
+    """Follows the kernel log. Calls never block, and raise only HostError.
 
     ```python
     log = Kmsg(clock)
@@ -166,15 +166,15 @@ class KernelLog(Protocol):
 
     @property
     def lost(self) -> int:
-        """How many times records were overwritten before we read them."""
+        """How many times records were overwritten before they were read."""
         ...
 
     def read(self) -> Sequence[KernelRecord]:
-        """Return what is new since the last call, oldest first; the first time, what is kept."""
+        """Return the records since the last call, oldest first; at first, all that are kept."""
         ...
 
     def fileno(self) -> int:
-        """Return what to wait on for more; -1 where there is nothing to wait on."""
+        """Return the file descriptor to wait on for more records; -1 if there is none."""
         ...
 
     def close(self) -> None:
@@ -183,12 +183,12 @@ class KernelLog(Protocol):
 
 
 class Bookmark(Protocol):
-    """Remembers a sequence number across restarts of the agent, not across boots."""
+    """Stores a sequence number across restarts of the agent, not across boots."""
 
     def load(self, boot_id: str) -> int:
-        """Return the last record that was dealt with in this boot; -1 for none."""
+        """Return the last record that was processed in this boot; -1 for none."""
         ...
 
     def save(self, boot_id: str, sequence: int) -> None:
-        """Remember that everything up to `sequence` has been dealt with; or raise HostError."""
+        """Store that everything up to `sequence` was processed; or raise HostError."""
         ...

@@ -1,8 +1,8 @@
-"""Jobs: what may be asked about the fleet's own queue."""
+"""The API for the jobs of the fleet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from navarch.core.explanation import Explanation
@@ -12,35 +12,35 @@ from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A wish for GPUs that start together, and are held until they are given back."""
+    """A request for GPUs that are allocated together and held until they are released."""
 
     name: JobName
     tasks: int = 1
     gpus: int = 1
-    """Of each task, all on one node."""
+    """Per task, all on one node."""
     queue: str = DEFAULT_QUEUE
     pool: PoolName | None = None
     gpu_type: str = ""
     priority: int = DEFAULT_PRIORITY
     preemptible: bool = False
     runtime: timedelta | None = None
-    """How long it is expected to run."""
+    """The expected run time."""
 
 
 @runtime_checkable
 class JobApi(Protocol):
-    """What anybody may ask about jobs. Served in-process and over HTTP.
+    """The API for jobs, served in-process and over HTTP.
 
-    Raises NotFoundError for an unknown name, InvalidError for a request that makes no sense,
+    Raises NotFoundError for an unknown name, InvalidError for an invalid request,
     NotPossibleError for one that does not fit the state of the job.
     """
 
     async def submit_job(self, request: JobRequest) -> Job:
-        """Take a job in; the same request again changes nothing."""
+        """Submit a job; the same request again changes nothing."""
         ...
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
-        """Return jobs, in the order in which they came; with `over`, also those that ended."""
+        """Return jobs in the order of their submission; with `over`, including ended ones."""
         ...
 
     async def get_job(self, name: JobName) -> Job:
@@ -48,17 +48,27 @@ class JobApi(Protocol):
         ...
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
-        """End a job that waits or runs; its GPUs are free at once."""
+        """Cancel a queued or running job; its GPUs are free at once."""
         ...
 
     async def finish_job(self, name: JobName) -> Job:
-        """Give the GPUs of a job back whose work is done."""
+        """Mark a job as done and release its GPUs."""
         ...
 
     async def checkpoint_job(self, name: JobName) -> Job:
-        """Note that a job has saved its work just now."""
+        """Record that a job has written a checkpoint just now."""
+        ...
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job whose program has stopped, and queue the job again.
+
+        With `placed_at`, only the placement that began at that time is ended: a job that has
+        been placed again since, or waits already, is returned unchanged.
+        """
         ...
 
     async def explain_job(self, name: JobName) -> Explanation:
-        """Return why a job is as it is, from the fleet as it is now."""
+        """Return the reasons for the state of a job, from the present fleet."""
         ...

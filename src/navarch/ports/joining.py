@@ -1,4 +1,4 @@
-"""Letting machines in by the token they were given."""
+"""The ports for join tokens, with which machines authenticate once."""
 
 from typing import Protocol, runtime_checkable
 
@@ -7,25 +7,25 @@ from navarch.core.joining import Joiner
 
 
 class Joins(Protocol):
-    """Knows which machine each node has."""
+    """Binds machines to nodes."""
 
     def recognize(self, shown: str) -> Joiner:
-        """Return who shows that token, or raise UnauthenticatedError."""
+        """Return the node and launch of a join token, or raise UnauthenticatedError."""
         ...
 
     async def bind(self, joiner: Joiner) -> None:
-        """Bind the node to the machine that has come; no other can be it from then on."""
+        """Bind the node to the machine that has joined; no other machine can join as it."""
         ...
 
 
 @runtime_checkable
 class JoinApi(Protocol):
-    """What operators may ask about join tokens. Served in-process and over HTTP."""
+    """The API for join tokens, served in-process and over HTTP."""
 
     async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
         """Return the token with which the machine of a node joins.
 
-        Raises NotPossibleError where none is expected: nobody has bought it, or one has joined
-        already; `again` lets another machine take the place of that one.
+        Raises NotPossibleError if no machine is expected: none was bought, or one has joined
+        already; with `again`, another machine may replace that one.
         """
         ...

@@ -1,4 +1,4 @@
-"""An agent's way to the control plane."""
+"""The connection of an agent to the control plane."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,15 +14,15 @@ from navarch.ports.agents import Registration, Welcome
 
 
 class UnauthorizedError(UnreachableError):
-    """The control plane does not accept the token. Somebody may still correct that."""
+    """The control plane does not accept the token. An operator may correct that later."""
 
 
 class Link(Protocol):
-    """The control plane from afar. Every call may be made twice.
+    """The control plane over the network. Every call may be repeated.
 
-    Calls raise UnreachableError when it is not known whether they took effect, NotFoundError
-    where the control plane does not know the node (it should register again) or the command,
-    InvalidError, ConflictError and NotPossibleError with the control plane's own words.
+    Calls raise UnreachableError if it is unknown whether they took effect, NotFoundError if the
+    control plane does not have the node (it should register again) or the command, InvalidError,
+    ConflictError and NotPossibleError with the message of the control plane.
 
     ```python
     welcome = await link.register(Registration(node=NodeId("gpu-7")))
@@ -32,37 +32,37 @@ class Link(Protocol):
     """
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce the machine."""
+        """Register the machine."""
         ...
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Say that `node` is alive; return the commands it has not acknowledged yet."""
+        """Send a heartbeat; return the commands that `node` has not acknowledged yet."""
         ...
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found; return the node's status after it, where that is known."""
+        """Report the results of checks; return the node's status after them, if known."""
         ...
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings taken while the control plane could not be reached."""
+        """Report readings that were taken while the control plane could not be reached."""
         ...
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Hand over what was true when something was found."""
+        """Send a bundle of evidence."""
         ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge the receipt of a command."""
         ...
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say that a command has been carried out, or could not be."""
+        """Report the outcome of a command."""
         ...
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         ...

@@ -1,4 +1,4 @@
-"""Who has been heard of lately."""
+"""The port through which controllers learn which nodes still send heartbeats."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -7,43 +7,43 @@ from typing import Protocol
 from navarch.core.ids import NodeId
 
 Sooner = Callable[[datetime], None]
-"""Hears of a moment at which an answer may change that was not expected to change then."""
+"""Called with an earlier time than expected at which a result may change."""
 
 
 class Liveness(Protocol):
-    """Answers for heartbeats, so that nobody needs to see each one of them."""
+    """The heartbeats of all nodes, as a summary: callers never see single heartbeats."""
 
     @property
     def timeout(self) -> timedelta:
-        """How long a node may go unheard before it is overdue."""
+        """How long after its last heartbeat a node is overdue."""
         ...
 
     def silent_since(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of, if it is overdue; None while it is not."""
+        """Return the time of the last heartbeat of `node`, if it is overdue; else None."""
         ...
 
     def silent(self) -> Mapping[NodeId, datetime]:
-        """Return every overdue node with the time it was last heard of."""
+        """Return every overdue node with the time of its last heartbeat."""
         ...
 
     def next_change(self) -> datetime | None:
-        """Return when an answer will next change if nothing more is heard; None for never."""
+        """Return when the next node becomes overdue unless heartbeats arrive; None for never."""
         ...
 
     def overdue_from(self) -> datetime | None:
-        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        """Return when the first node becomes overdue unless heartbeats arrive, or has become so."""
         ...
 
     def has_spoken(self, node: NodeId) -> bool:
-        """Return whether `node` was heard of since this process began to listen.
+        """Return whether `node` has sent a heartbeat since this process started.
 
-        Nobody is blamed for what was not heard before, and nobody is praised for it.
+        Heartbeats before that prove nothing about the node, in either direction.
         """
         ...
 
     def subscribe(self, listener: Sooner) -> None:
-        """Call `listener` when an answer may change sooner than `next_change` has said.
+        """Call `listener` when a result may change sooner than `next_change` returned.
 
-        Somebody is heard of for the first time, or again after having been silent.
+        That is after the first heartbeat of a node, or the first one after silence.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a machine can learn from its provider about its own future."""
+"""The ports for notices of a provider that a machine reads from its metadata service."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -8,11 +8,11 @@ from navarch.core.notice import Notice
 
 
 class MetadataError(NavarchError):
-    """The metadata service did not answer, or not with sense."""
+    """The metadata service did not respond, or its response was invalid."""
 
 
 class NoticeSource(Protocol):
-    """Asks one metadata service. Calls block, but never for longer than a minute."""
+    """Reads one metadata service. Calls block for a minute at most."""
 
     @property
     def name(self) -> str:
@@ -21,25 +21,25 @@ class NoticeSource(Protocol):
 
     @property
     def pause_s(self) -> float:
-        """How long to wait between two answers; nothing where `look` itself waits for news."""
+        """The pause between two calls; zero if `look` itself waits for changes."""
         ...
 
     def look(self) -> Sequence[Notice]:
-        """Return every notice that stands; none is an answer too. Raises MetadataError."""
+        """Return every notice in force, possibly none. Raises MetadataError."""
         ...
 
 
 class NoticeWatch(Protocol):
-    """Keeps an eye on what is announced, so that nobody has to wait for an answer."""
+    """Watches for notices in the background, so that reading them never blocks."""
 
     def start(self, on_change: Callable[[], None]) -> None:
-        """Begin; `on_change` is called, on any thread, when there is something new to read."""
+        """Start watching; call `on_change`, on any thread, when notices have changed."""
         ...
 
     def notices(self) -> Sequence[Notice] | None:
-        """Return what stands, at once; None while nothing is known."""
+        """Return the notices in force without blocking; None until the first response."""
         ...
 
     def stop(self) -> None:
-        """End, without waiting for answers that are still out."""
+        """Stop, without waiting for pending responses."""
         ...

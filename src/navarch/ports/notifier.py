@@ -1,4 +1,4 @@
-"""What Navarch asks of the system that runs work on the nodes: Kubernetes, Slurm, Ray."""
+"""The port to the system that runs work on the nodes: Kubernetes, Slurm, Ray."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from navarch.core.ids import NodeId
 
 
 class WorkloadNotifier(Protocol):
-    """Tells a workload system to step aside. Every call may be made again."""
+    """Requests a workload system to move work off nodes. Every call may be repeated."""
 
     @property
     def name(self) -> str:
@@ -14,7 +14,7 @@ class WorkloadNotifier(Protocol):
         ...
 
     async def cordon(self, node: NodeId, reason: str) -> None:
-        """Start no new work on `node`; what runs there may go on."""
+        """Start no new work on `node`; running work continues."""
         ...
 
     async def uncordon(self, node: NodeId) -> None:
@@ -26,5 +26,5 @@ class WorkloadNotifier(Protocol):
         ...
 
     async def is_drained(self, node: NodeId) -> bool:
-        """Return whether nothing runs on `node` that would be lost with it."""
+        """Return whether no work is left on `node` that would be lost with it."""
         ...

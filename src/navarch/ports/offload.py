@@ -1,4 +1,4 @@
-"""Where blocking calls go, so that the event loop never waits for a disk."""
+"""The port for blocking calls, so that the event loop never waits for a disk."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -10,5 +10,5 @@ class Offload(Protocol):
     """Runs blocking calls one after the other, away from the event loop."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns, once it has."""
+        """Return the result of `call`."""
         ...

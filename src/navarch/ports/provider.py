@@ -1,11 +1,12 @@
-"""What Navarch asks of a cloud."""
+"""The port to a cloud."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance
 from navarch.core.notice import Notice
@@ -13,14 +14,12 @@ from navarch.core.offering import Offering
 from navarch.core.topology import Topology
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisionRequest:
+class ProvisionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One machine, described fully: nothing is left for an adapter to decide.
 
-    `token` names the attempt. Asked twice with one token, a provider should return the
-    machine of the first time. Where a cloud has no such thing the adapter looks the
-    token up among the labels, which carry it too, as well as listings allow.
+    `token` identifies the attempt: for a token that was used before, a provider should return
+    the machine of the first request. If a cloud has no such feature, the adapter looks for the
+    token among the labels of the listed machines, as far as listings allow.
     """
 
     token: Token
@@ -30,29 +29,29 @@ class ProvisionRequest:
     zone: str = ""
     spot: bool = False
     ssh_keys: Sequence[str] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     user_data: str = ""
     reservation: str = ""
-    """The capacity reservation to take the machine from; CapacityError when it is full."""
+    """The capacity reservation for the machine; CapacityError if it is full."""
     group: str = ""
-    """Machines of one group stand within one block, or CapacityError is raised. The adapter makes
-    whatever its cloud needs for that when the first is asked for: a placement group, a policy."""
+    """Machines of one group are placed in one block, or CapacityError is raised. The adapter
+    creates what its cloud needs with the first request: a placement group, a policy."""
     group_size: int = 0
-    """How many machines the group will have, for clouds that want to know beforehand."""
+    """The number of machines of the group, for clouds that need it in advance."""
 
 
 class Provider(Protocol):
     """A source of machines: one cloud account, or one rack.
 
-    An adapter translates. It does not retry, cache, rank or log; those belong to the
-    wrapper that every provider is dressed in (`navarch.control.providers`). It raises
-    only `ProviderError`, choosing the subclass by what the caller should do next; in
-    particular `OutcomeUnknownError` whenever a machine may exist that it cannot name.
+    An adapter translates. It does not retry, cache, rank or log; the wrapper around every
+    provider does that. It raises only `ProviderError`, choosing the subclass by what the caller
+    should do next; in particular `OutcomeUnknownError` whenever a machine may exist whose id the
+    adapter does not have.
     """
 
     @property
     def name(self) -> str:
-        """The name pools use to refer to this provider."""
+        """The name by which pools refer to this provider."""
         ...
 
     async def provision(self, request: ProvisionRequest) -> Instance:
@@ -64,17 +63,17 @@ class Provider(Protocol):
         ...
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return every machine of the account that it can see, all pages, or raise."""
+        """Return every visible machine of the account, all pages, or raise."""
         ...
 
 
 @runtime_checkable
 class DeclaresListingLag(Protocol):
-    """An ability: the provider knows how stale its listings can be."""
+    """An ability: the provider declares how stale its listings can be."""
 
     @property
     def listing_lag(self) -> timedelta:
-        """How long a machine may exist unlisted, or stay listed when it is gone."""
+        """How long a machine may be missing from listings, or remain listed when it is gone."""
         ...
 
 
@@ -83,39 +82,39 @@ class Reboots(Protocol):
     """An ability: the provider can restart the operating system of a machine."""
 
     async def reboot(self, instance: InstanceId) -> None:
-        """Ask for it and return at once; raise InstanceNotFoundError if the machine is gone."""
+        """Request it and return at once; raise InstanceNotFoundError if the machine is gone."""
         ...
 
 
 @runtime_checkable
 class PowerCycles(Protocol):
-    """An ability: the provider can take a machine's power away and give it back.
+    """An ability: the provider can power-cycle a machine.
 
-    It stays the same machine, with the same name, address and disks.
+    It remains the same machine, with the same name, address and disks.
     """
 
     async def power_cycle(self, instance: InstanceId) -> None:
-        """Ask for it and return at once; raise InstanceNotFoundError if the machine is gone."""
+        """Request it and return at once; raise InstanceNotFoundError if the machine is gone."""
         ...
 
 
 @runtime_checkable
 class BuysOncePerToken(Protocol):
-    """An ability: the provider itself sees to it that one token buys one machine.
+    """An ability: the provider itself guarantees one machine per token.
 
-    Without it a purchase whose outcome is unknown is only repeated once the listings have had
-    the time to show what came of it.
+    Without it, a launch with an unknown outcome is repeated only after the listings have had the
+    time to show its result.
     """
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Whether the same token, given again, can never start a second machine."""
+        """Whether a repeated token can never start a second machine."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """What a provider says it is about to do to one machine."""
+    """A notice of a provider about one machine."""
 
     instance: InstanceId
     notice: Notice
@@ -123,41 +122,41 @@ class Announcement:
 
 @runtime_checkable
 class AnnouncesNotices(Protocol):
-    """An ability: the provider tells its customers what it will do, and not only the machine.
+    """An ability: the provider announces maintenance and interruptions through its API.
 
-    An adapter that gets events keeps them for as long as they stand.
+    An adapter that receives events keeps them for as long as they are in force.
     """
 
     async def notices(self) -> Sequence[Announcement]:
-        """Return everything that is announced now; what is missing is called off. Or raise."""
+        """Return every notice in force, or raise; a notice that is missing was withdrawn."""
         ...
 
 
 @runtime_checkable
 class DescribesTopology(Protocol):
-    """An ability: the provider says where in its network a machine stands."""
+    """An ability: the provider reports the place of a machine in its network."""
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
-        """Return where the machines stand of which that is known already; at most 100 are asked."""
+        """Return the places of those machines that have one already; of 100 at most."""
         ...
 
 
 @runtime_checkable
 class ListsOfferings(Protocol):
-    """An ability: the provider says what it sells, and where."""
+    """An ability: the provider lists what it sells, and in which regions."""
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return every kind of GPU machine at every place, or raise.
+        """Return every type of GPU machine in every region, or raise.
 
-        A price of zero is one that the provider does not tell; the catalogue may know it.
+        A price of zero is unknown; the catalogue may have it.
         """
         ...
 
 
 @runtime_checkable
 class TellsSoldOut(Protocol):
-    """An ability: the provider says what it sells and has none of at present."""
+    """An ability: the provider lists what is sold out at present."""
 
     async def sold_out(self) -> Sequence[Offering]:
-        """Return what cannot be had anywhere now, without a region; or raise."""
+        """Return what is sold out in all regions, without a region; or raise."""
         ...

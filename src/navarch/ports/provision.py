@@ -1,36 +1,34 @@
-"""Where to buy the next machine."""
+"""The port that chooses where to buy the next machine."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.ids import PoolName
 from navarch.core.offering import Offering
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisionOption:
-    """One of the places where a pool's next machine could be bought."""
+class ProvisionOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One option for the next machine of a pool."""
 
     pool: PoolName
     offering: Offering
     position: int
-    """Its place in the pool's own list, from zero."""
+    """Its position in the pool's own list, from zero."""
     options: int
-    """How many there are."""
+    """The number of options."""
     held: int = 0
-    """How many machines the pool has, or has asked for, at this offering's provider."""
+    """How many machines the pool has, or has requested, at this offering's provider."""
     odds: float = 0.5
-    """How likely it is to be had, by what was sold and refused there lately, from 0 to 1."""
+    """The estimated chance that it is available, by recent launches and refusals, from 0 to 1."""
 
 
 class ProvisionScheduler(Protocol):
-    """Scores options; the highest that can be had is asked for. Pure.
+    """Scores options; the available option with the highest score is requested. Pure.
 
-    Between equal scores the one nearest to the first choice wins: another zone of its
-    region, then another region of its provider, then another provider. What it fails to score
-    comes last, and the table behind the choice says why.
+    Of equal scores the option nearest to the first choice wins: another zone of its region, then
+    another region of its provider, then another provider. An option for which `score` raises
+    comes last, with the error in the table behind the choice.
 
     ```python
     class Cheapest:
@@ -40,5 +38,5 @@ class ProvisionScheduler(Protocol):
     """
 
     def score(self, option: ProvisionOption) -> float:
-        """Return how good `option` is; higher is better."""
+        """Return the score of `option`; higher is better."""
         ...

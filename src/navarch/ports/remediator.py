@@ -1,44 +1,41 @@
-"""What to do about a node whose hardware is not well."""
+"""The port that decides what to do about a faulty node."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 
 
 class Remedy(StrEnum):
-    """What can be done."""
+    """The possible actions."""
 
     CORDON = "cordon"
-    """Keep new work off it; it comes back by itself once it is well."""
+    """Keep new work off the node until it is healthy again."""
     REPLACE = "replace"
-    """Move its work away, give it back, and get another."""
+    """Drain the node, terminate it, and launch another."""
     RECOVER = "recover"
-    """Try to mend it where it stands, step by step, each verified by checks."""
+    """Try to recover the machine step by step, each step verified by checks."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     """A remedy, and the sentence that explains it."""
 
     remedy: Remedy
     reason: str
     step: RecoveryStep = RecoveryStep.REBOOT
-    """For RECOVER: the mildest step worth trying."""
+    """For RECOVER: the first step to try."""
     check: str = ""
-    """For RECOVER: the condition that it is about; the worst one if left out."""
+    """For RECOVER: the condition to recover from; the worst one if empty."""
 
 
 class Remediator(Protocol):
-    """Decides about one node, from what is known of it. Pure; asked again at every change.
+    """Decides about one node from its record. Pure; called again at every change.
 
-    How many of its decisions are carried out at once is not its business: every one of them
-    passes the governor first.
+    The governor limits how many of its decisions are carried out at once.
 
     ```python
     class AlertOnly:
@@ -48,7 +45,7 @@ class Remediator(Protocol):
     """
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
-        """Return what to do about `node`, or None to leave it alone.
+        """Return the treatment of `node`, or None for no action.
 
         If it raises, or returns anything else, nothing is done in `pool` until it works again.
         """

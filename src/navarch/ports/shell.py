@@ -10,71 +10,71 @@ from navarch.core.ids import InstanceId
 
 
 class ShellError(NavarchError):
-    """The machine does not answer, or no longer does. It may, later."""
+    """The machine does not respond, or no longer does. It may respond later."""
 
 
 class LoginRefusedError(ShellError):
-    """The machine answers but does not let us in."""
+    """The machine responds but refuses the login."""
 
 
 class HostKeyError(ShellError):
-    """The machine is not the one it should be. Nothing may be said to it."""
+    """The machine has another host key than expected. Nothing may be sent to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Where a shell is, and how to get in."""
+    """The address of a shell and the credentials for it."""
 
     address: str
     port: int = 22
     user: str = "root"
     key_file: str = ""
     host_key: str = ""
-    """The machine's public key, as in a known_hosts file; any is taken where this is empty."""
+    """The machine's public key, as in a known_hosts file; empty accepts any key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of one command."""
+    """The result of one command."""
 
     exit_code: int
-    """-1 where it was killed: by us, because it took too long, or by somebody else."""
+    """-1 if the command was killed, for example because it took too long."""
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
 
 
 class Shell(Protocol):
-    """One connection that is logged in."""
+    """One authenticated connection."""
 
     @property
     def host_key(self) -> str:
-        """The public key that the machine has proved to have."""
+        """The public key with which the machine has authenticated."""
         ...
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
-        """Run one command to its end, or kill it; ShellError if the machine is lost on the way."""
+        """Run one command to its end, or kill it; ShellError if the connection is lost."""
         ...
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         ...
 
 
 class Shells(Protocol):
-    """The way to shells."""
+    """Opens shells."""
 
     async def connect(self, login: Login, *, within: timedelta) -> Shell:
-        """Log in; ShellError if that is not possible now."""
+        """Log in; ShellError if that is not possible at present."""
         ...
 
 
 @runtime_checkable
 class DescribesLogins(Protocol):
-    """An ability of a provider: it knows how to log in to its machines."""
+    """An ability of a provider: it has the logins of its machines."""
 
     async def login(self, instance: InstanceId) -> Login | None:
-        """Return how to log in to a machine; None for one that it does not know."""
+        """Return the login of a machine; None for an unknown machine."""
         ...
 
 

@@ -1,12 +1,12 @@
-"""Where the fleet is remembered."""
+"""The port through which the fleet is read and written."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
@@ -17,43 +17,41 @@ from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """One change, with the states around it."""
 
     before: Fleet
     after: Fleet
     change: Change
     moved: Sequence[Move]
-    """The nodes that it wrote, each with what it was before: looked up once, for all who hear."""
+    """The nodes that the change wrote, each with its state before."""
     forgotten: Sequence[Node]
-    """The nodes that it forgot, as they were."""
+    """The nodes that the change deleted, in their last state."""
     reshaped: Sequence[Pool]
-    """The pools that it wrote, but for those that have only counted on."""
+    """The pools that the change wrote, without those whose node counter alone has changed."""
 
 
 class Matter(StrEnum):
-    """What a commit can be about, besides nodes in some phase of their lives."""
+    """The topics of a commit besides the phases of its nodes."""
 
     LAUNCHES = "launches"
-    """A node is new, or its launch is another than before; or it was gone."""
+    """A node is new, was gone before, or has another launch than before."""
     GANGS = "gangs"
-    """A node is written that belongs to a gang."""
+    """A node of a gang is written."""
     RECOVERIES = "recoveries"
-    """A recovery is written, or a node that is being mended."""
+    """A recovery is written, or a node under recovery."""
     INCIDENTS = "incidents"
-    """An incident is written or forgotten."""
+    """An incident is written or deleted."""
     COMMANDS = "commands"
     """A command is written."""
     LEDGER = "ledger"
-    """A launch is over, and written into the ledger."""
+    """A launch that is over is written into the ledger."""
     FORGOTTEN = "forgotten"
-    """A node is forgotten."""
+    """A node is deleted."""
 
 
 Topic = Phase | Matter
-"""A phase stands for the nodes that are written and are in it from then on."""
+"""A phase is a topic of each commit that writes a node in that phase."""
 
 
 class Store(Protocol):
@@ -66,10 +64,10 @@ class Store(Protocol):
 
     @property
     def term(self) -> int:
-        """How many have led with this state, this one included.
+        """The number of times this state was opened, this time included.
 
-        Whoever opens a store begins a term. A store of an older term writes nothing any more:
-        every write checks, together with what it writes, that its term is the newest.
+        Opening a store begins a term. A store of an older term can no longer write: every write
+        checks, in the same transaction, that its term is the newest.
         """
         ...
 
@@ -82,7 +80,8 @@ class Store(Protocol):
 
         Raises ConflictError, and writes nothing, if anything that the change writes, or
         any pool that it guards, was changed after revision `based_on`; SupersededError, and
-        writes nothing, if another has begun a term.
+        writes nothing, if a later term has begun. An error that a listener raises is raised here
+        too: the change is durable by then.
         """
         ...
 
@@ -91,7 +90,7 @@ class Store(Protocol):
     ) -> Callable[[], None]:
         """Call `listener` after each commit, in order; return what ends the subscription.
 
-        With `about`, only after those that are about one of these topics at least.
+        With `about`, only after commits that have at least one of these topics.
         """
         ...
 
@@ -106,8 +105,8 @@ class Store(Protocol):
         """Return the journal after an event number and after a revision, oldest first."""
         ...
 
-    def bookmark(self, reader: str) -> int | None:
-        """Return how far into the journal `reader` has read, if it has begun."""
+    def cursor(self, reader: str) -> int | None:
+        """Return the cursor of `reader` in the journal, if it has one."""
         ...
 
     @property
@@ -126,12 +125,13 @@ class Store(Protocol):
         after: Launch | None = None,
         limit: int | None = None,
     ) -> Sequence[Launch]:
-        """Return the launches that are over, in the order in which they were asked for.
+        """Return the launches that are over, in the order in which they were requested.
 
-        With `limit` at most so many, beginning behind `after`, the last one of the page before.
+        With `limit`, one page: at most that many, beginning after `after`, the last launch of the
+        page before.
         """
         ...
 
     async def inventory(self, node: NodeId) -> Inventory | None:
-        """Return what the agent of `node` found on its machine."""
+        """Return the inventory that the agent of `node` reported."""
         ...

@@ -2,18 +2,20 @@
 
     result = run_cycle(cluster, config)
 
-A `Session` is one private copy of the cluster. Plugins register opinions on it, actions ask them
-and decide through statements that can be undone. Nothing here touches the world.
+A `Session` is one private copy of the cluster. Plugins register hooks on it; actions call the hooks
+and decide through statements that can be undone. Nothing here has side effects.
+
+`model` holds the nouns, `framework` the session and its hooks, `actions` and `plugins` the rules,
+`engine` the code that only exists for speed.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from navarch.scheduler.cluster import Cluster
     from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
     from navarch.scheduler.cycle import CycleResult, decide, open_session, run_cycle
-    from navarch.scheduler.decision import (
+    from navarch.scheduler.framework.decision import (
         Bind,
         Decision,
         Evict,
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
         Nominate,
         Withdraw,
     )
-    from navarch.scheduler.plugin import Plugin
+    from navarch.scheduler.framework.plugin import Plugin
+    from navarch.scheduler.framework.registry import PluginRegistry
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.plugins import built_in_plugins
-    from navarch.scheduler.registry import PluginRegistry
-    from navarch.scheduler.session import Session
     from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 
 __all__ = [
@@ -54,22 +57,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Bind": "decision",
-    "Cluster": "cluster",
+    "Bind": "framework.decision",
+    "Cluster": "model.cluster",
     "CycleResult": "cycle",
-    "Decision": "decision",
-    "Evict": "decision",
-    "MarkStale": "decision",
-    "MarkStarted": "decision",
-    "Nominate": "decision",
+    "Decision": "framework.decision",
+    "Evict": "framework.decision",
+    "MarkStale": "framework.decision",
+    "MarkStarted": "framework.decision",
+    "Nominate": "framework.decision",
     "Parameters": "config",
-    "Plugin": "plugin",
+    "Plugin": "framework.plugin",
     "PluginConfig": "config",
-    "PluginRegistry": "registry",
+    "PluginRegistry": "framework.registry",
     "SchedulerConfig": "config",
-    "Session": "session",
+    "Session": "framework.session",
     "Snapshot": "snapshot.snapshot",
-    "Withdraw": "decision",
+    "Withdraw": "framework.decision",
     "built_in_plugins": "plugins",
     "decide": "cycle",
     "dump_snapshot": "snapshot.snapshot",
@@ -77,8 +80,7 @@ _HOMES = {
     "open_session": "cycle",
     "run_cycle": "cycle",
 }
-"""Which module has what. They are imported when they are first asked for, so that whoever needs one
-part of the scheduler, such as `packing`, does not wait for all of it."""
+"""The module of each export, imported on first use: importing one part stays cheap."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,14 +1,25 @@
-"""Plugin arguments: declared with a type, checked before a plugin is built."""
+"""Plugin arguments: declared with a type, converted before a plugin is built."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from navarch.core.duration import parse_duration
 from navarch.core.errors import InvalidError
 
 T = TypeVar("T")
+
+_EXPECTED: Final[dict[Any, str]] = {
+    bool: "true or false",
+    float: "a finite number",
+    int: "a whole number",
+    str: "text",
+    timedelta: "a duration such as 90s, 1h30m or 2w",
+}
 
 
 def argument(name: str, *, at_least: float | None = None) -> dict[str, object]:
@@ -20,19 +31,19 @@ def argument(name: str, *, at_least: float | None = None) -> dict[str, object]:
 
 
 class PluginArguments(Mapping[str, object]):
-    """What a configuration gives a plugin, for builders that ask for arguments one by one.
+    """The arguments in a configuration, for builders that read them one by one.
 
-    Asking names the argument, its type and its default. What was given and never asked for is
-    `unasked`: a misspelling.
+    Each read names the argument, its type and its default. Arguments that were never read are
+    `unread`: they are misspelled.
     """
 
     def __init__(self, plugin: str, given: Mapping[str, object]) -> None:
         self._plugin = plugin
         self._given = dict(given)
-        self._asked: set[str] = set()
+        self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> object:
-        self._asked.add(name)
+        self._read.add(name)
         return self._given[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,36 +54,34 @@ class PluginArguments(Mapping[str, object]):
 
     def get_float(self, name: str, default: float) -> float:
         """Return a number."""
-        return self._read(name, default, _parse_float)
+        return self._get(name, float, default)
 
     def get_int(self, name: str, default: int) -> int:
         """Return a whole number."""
-        return self._read(name, default, _parse_int)
+        return self._get(name, int, default)
 
     def get_bool(self, name: str, default: bool) -> bool:
         """Return true or false."""
-        return self._read(name, default, _parse_bool)
+        return self._get(name, bool, default)
 
     def get_str(self, name: str, default: str) -> str:
-        """Return a text."""
-        return self._read(name, default, _parse_str)
+        """Return text."""
+        return self._get(name, str, default)
 
     def get_duration(self, name: str, default: timedelta) -> timedelta:
         """Return a duration."""
-        return self._read(name, default, _parse_duration)
+        return self._get(name, timedelta, default)
 
-    def unasked(self) -> list[str]:
-        """Return the names that were given but never asked for."""
-        return sorted(set(self._given) - self._asked)
+    def unread(self) -> list[str]:
+        """Return the names of arguments that were given but never read."""
+        return sorted(set(self._given) - self._read)
 
-    def _read(self, name: str, default: T, parse: Callable[[object], T]) -> T:
-        self._asked.add(name)
+    def _get(self, name: str, kind: type[T], default: T) -> T:
+        self._read.add(name)
         if name not in self._given:
             return default
-        try:
-            return parse(self._given[name])
-        except ValueError as error:
-            raise InvalidError(f"plugin {self._plugin!r}, argument {name!r}: {error}") from error
+        found: T = _convert(self._plugin, name, self._given[name], kind)
+        return found
 
 
 def parse_arguments(plugin: str, schema: Any, given: Mapping[str, object]) -> dict[str, Any]:  # noqa: ANN401
@@ -89,10 +98,10 @@ def parse_arguments(plugin: str, schema: Any, given: Mapping[str, object]) -> di
         if item is None:
             known = ", ".join(sorted(declared)) or "none"
             raise InvalidError(f"plugin {plugin!r} has no argument {name!r}; it has: {known}")
-        try:
-            parsed[item.name] = _bounded(item, _parse(value, hints[item.name]))
-        except ValueError as error:
-            raise InvalidError(f"plugin {plugin!r}, argument {name!r}: {error}") from error
+        assert item.default is not MISSING, f"argument {item.name} has no default"
+        found = _convert(plugin, name, value, hints[item.name])
+        least = item.metadata["at_least"]
+        parsed[item.name] = found if least is None else max(least, found)
     return parsed
 
 
@@ -103,63 +112,31 @@ def arguments_of(schema: Any) -> list[Field[Any]]:  # noqa: ANN401
     return [item for item in fields(schema) if "argument" in item.metadata]
 
 
-def _bounded(item: Field[Any], value: Any) -> Any:  # noqa: ANN401
-    assert item.default is not MISSING, f"argument {item.name} has no default"
-    at_least = item.metadata["at_least"]
-    return value if at_least is None else max(at_least, value)
+def _convert(plugin: str, name: str, value: object, kind: Any) -> Any:  # noqa: ANN401
+    """Return the value as `kind`; numbers and booleans may be written as text."""
+    try:
+        return _duration(value) if kind is timedelta else _finite(_lenient(value, kind))
+    except ValueError as error:
+        choices = ", ".join(map(repr, get_args(kind)))
+        expected = f"one of {choices}" if get_origin(kind) is Literal else _EXPECTED[kind]
+        raise InvalidError(
+            f"plugin {plugin!r}, argument {name!r}: {value!r} is not {expected}"
+        ) from error
 
 
-def _parse(value: object, kind: Any) -> object:  # noqa: ANN401
-    if get_origin(kind) is Literal:
-        if value in get_args(kind):
-            return value
-        raise ValueError(f"{value!r} is not one of {', '.join(map(repr, get_args(kind)))}")
-    parser: Callable[[object], object] | None = _PARSERS.get(kind)
-    assert parser is not None, f"no argument can be of type {kind}"
-    return parser(value)
+def _lenient(value: object, kind: Any) -> object:  # noqa: ANN401
+    found: object = msgspec.convert(value, kind, strict=False)
+    return found
 
 
-def _parse_float(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):  # noqa: PLR0124
-        raise ValueError(f"{value!r} is not a finite number")
-    return number
-
-
-def _parse_int(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{value!r} is not a whole number")  # noqa: TRY004
-    return int(value)
-
-
-def _parse_bool(value: object) -> bool:
-    spellings = {True: True, False: False, "true": True, "false": False}
-    if not isinstance(value, bool | str) or value not in spellings:
-        raise ValueError(f"{value!r} is neither true nor false")
-    return spellings[value]
-
-
-def _parse_str(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a text")  # noqa: TRY004
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(value)
     return value
 
 
-def _parse_duration(value: object) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    duration = parse_duration(value) if isinstance(value, str) else None
-    if duration is None or duration < timedelta(0):
-        raise ValueError(f"{value!r} is not a duration such as 90s, 1h30m or 2w")
+def _duration(value: object) -> timedelta:
+    duration = parse_duration(value) if isinstance(value, str) else value
+    if not isinstance(duration, timedelta) or duration < timedelta(0):
+        raise ValueError(value)
     return duration
-
-
-_PARSERS: Final[dict[Any, Callable[[object], object]]] = {
-    float: _parse_float,
-    int: _parse_int,
-    bool: _parse_bool,
-    str: _parse_str,
-    timedelta: _parse_duration,
-}

@@ -6,16 +6,16 @@ from itertools import zip_longest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.budget import GaveUp
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.decision import Decision, DecisionLog, DecisionSink
 from navarch.scheduler.demand import Demand, unmet_demand
-from navarch.scheduler.fit import JobMisfit, Misfit
+from navarch.scheduler.framework.budget import GaveUp
+from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.unschedulable_tasks import UnschedulableTasks
+from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.session import Session
-from navarch.scheduler.task_misfits import TaskMisfits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class CycleResult:
     """What a cycle decided, and why jobs are still pending."""
 
     decisions: tuple[Decision, ...]
-    job_misfits: dict[str, tuple[JobMisfit, ...]]
-    task_misfits: Mapping[str, Mapping[str, tuple[Misfit, ...]]]
+    unschedulable_jobs: dict[str, tuple[UnschedulableJob, ...]]
+    unschedulable_tasks: Mapping[str, Mapping[str, tuple[UnschedulableReason, ...]]]
     """By job and task."""
     demand: tuple[Demand, ...]
     """The gangs that more nodes would help, in the order they would be served."""
@@ -49,8 +49,8 @@ def run_cycle(
     )
     return CycleResult(
         decisions=tuple(log.decisions),
-        job_misfits=_job_misfits(session),
-        task_misfits=TaskMisfits(session),
+        unschedulable_jobs=_unschedulable_jobs(session),
+        unschedulable_tasks=UnschedulableTasks(session),
         demand=unmet_demand(session),
         gave_up=tuple(session.gave_up),
     )
@@ -121,10 +121,10 @@ def open_session(
     return session
 
 
-def _job_misfits(session: Session) -> dict[str, tuple[JobMisfit, ...]]:
+def _unschedulable_jobs(session: Session) -> dict[str, tuple[UnschedulableJob, ...]]:
     """Return what stands in the way of jobs that still wait for all of their gang."""
     return {
-        job.name: tuple(session.job_misfits[job.name])
+        job.name: tuple(session.unschedulable_jobs[job.name])
         for job in session.jobs.values()
-        if job.name in session.job_misfits and job.has_pending
+        if job.name in session.unschedulable_jobs and job.has_pending
     }

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.gang import charge, tasks_to_place
-from navarch.scheduler.quantity import gpus
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.members import Members, Mixed
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
+from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.task import Task
 
 
 class Demand(NamedTuple):
@@ -29,14 +29,14 @@ def unmet_demand(session: Session) -> tuple[Demand, ...]:
     while (job := queue.pop()) is not None:
         tasks = tasks_to_place(session, job, real=True)
         if session.is_job_over_capacity(job, tasks).schedulable:
-            asked = gpus(charge(tasks).gpu)
+            asked = gpus(requested_quota(tasks).gpu)
             found.append(Demand(job.name, job.queue, job.priority, _requests(tasks), asked))
     return tuple(found)
 
 
 def _requests(tasks: Sequence[Task]) -> tuple[Request, ...]:
-    if isinstance(tasks, Members):
+    if isinstance(tasks, LazyTasks):
         return (tasks.request,) * len(tasks)
-    if isinstance(tasks, Mixed):
+    if isinstance(tasks, LazyMixedTasks):
         return tuple(tasks.requests)
     return tuple(task.request for task in tasks)

@@ -20,27 +20,33 @@ from navarch.core.shortfall import Shortfall
 from navarch.scheduler import remedies
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import Bind, DecisionLog, Evict, Nominate
-from navarch.scheduler.fit import Fit, Misfit
-from navarch.scheduler.gang import charge, tasks_to_place
-from navarch.scheduler.lacking import describe_task, how_much, is_large_enough, room, shortfall
-from navarch.scheduler.placing import JobPlacing
+from navarch.scheduler.framework.decision import Bind, DecisionLog, Evict, Nominate
+from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.placing import JobPlacing
+from navarch.scheduler.model.fit import Fit, UnschedulableReason
+from navarch.scheduler.model.quantity import Amounts, gpus
+from navarch.scheduler.model.shortfall import (
+    describe_task,
+    how_much,
+    is_large_enough,
+    room,
+    shortfall,
+)
+from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
 from navarch.scheduler.plan import describe
-from navarch.scheduler.quantity import Amounts, gpus
 from navarch.scheduler.remedies import Missing
-from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from navarch.scheduler.capacity import CapacityVerdict
-    from navarch.scheduler.cluster import Cluster
-    from navarch.scheduler.fit import JobMisfit
-    from navarch.scheduler.registry import PluginRegistry
-    from navarch.scheduler.session import Session
-    from navarch.scheduler.state.job import Job
-    from navarch.scheduler.state.node import Node
-    from navarch.scheduler.state.task import Task
+    from navarch.scheduler.framework.registry import PluginRegistry
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.capacity import CapacityVerdict
+    from navarch.scheduler.model.cluster import Cluster
+    from navarch.scheduler.model.fit import UnschedulableJob
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.task import Task
 
 EXAMPLES: Final = 5
 """How many nodes are named for one rule, and how many jobs."""
@@ -238,10 +244,10 @@ class _Case:
         if missing:
             self._suggest(attempt, missing)
             return attempt
-        for misfit in reversed(self._misfits()):
-            sizes = [(size, name) for name, size in misfit.rooms if size is not None]
-            if sizes and max(sizes)[0] < misfit.wanted:
-                return self._closest_domain(misfit, *max(sizes))
+        for refusal in reversed(self._misfits()):
+            sizes = [(size, name) for name, size in refusal.rooms if size is not None]
+            if sizes and max(sizes)[0] < refusal.wanted:
+                return self._closest_domain(refusal, *max(sizes))
         self._reasons.append("no node stands in the way")
         return attempt
 
@@ -313,20 +319,20 @@ class _Case:
             return (objection.plugin, str(objection.reason))
         return NOT_FREE if is_large_enough(node, task.request) else TOO_SMALL
 
-    def _closest_domain(self, misfit: JobMisfit, most: int, best: str) -> Attempt:
+    def _closest_domain(self, refusal: UnschedulableJob, most: int, best: str) -> Attempt:
         """Return how far those that must be together get in the domain that has most room."""
         asked = describe_task(self._tasks[0])
         self._remedies += [
-            remedies.places_within(best, Missing(misfit.wanted - most, asked)),
-            remedies.spread_wider(misfit.level),
+            remedies.places_within(best, Missing(refusal.wanted - most, asked)),
+            remedies.spread_wider(refusal.level),
         ]
         return Attempt(
             placed=most,
-            of=misfit.wanted,
+            of=refusal.wanted,
             on=(),
             asks_for=asked,
             within=best,
-            domains=tuple(DomainRoom(name=name, room=size) for name, size in misfit.rooms),
+            domains=tuple(DomainRoom(name=name, room=size) for name, size in refusal.rooms),
         )
 
     def _suggest(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
@@ -363,7 +369,7 @@ class _Case:
         allocated = session.get_queue_allocated_resources(queue)
         fair = session.get_queue_fair_share(queue)
         if allocated is not None and fair is not None:
-            wanted = charge(self._tasks)
+            wanted = requested_quota(self._tasks)
             figures = (
                 f"queue {queue.name} has {_gpus(allocated)} and would have "
                 f"{_gpus(allocated.plus(wanted))} of its fair share of {_gpus(fair)} GPUs"
@@ -406,14 +412,14 @@ class _Case:
         first = [f"{name} (priority {jobs[name].priority})" for name in names[:EXAMPLES]]
         return ", ".join([*first, "..."] if len(names) > EXAMPLES else first)
 
-    def _misfits(self) -> Sequence[JobMisfit]:
-        return self._session.job_misfits.get(self._job.name, ())
+    def _misfits(self) -> Sequence[UnschedulableJob]:
+        return self._session.unschedulable_jobs.get(self._job.name, ())
 
     def _said(self) -> list[str]:
         """Return what actions wrote down about the job."""
         said = [
-            misfit.render().strip() if misfit.details and not misfit.rooms else misfit.summary
-            for misfit in self._misfits()
+            refusal.render().strip() if refusal.details and not refusal.rooms else refusal.summary
+            for refusal in self._misfits()
         ]
         said += [
             f"{gave_up.action} gave up after {gave_up.reason}, at job {gave_up.job}"
@@ -426,7 +432,7 @@ NOT_FREE: Final = ("resources", "not enough is free")
 TOO_SMALL: Final = ("resources", "too small, even if nobody else were there")
 
 
-def _is_about_room(objection: Misfit | None) -> bool:
+def _is_about_room(objection: UnschedulableReason | None) -> bool:
     return objection is None or objection.passes or "pod slots" in objection.reason
 
 

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from navarch.scheduler.cluster import Device
 from navarch.scheduler.cycle import CycleResult
-from navarch.scheduler.decision import (
+from navarch.scheduler.framework.decision import (
     Bind,
     Decision,
     Evict,
@@ -18,6 +17,7 @@ from navarch.scheduler.decision import (
     Nominate,
     Withdraw,
 )
+from navarch.scheduler.model.cluster import Device
 
 REASONS_SHOWN = 3
 """How many different reasons a text names for one pending job."""
@@ -82,20 +82,20 @@ def render_plan(result: CycleResult) -> str:
 
 def reasons(result: CycleResult, job: str) -> list[str]:
     """Return why a job is pending: reasons for the job, then per task, then counted over nodes."""
-    found = [misfit.render().strip() for misfit in result.job_misfits.get(job, ())]
+    found = [refusal.render().strip() for refusal in result.unschedulable_jobs.get(job, ())]
     counts: dict[str, int] = {}
-    for misfits in result.task_misfits.get(job, {}).values():
-        for misfit in misfits:
-            if misfit.node is None:
-                found.append(f"{misfit.task}: {misfit.reason}")
+    for of_task in result.unschedulable_tasks.get(job, {}).values():
+        for refusal in of_task:
+            if refusal.node is None:
+                found.append(f"{refusal.task}: {refusal.reason}")
             else:
-                counts[misfit.reason] = counts.get(misfit.reason, 0) + 1
+                counts[refusal.reason] = counts.get(refusal.reason, 0) + 1
     found += [f"{count} x {text}" for text, count in sorted(counts.items())]
     return list(dict.fromkeys(found))
 
 
 def _pending(result: CycleResult) -> set[str]:
-    return set(result.job_misfits) | set(result.task_misfits)
+    return set(result.unschedulable_jobs) | set(result.unschedulable_tasks)
 
 
 def _plain(value: object) -> object:

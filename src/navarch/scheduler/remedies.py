@@ -10,7 +10,7 @@ from navarch.core.remedy import Remedy, Step, StepKind
 if TYPE_CHECKING:
     from navarch.core.explanation import Refusal
     from navarch.core.shortfall import Shortfall
-    from navarch.scheduler.capacity import CapacityVerdict
+    from navarch.scheduler.model.capacity import CapacityVerdict
 
 
 class Missing(NamedTuple):

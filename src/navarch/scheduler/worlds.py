@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.cycle import CycleResult
+from navarch.scheduler.framework.decision import Bind, Evict, Nominate
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeSpec,
@@ -19,11 +21,9 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     TopologyConstraint,
 )
-from navarch.scheduler.cycle import CycleResult
-from navarch.scheduler.decision import Bind, Evict, Nominate
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 PLENTY: Final = 10**12

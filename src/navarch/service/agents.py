@@ -13,11 +13,10 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import BOOTING, GONE, READY, REQUESTED, Node, NodeStatus, node_status
+from navarch.core.node import Node, NodeStatus, Phase, node_status
 from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
-from navarch.fleet.traits import traits_after
-from navarch.fleet.verdicts import with_results
+from navarch.fleet.verdicts import traits_after, with_results
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import NO_RULES
 from navarch.ports.agents import Registration, Welcome
@@ -100,7 +99,7 @@ class AgentService:
             self._note_machine(None, node)
         for command in store.fleet().commands.values():
             self._note(command)
-        store.subscribe(self._changed, about=[Matter.COMMANDS, Matter.LAUNCHES, GONE])
+        store.subscribe(self._changed, about=[Matter.COMMANDS, Matter.LAUNCHES, Phase.GONE])
 
     def ask_for_introductions(self) -> None:
         """Have every agent register again, since what it was told then no longer holds.
@@ -309,7 +308,7 @@ class AgentService:
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
         former = None if before is None else before.launch
-        launch = None if node.phase is GONE else node.launch
+        launch = None if node.gone else node.launch
         known = None if former is None else former.instance
         now = None if launch is None else launch.instance
         if known is not None and known != now and self._on_machine.get(known) == node.id:
@@ -348,7 +347,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
         stranger = Node(
             id=registration.node,
             pool=None,
-            phase=READY,
+            phase=Phase.READY,
             since=now,
             created_at=now,
             registered_at=now,
@@ -372,7 +371,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
     )
     if before.pool is None:
         after = evolve(after, offering=registration.place or before.offering)
-    if before.phase is BOOTING or before.phase is REQUESTED:
+    if before.phase is Phase.BOOTING or before.phase is Phase.REQUESTED:
         return lifecycle.registered(after, now=now), "the agent reported in"
     if before.boot_id != registration.boot_id:
         return after, "the agent is back, after a reboot of the machine"

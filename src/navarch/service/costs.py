@@ -5,8 +5,7 @@ from datetime import datetime
 
 from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
-from navarch.fleet.money.forecast import forecast, month_start
-from navarch.fleet.money.ledger import Account
+from navarch.fleet.money.ledger import Account, forecast, month_start
 from navarch.ports.api import BudgetView, CostBy, CostLine, CostReport
 
 

@@ -13,10 +13,9 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.limits import TASKS_PER_JOB_MAX
-from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
 from navarch.fleet.jobs.demand import growth
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.fleet.pauses import why_not_scheduled
 from navarch.ports.clock import Clock
 from navarch.ports.jobs import JobRequest
 from navarch.ports.offload import Offload
@@ -152,6 +151,24 @@ class JobService:
         saved = evolve(job, checkpointed_at=self._clock.now())
         await self._store.commit(Change(jobs=[saved]), based_on=fleet.revision)
         return saved
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job whose program has stopped, and queue the job again."""
+        why = reason.strip() or "requeued by hand"
+        return await until_no_conflict(lambda: self._requeue(name, why, placed_at))
+
+    async def _requeue(self, name: JobName, why: str, placed_at: datetime | None) -> Job:
+        fleet = self._store.fleet()
+        job = _found(fleet, name)
+        if job.over:
+            raise NotPossibleError(f"job {name} is {job.state.value} already")
+        other_placement = placed_at is not None and job.since != placed_at
+        if job.state is JobState.WAITING or other_placement:
+            return job
+        waiting = job.to(JobState.WAITING, at=self._clock.now(), reason=why)
+        return await self._write(fleet, waiting, "job.interrupted", why)
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Return why a job is as it is, from the fleet as it is now."""

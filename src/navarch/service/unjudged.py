@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from navarch.core.event import Event, about
-from navarch.core.health import HEALTHY, POLICY, CheckResult, Condition, Health, HealthReport
+from navarch.core.health import POLICY, CheckResult, Condition, Health, HealthReport
 from navarch.core.node import Node
 from navarch.health.policy.engine import Engine, Verdict
 
@@ -33,13 +33,13 @@ def unjudged_results(
     results: list[CheckResult] = []
     if before:
         settled = {POLICY + result.check for result in judged}
-        passed = {POLICY + x.check for x in report.results if x.health is HEALTHY}
+        passed = {POLICY + x.check for x in report.results if x.health is Health.HEALTHY}
         passed -= {POLICY + result.check for result, _ in failed}
         for each in before:
             is_mended = each.facts.get(REVISION) != engine.revision
             has_passed = each.check in passed and not each.lasting
             if is_mended or has_passed or each.check in settled:
-                results.append(CheckResult(check=each.check, health=HEALTHY))
+                results.append(CheckResult(check=each.check, health=Health.HEALTHY))
     for result, verdict in failed:
         rules = "; rule ".join(verdict.broken)
         results.append(

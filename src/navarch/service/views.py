@@ -9,7 +9,7 @@ from navarch.core.health import Health
 from navarch.core.node import Node, Phase, instance_state, node_status
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
-from navarch.fleet.pauses import why_paused
+from navarch.fleet.sizing import why_paused
 from navarch.health.conditions import explain
 from navarch.ports.api import InstanceView, NodeView, PoolSpec, PoolView
 

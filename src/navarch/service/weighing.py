@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar, TypeVarTuple
 
+import msgspec
 import structlog
 
 from navarch.core.command import Command
-from navarch.core.drafting import drafted
 from navarch.core.event import Event, Subject, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import HEALTHY, POLICY, CheckResult, HealthReport
+from navarch.core.health import POLICY, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
-from navarch.core.incident import APPLICATION, FABRIC, Incident
-from navarch.core.node import GONE, Node
+from navarch.core.incident import Incident, IncidentKind
+from navarch.core.node import Node
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.incidents.grouping import group
@@ -41,9 +41,7 @@ Ts = TypeVarTuple("Ts")
 Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     occurrence: Occurrence
     engine: Engine
     verdict: Verdict
@@ -52,9 +50,7 @@ class _Judged:
     """Where in its report it stands."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """What a report comes to."""
 
     node: Node
@@ -274,7 +270,7 @@ class Weighing:
             self._note(command)
         for node in committed.change.nodes:
             self._familiar.pop(node.id, None)
-            if node.phase is GONE and node.id in self._recalled:
+            if node.gone and node.id in self._recalled:
                 del self._recalled[node.id]
                 self._policies().of(node.pool).windows.forget(node.id)
 
@@ -308,7 +304,7 @@ class OpenIncidents:
         names = dict(self._by_node.get(node.id, {}))
         if self._by_domain:
             for finding in findings:
-                if finding.kind is FABRIC:
+                if finding.kind is IncidentKind.FABRIC:
                     names |= self._by_domain.get(finding.domain, {})
         return [fleet.incidents[name] for name in names if name in fleet.incidents]
 
@@ -374,7 +370,7 @@ def _is_told_again(item: _Judged, node: Node, told: SeenSymptoms) -> bool:
     before = next((c for c in node.conditions if c.check == item.result.check), None)
     if before is not None and before.facts.get("at") == at:
         return (before.health, before.fatal) == (verdict.health, verdict.fatal)
-    if verdict.health is not HEALTHY:
+    if verdict.health is not Health.HEALTHY:
         return False
     return told.knows(node.id, item.result.check, item.occurrence.at)
 
@@ -384,7 +380,7 @@ def _is_news(item: _Judged, node: Node) -> bool:
     before = next((c for c in node.conditions if c.check == item.result.check), None)
     if item.result.lasting and (before is None or item.result.facts.get("at")):
         return True
-    if item.verdict.health is HEALTHY:
+    if item.verdict.health is Health.HEALTHY:
         return False
     return before is None or (before.health, before.fatal) != (
         item.verdict.health,
@@ -407,7 +403,7 @@ def _home(incidents: Iterable[Incident], item: _Judged) -> str:
     for incident in incidents:
         if not incident.is_open:
             continue
-        if incident.kind is APPLICATION and pid and incident.pid != pid:
+        if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
             continue
         for symptom in incident.symptoms:
             if symptom.check == result.check and symptom.node == node:

@@ -1,4 +1,4 @@
-"""Bring-up logs as the control plane keeps them: in memory, or as files next to its store."""
+"""Bring-up logs of the control plane: in memory, or as files next to its store."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ from navarch.ports.offload import Offload
 
 
 class MemoryBringUpLogs:
-    """Forgets with its process: for tests and simulations."""
+    """Bring-up logs in memory, for tests and simulations."""
 
     def __init__(self) -> None:
         self._kept: dict[NodeId, dict[str, BringUpLog]] = {}
 
     async def keep(self, log: BringUpLog) -> None:
-        """Keep a log."""
+        """Store a log."""
         kept = self._kept.setdefault(log.node, {})
         kept[log.id] = log
         for old in _oldest_first(kept.values())[:-LOGS_MAX]:
@@ -32,14 +32,14 @@ class MemoryBringUpLogs:
 
 
 class FolderBringUpLogs:
-    """A folder for each node, a file for each attempt, readable by nobody else."""
+    """Bring-up logs as private files: a folder per node, a file per attempt."""
 
     def __init__(self, folder: Path, offload: Offload) -> None:
         self._folder = folder
         self._offload = offload
 
     async def keep(self, log: BringUpLog) -> None:
-        """Write a log, all at once."""
+        """Write a log atomically."""
         await self._offload.run(lambda: self._keep(log))
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
@@ -61,14 +61,14 @@ class FolderBringUpLogs:
             for old in _oldest_first(self._read_all(log.node))[:-LOGS_MAX]:
                 (place / f"{quote(old.id, safe='')}.json").unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{place}: the bring-up log cannot be kept: {error}") from error
+            raise StoreError(f"{place}: the bring-up log cannot be written: {error}") from error
 
     def _read_all(self, node: NodeId) -> Sequence[BringUpLog]:
         files = sorted(self._place(node).glob("*.json"))
         return [log for file in files if (log := _read(file)) is not None]
 
     def _place(self, node: NodeId) -> Path:
-        # A leading letter: quoting leaves dots alone, and a node may be called "..".
+        # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
 
 

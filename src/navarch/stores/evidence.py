@@ -1,4 +1,4 @@
-"""Evidence as the control plane keeps it: in memory, or as files next to its store."""
+"""Evidence bundles of the control plane: in memory, or as files next to its store."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,24 +12,24 @@ from navarch.core.ids import NodeId
 from navarch.ports.offload import Offload
 
 KEPT_MAX = 20
-"""Of each node, the latest. A bundle of a quiet machine is some fifty kilobytes."""
+"""The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
 
 
 class MemoryArchive:
-    """Forgets with its process: for tests and simulations."""
+    """Evidence in memory, for tests and simulations."""
 
     def __init__(self) -> None:
         self._kept: dict[NodeId, dict[str, Evidence]] = {}
 
     async def keep(self, evidence: Evidence) -> None:
-        """Keep a bundle."""
+        """Store a bundle."""
         kept = self._kept.setdefault(evidence.note.node, {})
         kept[evidence.note.id] = evidence
         for note in _newest_first(kept.values())[KEPT_MAX:]:
             del kept[note.id]
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return what is kept of a node, newest first."""
+        """Return the notes of a node's bundles, newest first."""
         return _newest_first(self._kept.get(node, {}).values())
 
     async def get(self, node: NodeId, name: str) -> Evidence:
@@ -41,18 +41,18 @@ class MemoryArchive:
 
 
 class FolderArchive:
-    """A folder for each node, a file for each bundle. Nodes that are gone keep theirs."""
+    """Evidence as files: a folder per node, a file per bundle. Folders outlive their nodes."""
 
     def __init__(self, folder: Path, offload: Offload) -> None:
         self._folder = folder
         self._offload = offload
 
     async def keep(self, evidence: Evidence) -> None:
-        """Write a bundle, all at once."""
+        """Write a bundle atomically."""
         await self._offload.run(lambda: self._keep(evidence))
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return what is kept of a node, newest first."""
+        """Return the notes of a node's bundles, newest first."""
         return await self._offload.run(lambda: _newest_first(self._read_all(node)))
 
     async def get(self, node: NodeId, name: str) -> Evidence:
@@ -78,7 +78,7 @@ class FolderArchive:
         return [evidence for file in files if (evidence := _read(file)) is not None]
 
     def _place(self, node: NodeId) -> Path:
-        # A leading letter: quoting leaves dots alone, and a node may be called "..".
+        # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
 
 

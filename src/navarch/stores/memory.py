@@ -1,4 +1,4 @@
-"""A store that forgets when the process ends: for tests, the simulator and a first try."""
+"""A store without a disk: for tests, the simulator and a first try."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
@@ -19,102 +19,98 @@ from navarch.stores.state_cache import StateCache
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """What is kept, whoever leads."""
+class _Contents:
+    """What the store holds, shared by every term."""
 
-    head: StateCache = field(default_factory=lambda: StateCache(Fleet()))
+    state: StateCache
     journal: list[Recorded] = field(default_factory=list)
     journal_start: int = 0
-    bookmarks: dict[str, int] = field(default_factory=dict)
+    cursors: dict[str, int] = field(default_factory=dict)
     events_ever: int = 0
     by_subject: dict[Subject, list[Recorded]] = field(default_factory=dict)
-    """The journal by what it is about, as far as it has been sorted: few ever ask."""
-    sorted_to: int = 0
-    """How many entries of the journal that is."""
+    """The first `indexed` entries of the journal by subject: filled when a subject is read."""
+    indexed: int = 0
     launches: dict[tuple[Token, str], Launch] = field(default_factory=dict)
     inventories: dict[NodeId, Inventory] = field(default_factory=dict)
     terms: int = 1
 
     def about(self, subject: Subject) -> Sequence[Recorded]:
         """Return the part of the journal that is about `subject`."""
-        for entry in self.journal[self.sorted_to :]:
+        for entry in self.journal[self.indexed :]:
             self.by_subject.setdefault(entry.event.about, []).append(entry)
-        self.sorted_to = len(self.journal)
+        self.indexed = len(self.journal)
         return self.by_subject.get(subject, ())
 
     def cut_journal(self, entries: int) -> None:
         """Drop that many entries, the oldest ones."""
         self.journal = self.journal[entries:]
-        self.by_subject, self.sorted_to = {}, 0
+        self.by_subject, self.indexed = {}, 0
 
 
 class MemoryStore:
-    """Keeps everything in attributes, for as many control planes as there are: one leads."""
+    """A store in memory that several control planes may share; only the newest term writes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, empty: Fleet | None = None) -> None:
         self.cluster = cluster
         self.on_prune: Callable[[Sequence[Recorded]], None] = lambda _: None
-        """Hears what the journal drops, in order."""
-        self._shelf = _Shelf()
-        self._term = self._shelf.terms
+        """Called with the entries that the journal drops, in order."""
+        self._contents = _Contents(StateCache(empty or Fleet()))
+        self._term = self._contents.terms
 
     @property
     def term(self) -> int:
-        """How many have led with this state."""
+        """The number of times this state was opened, this time included."""
         return self._term
 
     def take_over(self) -> "MemoryStore":
-        """Return the same state for another that leads from now on; this one writes no more."""
-        self._shelf.terms += 1
+        """Return a store of the next term with the same contents; this one can no longer write."""
+        self._contents.terms += 1
         other = copy(self)
-        other._term = self._shelf.terms  # noqa: SLF001 - it is one of us
+        other._term = self._contents.terms  # noqa: SLF001 - the same class
         return other
 
     def fleet(self) -> Fleet:
         """Return the newest fleet."""
-        return self._shelf.head.fleet
+        return self._contents.state.fleet
 
     def let_go(self) -> None:
-        """Drop the journal, the ledger and the inventories, for whoever has read all he wants."""
-        shelf = self._shelf
-        shelf.cut_journal(len(shelf.journal))
-        shelf.launches.clear()
-        shelf.inventories.clear()
+        """Drop the journal, the ledger and the inventories, once they have been read."""
+        contents = self._contents
+        contents.cut_journal(len(contents.journal))
+        contents.launches.clear()
+        contents.inventories.clear()
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change`, or raise ConflictError."""
         self._check_term()
-        shelf = self._shelf
-        head = shelf.head
-        touched = head.check(change, based_on)
-        revision = head.fleet.revision + 1
-        shelf.journal += [
+        contents = self._contents
+        claims = contents.state.check(change, based_on)
+        revision = contents.state.fleet.revision + 1
+        contents.journal += [
             Recorded(number=number, revision=revision, event=event)
-            for number, event in enumerate(change.events, start=shelf.events_ever + 1)
+            for number, event in enumerate(change.events, start=contents.events_ever + 1)
         ]
-        shelf.events_ever += len(change.events)
+        contents.events_ever += len(change.events)
         for launch in change.launches:
-            shelf.launches[launch.token, launch.instance or ""] = launch
-        if change.inventories:
-            shelf.inventories.update(change.inventories)
-        if change.bookmarks:
-            shelf.bookmarks.update(change.bookmarks)
+            contents.launches[launch.token, launch.instance or ""] = launch
+        contents.inventories.update(change.inventories)
+        contents.cursors.update(change.cursors)
         for node in change.forget_nodes:
-            shelf.inventories.pop(node, None)
-        return head.advance(change, touched)
+            contents.inventories.pop(node, None)
+        return contents.state.advance(change, claims)
 
     def _check_term(self) -> None:
-        if self._term != self._shelf.terms:
+        if self._term != self._contents.terms:
             raise SupersededError(
-                f"another control plane leads (term {self._shelf.terms}, this one's was "
-                f"{self._term})"
+                f"another control plane has taken over (its term is {self._contents.terms}, "
+                f"the term of this one {self._term})"
             )
 
     def subscribe(
         self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
     ) -> Callable[[], None]:
         """Call `listener` after each commit, or after those that are `about` some topic."""
-        return self._shelf.head.subscribe(listener, about)
+        return self._contents.state.subscribe(listener, about)
 
     async def events(
         self,
@@ -125,30 +121,30 @@ class MemoryStore:
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        entries = self._shelf.journal if about is None else self._shelf.about(about)
-        # Neither numbers nor revisions ever go back.
+        entries = self._contents.journal if about is None else self._contents.about(about)
+        # Both numbers and revisions only grow.
         start = bisect_right(entries, after, key=lambda entry: entry.number)
         start = bisect_right(entries, after_revision, lo=start, key=lambda entry: entry.revision)
         return entries[start : start + limit]
 
-    def bookmark(self, reader: str) -> int | None:
-        """Return how far into the journal `reader` has read."""
-        return self._shelf.bookmarks.get(reader)
+    def cursor(self, reader: str) -> int | None:
+        """Return the cursor of `reader` in the journal, if it has one."""
+        return self._contents.cursors.get(reader)
 
     @property
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""
-        return self._shelf.journal_start
+        return self._contents.journal_start
 
     async def prune(self, before: datetime) -> None:
         """Drop the part of the journal that is older than `before`."""
         self._check_term()
-        shelf = self._shelf
-        old = list(takewhile(lambda entry: entry.event.at < before, shelf.journal))
+        contents = self._contents
+        old = list(takewhile(lambda entry: entry.event.at < before, contents.journal))
         if old:
             self.on_prune(old)
-            shelf.journal_start = old[-1].revision
-            shelf.cut_journal(len(old))
+            contents.journal_start = old[-1].revision
+            contents.cut_journal(len(old))
 
     async def launches(
         self,
@@ -158,7 +154,7 @@ class MemoryStore:
         limit: int | None = None,
     ) -> Sequence[Launch]:
         """Return the launches that are over."""
-        past = sorted(self._shelf.launches.values(), key=_place)
+        past = sorted(self._contents.launches.values(), key=_place)
         found = [
             launch
             for launch in past
@@ -168,8 +164,8 @@ class MemoryStore:
         return found if limit is None else found[:limit]
 
     async def inventory(self, node: NodeId) -> Inventory | None:
-        """Return what the agent of `node` found."""
-        return self._shelf.inventories.get(node)
+        """Return the inventory that the agent of `node` reported."""
+        return self._contents.inventories.get(node)
 
 
 def _place(launch: Launch) -> tuple[datetime, str, str]:

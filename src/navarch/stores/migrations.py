@@ -1,16 +1,15 @@
-"""How a database file came to look as it does, one step a version."""
+"""The format of a database file, and how an older file is brought up to date."""
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 
 from navarch.core.errors import StoreError
+from navarch.core.fleet import Kind
 
-STEPS: tuple[str, ...] = (
-    """
+BESIDE_THE_FLEET: Mapping[int, str] = {
+    1: """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     INSERT INTO meta VALUES ('revision', '0'), ('journal_start', '0');
-    CREATE TABLE pools (name TEXT PRIMARY KEY, body BLOB NOT NULL);
-    CREATE TABLE nodes (id TEXT PRIMARY KEY, body BLOB NOT NULL);
-    CREATE TABLE commands (id TEXT PRIMARY KEY, body BLOB NOT NULL);
     CREATE TABLE launches (
         token TEXT NOT NULL, instance TEXT NOT NULL, pool TEXT NOT NULL, asked_at TEXT NOT NULL,
         body BLOB NOT NULL, PRIMARY KEY (token, instance)
@@ -27,27 +26,34 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX events_by_time ON events (at);
     """,
     # The ledger is read a page at a time.
-    "CREATE INDEX launches_by_time ON launches (asked_at, token, instance);",
-    """
-    CREATE TABLE incidents (id TEXT PRIMARY KEY, body BLOB NOT NULL);
-    """,
-    """
-    CREATE TABLE recoveries (id TEXT PRIMARY KEY, body BLOB NOT NULL);
-    """,
-    """
-    CREATE TABLE jobs (name TEXT PRIMARY KEY, body BLOB NOT NULL);
-    """,
-)
-"""Each takes a file from one version to the next. Add to the end; never change one that shipped."""
+    2: "CREATE INDEX launches_by_time ON launches (asked_at, token, instance);",
+}
+"""The tables that hold no kind of the fleet, by the format that introduced them. Add formats; never
+change one that was released."""
 
 
-def migrate(database: sqlite3.Connection) -> None:
-    """Bring `database` up to the newest version, or refuse one from the future."""
+def migrate(database: sqlite3.Connection, kinds: Sequence[Kind]) -> None:
+    """Bring `database` up to the newest format, or raise StoreError if its format is newer."""
+    steps = migrations(kinds)
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > len(STEPS):
+    if version > len(steps):
         raise StoreError(
-            f"the state was written by a newer navarch (format {version}, this one knows "
-            f"{len(STEPS)}); run that version, or start with another --data-dir"
+            f"the state was written by a newer navarch (format {version}, this version supports "
+            f"up to {len(steps)}); run that version, or start with another --data-dir"
         )
-    for number, step in enumerate(STEPS[version:], start=version + 1):
+    for number, step in enumerate(steps[version:], start=version + 1):
         database.executescript(f"BEGIN; {step}; PRAGMA user_version = {number}; COMMIT;")
+
+
+def migrations(kinds: Sequence[Kind]) -> Sequence[str]:
+    """Return the SQL that takes a file from each format to the next; the first creates it."""
+    newest = max(*BESIDE_THE_FLEET, *(kind.since for kind in kinds))
+    return [
+        BESIDE_THE_FLEET.get(number, "")
+        + "".join(_create(kind) for kind in kinds if kind.since == number)
+        for number in range(1, newest + 1)
+    ]
+
+
+def _create(kind: Kind) -> str:
+    return f"CREATE TABLE {kind.name} ({kind.key} TEXT PRIMARY KEY, body BLOB NOT NULL);\n"

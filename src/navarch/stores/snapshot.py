@@ -1,11 +1,11 @@
-"""A file that is replaced whole: readers see the old one or the new one, never a part."""
+"""Files that are replaced as a whole: readers see the old file or the new one, never a part."""
 
 import os
 from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace the file at `path` by `data`, durably. Blocking."""
+    """Replace the file at `path` with `data`, durably. Blocking."""
     scratch = path.with_name(path.name + ".new")
     with scratch.open("wb") as file:
         file.write(data)
@@ -15,7 +15,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """Return what is in the file at `path`, or None if there is none. Blocking."""
+    """Return the contents of the file at `path`, or None if it does not exist. Blocking."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

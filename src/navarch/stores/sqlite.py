@@ -10,49 +10,40 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
-from navarch.core.command import Command
 from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
-from navarch.core.job import Job
 from navarch.core.launch import Launch
-from navarch.core.node import Node
 from navarch.core.ownership import Cluster
-from navarch.core.pool import Pool
-from navarch.core.recovery import Recovery
-from navarch.core.table import Table
 from navarch.ports.clock import Entropy
 from navarch.ports.offload import Offload
 from navarch.ports.store import Committed, Topic
 from navarch.stores.migrations import migrate
 from navarch.stores.state_cache import StateCache
 
-T = TypeVar("T")
-
 DATABASE = "navarch.db"
 LOCK = "lock"
 
 
 BATCH_MAX = 256
-"""So many changes are written together at most: the first of them waits for the last."""
+"""The most changes in one transaction: the first of them waits for the last."""
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A change that is to be written, and whom to tell."""
+class _Pending:
+    """A change that is to be written, and the future of its caller."""
 
     change: Change
     based_on: int
     written: asyncio.Future[Fleet]
-    touched: Set[str] = frozenset()
-    """What it moves, once it is accepted."""
+    claims: Set[str] = frozenset()
+    """The names of what it writes, once it is accepted."""
 
     def succeed(self, fleet: Fleet) -> None:
         if not self.written.done():
@@ -66,9 +57,9 @@ class _Waiting:
 class SqliteStore:
     """Keeps the fleet in memory and every change of it in a database file.
 
-    One process at a time may write: a lock on the directory, which the operating system
-    lets go of when the process dies, however it dies. Each commit is one transaction
-    that has reached the disk before `commit` returns.
+    One process at a time may write: it holds a lock on the directory, which the operating
+    system releases when the process ends, for whatever reason. Every commit has reached the
+    disk before `commit` returns.
     """
 
     def __init__(
@@ -77,7 +68,8 @@ class SqliteStore:
         database: sqlite3.Connection,
         lock: int,
         cluster: Cluster,
-        term: int = 0,
+        term: int,
+        empty: Fleet,
     ) -> None:
         self.cluster = cluster
         self._term = term
@@ -85,94 +77,116 @@ class SqliteStore:
         self._database = database
         self._lock = lock
         self._turn = asyncio.Lock()
-        self._queue: list[_Waiting] = []
+        self._queue: list[_Pending] = []
         self._writing: asyncio.Task[None] | None = None
-        self._head = StateCache(_load(database))
-        self._bookmarks: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
+        self._state = StateCache(_load(database, empty))
+        self._cursors: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
         self._journal_start = int(_meta(database)["journal_start"])
 
     @classmethod
-    def open(cls, directory: Path, offload: Offload, entropy: Entropy) -> "SqliteStore":
-        """Open the store in `directory`, making it if it is not there."""
+    def open(
+        cls, directory: Path, offload: Offload, entropy: Entropy, *, empty: Fleet | None = None
+    ) -> "SqliteStore":
+        """Open the store in `directory`, creating it if it does not exist.
+
+        `empty` is the fleet of a new store; its kinds are the tables of the database.
+        """
+        empty = empty or Fleet()
         with ExitStack() as undo:
             lock = _lock(directory)
             undo.callback(os.close, lock)
             try:
                 database = connect(directory / DATABASE)
                 undo.callback(database.close)
-                migrate(database)
+                migrate(database, empty.kinds)
                 term = _begin_term(database)
-                store = cls(offload, database, lock, _cluster(database, entropy), term)
+                cluster = _cluster(database, entropy)
+                store = cls(offload, database, lock, cluster, term, empty)
             except sqlite3.Error as error:
                 raise StoreError(f"{directory / DATABASE}: {error}") from error
             undo.pop_all()
             return store
 
     def close(self) -> None:
-        """Let go of the file and the directory."""
+        """Close the file and release the directory."""
         self._database.close()
         os.close(self._lock)
 
     @property
     def term(self) -> int:
-        """How many have led with this state."""
+        """The number of times this state was opened, this time included."""
         return self._term
 
     def fleet(self) -> Fleet:
         """Return the newest fleet."""
-        return self._head.fleet
+        return self._state.fleet
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change` to disk, or raise ConflictError.
 
-        Changes that come in while the disk is busy are written together: each is a revision of
-        its own, and all of them wait for one disk.
+        Changes that arrive while the disk is busy are written in one transaction; each is a
+        revision of its own.
         """
         # A caller may be cancelled while the disk works. Memory must follow the disk all the
-        # same, so the write is a task of its own that the caller only waits for.
+        # same, so the write is a separate task and the caller only waits for its result.
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(change, based_on, loop.create_future())
-        self._queue.append(waiting)
+        pending = _Pending(change, based_on, loop.create_future())
+        self._queue.append(pending)
         if self._writing is None or self._writing.done():
             self._writing = loop.create_task(self._write_queue())
-        return await asyncio.shield(waiting.written)
+        return await asyncio.shield(pending.written)
 
     async def _write_queue(self) -> None:
         while self._queue:
             async with self._turn:
                 batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
                 accepted = list(self._accepted(batch))
-                first = self._head.fleet.revision + 1
+                first = self._state.fleet.revision + 1
                 try:
-                    changes = [waiting.change for waiting in accepted]
+                    changes = [pending.change for pending in accepted]
                     await self._offload.run(lambda: self._write(changes, first))  # noqa: B023
                 except BaseException as error:
-                    for waiting in accepted:
-                        waiting.fail(error)
+                    for pending in accepted:
+                        pending.fail(error)
                     if not isinstance(error, StoreError):
                         raise
                 else:
-                    for waiting in accepted:
-                        self._bookmarks.update(waiting.change.bookmarks)
-                        waiting.succeed(self._head.advance(waiting.change, waiting.touched))
+                    for pending in accepted:
+                        self._publish(pending)
 
-    def _accepted(self, batch: Iterable["_Waiting"]) -> Iterator["_Waiting"]:
-        """Yield the changes of a batch that depend on nothing that has moved."""
-        moving: set[str] = set()
-        for waiting in batch:
+    def _accepted(self, batch: Iterable[_Pending]) -> Iterator[_Pending]:
+        """Yield the changes of a batch that do not conflict; fail the others."""
+        claimed: set[str] = set()
+        for pending in batch:
             try:
-                waiting.touched = self._head.check(waiting.change, waiting.based_on, beside=moving)
+                pending.claims = self._state.check(
+                    pending.change, pending.based_on, pending=claimed
+                )
             except ConflictError as error:
-                waiting.fail(error)
+                pending.fail(error)
                 continue
-            moving |= waiting.touched
-            yield waiting
+            claimed |= pending.claims
+            yield pending
+
+    def _publish(self, pending: _Pending) -> None:
+        """Bring memory up to date with a change that is on disk, and answer its caller.
+
+        An error of a listener goes to the caller whose commit it was called for: the other
+        changes of the batch are just as durable.
+        """
+        self._cursors.update(pending.change.cursors)
+        try:
+            fleet = self._state.advance(pending.change, pending.claims)
+        except Exception as error:  # noqa: BLE001 - the caller receives it
+            pending.fail(error)
+        else:
+            pending.succeed(fleet)
 
     def subscribe(
         self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
     ) -> Callable[[], None]:
         """Call `listener` after each commit, or after those that are `about` some topic."""
-        return self._head.subscribe(listener, about)
+        return self._state.subscribe(listener, about)
 
     async def events(
         self,
@@ -187,9 +201,9 @@ class SqliteStore:
             lambda: read_events(self._database, after, after_revision, about, limit)
         )
 
-    def bookmark(self, reader: str) -> int | None:
-        """Return how far into the journal `reader` has read."""
-        return self._bookmarks.get(reader)
+    def cursor(self, reader: str) -> int | None:
+        """Return the cursor of `reader` in the journal, if it has one."""
+        return self._cursors.get(reader)
 
     @property
     def journal_start(self) -> int:
@@ -215,18 +229,18 @@ class SqliteStore:
             "AND (?2 IS NULL OR (asked_at, token, instance) > (?2, ?3, ?4)) "
             "ORDER BY asked_at, token, instance LIMIT ?5"
         )
-        place = (
+        start = (
             (None, None, None)
             if after is None
             else (after.asked_at.isoformat(), after.token, after.instance or "")
         )
-        asked = (pool, *place, -1 if limit is None else limit)
+        parameters = (pool, *start, -1 if limit is None else limit)
         return await self._offload.run(
-            lambda: [_LAUNCH.decode(body) for (body,) in self._database.execute(query, asked)]
+            lambda: [_LAUNCH.decode(body) for (body,) in self._database.execute(query, parameters)]
         )
 
     async def inventory(self, node: NodeId) -> Inventory | None:
-        """Return what the agent of `node` found."""
+        """Return the inventory that the agent of `node` reported."""
         query = "SELECT body FROM inventories WHERE node = ?"
         found = await self._offload.run(lambda: self._database.execute(query, (node,)).fetchone())
         return _INVENTORY.decode(found[0]) if found else None
@@ -241,7 +255,7 @@ class SqliteStore:
             try:
                 self._check_term()
                 for number, change in enumerate(changes, start=revision):
-                    self._write_records(change, number)
+                    self._write_change(change, number)
             except BaseException:
                 database.execute("ROLLBACK")
                 raise
@@ -250,20 +264,20 @@ class SqliteStore:
             raise StoreError(f"cannot write revision {revision}: {error}") from error
 
     def _check_term(self) -> None:
-        """Raise SupersededError if another has taken over: part of every transaction.
+        """Raise SupersededError if a later term has begun: part of every transaction.
 
-        The lock keeps a second process away where it holds. Where it does not, on some shared
-        disks, this does: of two that both believe to lead, only the later one writes.
+        The lock on the directory has no effect on some shared disks. If two processes take
+        themselves for the leader, only the one that opened the state later can write.
         """
         newest = _term(self._database)
         if newest != self._term:
             raise SupersededError(
-                f"another navarch server has taken over this state (term {newest}, this one's "
-                f"was {self._term}); this one stops"
+                f"another navarch server has taken over this state (its term is {newest}, the term "
+                f"of this server {self._term}); this server stops"
             )
 
     def _prune(self, before: datetime) -> int:
-        # Whole revisions only: a watcher must never be shown half of one.
+        # Whole revisions only: a watcher must never receive half of one.
         query = "SELECT coalesce(max(revision), 0) FROM events WHERE at < ?"
         (start,) = self._database.execute(query, (before.timestamp(),)).fetchone()
         self._database.execute("BEGIN IMMEDIATE")
@@ -280,77 +294,45 @@ class SqliteStore:
         self._database.execute("COMMIT")
         return int(start)
 
-    def _write_records(self, change: Change, revision: int) -> None:
+    def _write_change(self, change: Change, revision: int) -> None:
+        for kind in self._state.fleet.kinds:
+            self._write_kind(kind, change)
         for sql, rows in (
-            (
-                "INSERT INTO pools (name, body) VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET body = excluded.body",
-                [(pool.name, _encode(pool)) for pool in change.pools],
-            ),
-            (
-                "INSERT INTO nodes (id, body) VALUES (?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-                [(node.id, _encode(node)) for node in change.nodes],
-            ),
-            (
-                "INSERT INTO commands (id, body) VALUES (?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-                [(command.id, _encode(command)) for command in change.commands],
-            ),
-            (
-                "INSERT INTO incidents (id, body) VALUES (?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-                [(incident.id, _encode(incident)) for incident in change.incidents],
-            ),
-            (
-                "INSERT INTO recoveries (id, body) VALUES (?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-                [(recovery.id, _encode(recovery)) for recovery in change.recoveries],
-            ),
-            (
-                "INSERT INTO jobs (name, body) VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET body = excluded.body",
-                [(job.name, _encode(job)) for job in change.jobs],
-            ),
-            (
-                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
-                [
-                    (
-                        past.token,
-                        past.instance or "",
-                        past.pool,
-                        past.asked_at.isoformat(),
-                        _encode(past),
-                    )
-                    for past in change.launches
-                ],
-            ),
+            ("INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)", _launch_rows(change)),
             (
                 "INSERT OR REPLACE INTO inventories VALUES (?, ?)",
                 [(node, _encode(found)) for node, found in change.inventories.items()],
             ),
-            ("DELETE FROM nodes WHERE id = ?", [(node,) for node in change.forget_nodes]),
             ("DELETE FROM inventories WHERE node = ?", [(node,) for node in change.forget_nodes]),
-            ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
-            ("DELETE FROM incidents WHERE id = ?", [(name,) for name in change.forget_incidents]),
-            ("DELETE FROM recoveries WHERE id = ?", [(name,) for name in change.forget_recoveries]),
-            ("DELETE FROM jobs WHERE name = ?", [(name,) for name in change.forget_jobs]),
             (
                 "INSERT INTO events (revision, at, about, body) VALUES (?, ?, ?, ?)",
                 [
-                    (revision, event.at.timestamp(), event.about, _encode(event))
-                    for event in change.events
+                    (revision, each.at.timestamp(), each.about, _encode(each))
+                    for each in change.events
                 ],
             ),
-            ("INSERT OR REPLACE INTO bookmarks VALUES (?, ?)", list(change.bookmarks.items())),
+            ("INSERT OR REPLACE INTO bookmarks VALUES (?, ?)", list(change.cursors.items())),
             ("UPDATE meta SET value = ? WHERE key = 'revision'", [(str(revision),)]),
         ):
             if rows:
                 self._database.executemany(sql, rows)
 
+    def _write_kind(self, kind: Kind, change: Change) -> None:
+        name, key = kind.name, kind.key
+        if records := kind.records(change):
+            self._database.executemany(
+                f"INSERT INTO {name} ({key}, body) VALUES (?, ?) "
+                f"ON CONFLICT ({key}) DO UPDATE SET body = excluded.body",
+                [(getattr(record, key), _encode(record)) for record in records],
+            )
+        if forgotten := kind.forgotten(change):
+            self._database.executemany(
+                f"DELETE FROM {name} WHERE {key} = ?", [(key,) for key in forgotten]
+            )
+
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database file with the settings that everything here relies on."""
+    """Open a database file with the settings that this module relies on."""
     # Calls come from one thread at a time, but not always the same one.
     database = sqlite3.connect(
         f"file:{path}?mode={'ro' if read_only else 'rwc'}",
@@ -402,8 +384,8 @@ def _lock(directory: Path) -> int:
     except OSError as error:
         os.close(lock)
         raise InUseError(
-            f"{directory} is in use by another navarch server; stop it first, or wait for its "
-            "end: navarch serve --standby"
+            f"{directory} is in use by another navarch server; stop it first, or take over when "
+            "it stops: navarch serve --standby"
         ) from error
     return lock
 
@@ -434,56 +416,33 @@ def _meta(database: sqlite3.Connection) -> dict[str, str]:
     return dict(database.execute("SELECT key, value FROM meta"))
 
 
-def _load(database: sqlite3.Connection) -> Fleet:
-    # Hundreds of thousands of objects are made here, none of them garbage: left on, the
-    # collector would look through all of them again and again.
+def _load(database: sqlite3.Connection, empty: Fleet) -> Fleet:
+    # Loading makes hundreds of thousands of objects, none of them garbage: the collector would
+    # look through all of them again and again.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        pools = _decode(_POOL, database.execute("SELECT body FROM pools ORDER BY rowid"))
-        nodes = _decode(_NODE, database.execute("SELECT body FROM nodes ORDER BY rowid"))
-        commands = _decode(_COMMAND, database.execute("SELECT body FROM commands ORDER BY rowid"))
-        incidents = _decode(
-            _INCIDENT, database.execute("SELECT body FROM incidents ORDER BY rowid")
-        )
-        recoveries = _decode(
-            _RECOVERY, database.execute("SELECT body FROM recoveries ORDER BY rowid")
-        )
-        jobs = _decode(_JOB, database.execute("SELECT body FROM jobs ORDER BY rowid"))
-        by_pool: dict[PoolName, dict[NodeId, Node]] = {}
-        for node in nodes:
-            if node.pool is not None:
-                by_pool.setdefault(node.pool, {})[node.id] = node
-        return Fleet(
-            revision=int(_meta(database)["revision"]),
-            pools=Table({pool.name: pool for pool in pools}),
-            nodes=Table({node.id: node for node in nodes}),
-            commands=Table({command.id: command for command in commands}),
-            incidents=Table({incident.id: incident for incident in incidents}),
-            recoveries=Table({recovery.id: recovery for recovery in recoveries}),
-            jobs=Table({job.name: job for job in jobs}),
-            by_pool={name: Table(members) for name, members in by_pool.items()},
-            present={
-                name: sum(not node.gone for node in members.values())
-                for name, members in by_pool.items()
-            },
-        )
+        records = {kind.name: kind.by_key(_read(database, kind)) for kind in empty.kinds}
+        return empty.with_records(int(_meta(database)["revision"]), records)
     finally:
         if collecting:
             gc.enable()
 
 
-def _decode(decoder: msgspec.json.Decoder[T], rows: Iterable[tuple[bytes]]) -> list[T]:
-    return [decoder.decode(body) for (body,) in rows]
+def _read(database: sqlite3.Connection, kind: Kind) -> Iterator[Any]:
+    decoder = msgspec.json.Decoder(kind.type)
+    for (body,) in database.execute(f"SELECT body FROM {kind.name} ORDER BY rowid"):
+        yield decoder.decode(body)
+
+
+def _launch_rows(change: Change) -> list[tuple[str, str, str, str, bytes]]:
+    return [
+        (past.token, past.instance or "", past.pool, past.asked_at.isoformat(), _encode(past))
+        for past in change.launches
+    ]
 
 
 _encode = msgspec.json.Encoder().encode
-_POOL = msgspec.json.Decoder(Pool)
-_NODE = msgspec.json.Decoder(Node)
-_COMMAND = msgspec.json.Decoder(Command)
-_INCIDENT = msgspec.json.Decoder(Incident)
-_RECOVERY = msgspec.json.Decoder(Recovery)
-_JOB = msgspec.json.Decoder(Job)
 _LAUNCH = msgspec.json.Decoder(Launch)
 _EVENT = msgspec.json.Decoder(Event)
 _INVENTORY = msgspec.json.Decoder(Inventory)

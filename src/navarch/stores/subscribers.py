@@ -1,78 +1,67 @@
-"""Who wants to hear of which commits."""
+"""The listeners of a store."""
 
 from collections.abc import Callable, Collection, Sequence
 
 from navarch.core.fleet import Change, Move
-from navarch.core.node import GONE, Phase
+from navarch.core.node import Phase
 from navarch.ports.store import Committed, Matter, Topic
 
 Listener = Callable[[Committed], None]
 
-_EVERY_COMMIT = 1
-_BITS: dict[Topic, int] = {topic: 2 << place for place, topic in enumerate([*Phase, *Matter])}
-"""Each topic is a bit of a number, and a commit the sum of what it is about."""
-
-_LAUNCHES, _GANGS = _BITS[Matter.LAUNCHES], _BITS[Matter.GANGS]
-_RECOVERIES, _INCIDENTS = _BITS[Matter.RECOVERIES], _BITS[Matter.INCIDENTS]
-_COMMANDS, _LEDGER = _BITS[Matter.COMMANDS], _BITS[Matter.LEDGER]
-_FORGOTTEN = _BITS[Matter.FORGOTTEN]
-
 
 class Subscribers:
-    """Calls those who listen, in the order in which they have come.
-
-    Most of them have no business with most commits: who says so is not called for those.
-    """
+    """Calls listeners after each commit, in the order in which they subscribed."""
 
     def __init__(self) -> None:
-        self._listeners: list[tuple[Listener, int]] = []
-        self._of: dict[int, tuple[Listener, ...]] = {}
-        """Who hears of a commit, by what it is about: there are few kinds of commits."""
+        self._listeners: list[tuple[Listener, frozenset[Topic] | None]] = []
 
     def join(self, listener: Listener, about: Collection[Topic] | None) -> Callable[[], None]:
-        """Call `listener` for what is `about` any of that from now on; return how to end it."""
-        wanted = _EVERY_COMMIT if about is None else sum({_BITS[topic] for topic in about})
-        seat = (listener, wanted)
-        self._listeners.append(seat)
-        self._of.clear()
+        """Call `listener` from now on; return the function that ends the subscription."""
+        entry = (listener, None if about is None else frozenset(about))
+        self._listeners.append(entry)
 
         def leave() -> None:
-            if seat in self._listeners:
-                self._listeners.remove(seat)
-                self._of.clear()
+            if entry in self._listeners:
+                self._listeners.remove(entry)
 
         return leave
 
-    def tell(self, committed: Committed) -> None:
-        """Call whoever wants to hear of this commit."""
+    def notify(self, committed: Committed) -> None:
+        """Call every listener; then raise the first error that one of them raised.
+
+        The commit is durable, so a faulty listener must not keep it from the others.
+        """
         topics = _topics(committed.change, committed.moved)
-        listeners = self._of.get(topics)
-        if listeners is None:
-            listeners = tuple([each for each, wanted in self._listeners if wanted & topics])
-            self._of[topics] = listeners
-        for listener in listeners:
-            listener(committed)
+        first_error: Exception | None = None
+        for listener, about in tuple(self._listeners):
+            if about is None or not about.isdisjoint(topics):
+                try:
+                    listener(committed)
+                except Exception as error:  # noqa: BLE001 - raised below
+                    first_error = first_error or error
+        if first_error is not None:
+            raise first_error
 
 
-def _topics(change: Change, moves: Sequence[Move]) -> int:
-    """Return what a commit is about."""
-    topics = _EVERY_COMMIT
+def _topics(change: Change, moves: Sequence[Move]) -> set[Topic]:
+    """Return the topics of a commit."""
+    topics: set[Topic] = set()
     for before, node in moves:
-        topics |= _BITS[node.phase]
-        if before is None or before.launch is not node.launch or before.phase is GONE:
-            topics |= _LAUNCHES
+        topics.add(node.phase)
+        if before is None or before.launch is not node.launch or before.phase is Phase.GONE:
+            topics.add(Matter.LAUNCHES)
         if node.gang is not None:
-            topics |= _GANGS
+            topics.add(Matter.GANGS)
         if node.recovery is not None:
-            topics |= _RECOVERIES
+            topics.add(Matter.RECOVERIES)
     if change.incidents or change.forget_incidents:
-        topics |= _INCIDENTS
+        topics.add(Matter.INCIDENTS)
     if change.launches:
-        topics |= _LEDGER
+        topics.add(Matter.LEDGER)
     if change.recoveries:
-        topics |= _RECOVERIES
+        topics.add(Matter.RECOVERIES)
     if change.commands:
-        topics |= _COMMANDS
+        topics.add(Matter.COMMANDS)
     if change.forget_nodes:
-        topics |= _FORGOTTEN
+        topics.add(Matter.FORGOTTEN)
     return topics

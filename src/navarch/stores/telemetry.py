@@ -1,4 +1,4 @@
-"""Heartbeats and metrics as columns: what changes every few seconds and need not be durable."""
+"""Heartbeats and metrics as columns: values that change every few seconds and are not durable."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,20 +28,19 @@ Seconds = npt.NDArray[np.float64]
 
 
 JUMP_S = 1.0
-"""A clock that gains or loses more than this between two looks has been set."""
+"""A wall clock that gains or loses more than this between two readings has been set."""
 
 
 class TelemetryTable:
-    """When each node was last heard of, and what it said: a few hundred bytes per node.
+    """The last heartbeat and the last metrics of each node: a few hundred bytes per node.
 
-    A node is silent from `timeout` after it was last heard of. Time spent while the
-    control plane was down does not count against anybody: everyone gets the full timeout
-    from the start of this process.
+    A node is silent from `timeout` after its last heartbeat. Time during which the control plane
+    was down does not count: every node has the full timeout from the start of this process.
     """
 
     def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
         self._clock = clock
-        self._timeout, self._patience = timeout, timeout.total_seconds()
+        self._timeout, self._timeout_s = timeout, timeout.total_seconds()
         self._listeners: list[Sooner] = []
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
@@ -53,16 +52,16 @@ class TelemetryTable:
         self._names: list[NodeId | None] = []
         for node in nodes:
             self._row(node)
-        self._mute: dict[NodeId, None] = dict.fromkeys(self._rows)
-        """Who was known when this process began, and has not been heard of since."""
+        self._unseen: dict[NodeId, None] = dict.fromkeys(self._rows)
+        """The nodes known at the start of this process without a heartbeat since."""
         self._wall_s, self._steady_s = clock.now().timestamp(), clock.monotonic()
         self._heard[: len(self._names)] = self._wall_s
 
     def _now_s(self) -> float:
-        """Return the time of day, once all that was heard is dated by the same clock.
+        """Return the time of day, after moving the recorded times along with a clock that was set.
 
-        Somebody may set the clock. Silence is a length of time, which that does not change: a
-        clock that jumps an hour ahead must not make a whole fleet an hour silent.
+        Silence is a duration, which setting the clock does not change: a clock that jumps an hour
+        ahead must not make a whole fleet an hour silent.
         """
         wall_s, steady_s = self._clock.now().timestamp(), self._clock.monotonic()
         jump_s = (wall_s - self._wall_s) - (steady_s - self._steady_s)
@@ -73,24 +72,24 @@ class TelemetryTable:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a node may go unheard before it is overdue."""
+        """How long after its last heartbeat a node is overdue."""
         return self._timeout
 
     @timeout.setter
     def timeout(self, timeout: timedelta) -> None:
-        self._timeout, self._patience = timeout, timeout.total_seconds()
+        self._timeout, self._timeout_s = timeout, timeout.total_seconds()
         self._tell(self._clock.now())
 
     def subscribe(self, listener: Sooner) -> None:
-        """Call `listener` when somebody may be overdue, or back, sooner than was said."""
+        """Call `listener` when a result may change sooner than `next_change` returned."""
         self._listeners.append(listener)
 
     def has_spoken(self, node: NodeId) -> bool:
-        """Return whether `node` was heard of since this process began to listen."""
-        return node in self._rows and node not in self._mute
+        """Return whether `node` has sent a heartbeat since this process started."""
+        return node in self._rows and node not in self._unseen
 
     def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
-        """Tell of one that was not known: it is not overdue for a while."""
+        """Notify listeners of a new node: it is overdue at `overdue_at` at the earliest."""
         del node
         self._tell(overdue_at)
 
@@ -102,25 +101,24 @@ class TelemetryTable:
         return len(self._rows)
 
     def heard(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
-        """Note that `node` is alive now."""
+        """Record a heartbeat of `node`."""
         row = self._row(node)
         now_s = self._now_s()
-        unheard_s = now_s - self._heard.item(row)
+        since_s = now_s - self._heard.item(row)
         self._heard[row] = now_s
         if metrics is not None:
             self._write(node, row, metrics)
-        if node in self._mute or not 0.0 <= unheard_s < self._patience:
-            self._mute.pop(node, None)
-            if unheard_s == -inf:
+        if node in self._unseen or not 0.0 <= since_s < self._timeout_s:
+            self._unseen.pop(node, None)
+            if since_s == -inf:
                 self._welcome(node, self._overdue_at(now_s))
             else:
-                self._tell(_moment(now_s))  # Who was overdue is back.
+                self._tell(_moment(now_s))  # An overdue node is back.
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Take the newest of readings from before, if there are none for `node` yet.
+        """Record the newest of earlier readings, if there are none for `node` yet.
 
-        A node that has no row, or no longer has one, is passed over: old readings are no sign of
-        life, and a row without one has no date that could be shown.
+        Old readings are no heartbeat, so a node without a row is ignored.
         """
         row = self._rows.get(node)
         if row is not None and samples and not self._gpus[row]:
@@ -128,11 +126,11 @@ class TelemetryTable:
             self._write(node, row, newest.metrics)
 
     def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
-        """Write the newest readings of many nodes that all have equally many GPUs.
+        """Record the newest readings of many nodes that have the same number of GPUs.
 
         `hosts` holds CPU and memory use (node, 2), `readings` temperature, power, utilisation
-        and memory used in bytes (node, 4, GPU). A node that comes twice keeps the later row; one
-        that is not known, or no longer, is passed over.
+        and memory used in bytes (node, 4, GPU). For a node given twice the later row counts;
+        unknown nodes are ignored.
         """
         known = [(place, node) for place, node in enumerate(nodes) if node in self._rows]
         places = [place for place, _ in known]
@@ -153,56 +151,56 @@ class TelemetryTable:
         row = self._rows.pop(node, None)
         if row is None:
             return
-        self._mute.pop(node, None)
+        self._unseen.pop(node, None)
         for used in (row, *self._more.pop(node, [])):
             self._heard[used] = np.inf
             self._names[used] = None
             self._spare.append(used)
 
     def last_heard(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of by this process."""
+        """Return the time of the last heartbeat of `node` in this process."""
         row = self._rows.get(node)
         return None if row is None else _moment(self._heard[row])
 
     def silent_since(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of, if it is overdue."""
+        """Return the time of the last heartbeat of `node`, if it is overdue."""
         row = self._rows.get(node)
-        if row is None or self._heard[row] + self._patience > self._now_s():
+        if row is None or self._heard[row] + self._timeout_s > self._now_s():
             return None
         return _moment(self._heard[row])
 
     def silent(self) -> Mapping[NodeId, datetime]:
-        """Return every overdue node with the time it was last heard of."""
+        """Return every overdue node with the time of its last heartbeat."""
         now = self._now_s()
-        heard = self._heard[: len(self._names)]
+        seen_s = self._heard[: len(self._names)]
         silent: dict[NodeId, datetime] = {}
-        for row in (heard + self._patience <= now).nonzero()[0].tolist():
+        for row in (seen_s + self._timeout_s <= now).nonzero()[0].tolist():
             node = self._names[row]
             if node is not None:
-                silent[node] = _moment(heard[row])
+                silent[node] = _moment(seen_s[row])
         return silent
 
     def next_change(self) -> datetime | None:
-        """Return when the next node falls silent if nothing more is heard."""
+        """Return when the next node becomes overdue unless heartbeats arrive."""
         now = self._now_s()
-        heard = self._heard[: len(self._names)]
-        coming = heard[(heard + self._patience > now) & np.isfinite(heard)]
+        seen_s = self._heard[: len(self._names)]
+        coming = seen_s[(seen_s + self._timeout_s > now) & np.isfinite(seen_s)]
         if not coming.size:
             return None
         return self._overdue_at(coming.min())
 
     def overdue_from(self) -> datetime | None:
-        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        """Return when the first node becomes overdue unless heartbeats arrive, or has become so."""
         self._now_s()
         first_s = self._heard[: len(self._names)].min(initial=np.inf)
         return None if first_s == np.inf else self._overdue_at(first_s)
 
-    def _overdue_at(self, heard_s: float) -> datetime:
-        # Rounded up to the microsecond, or a wake-up could come a hair before the change.
-        return _moment(heard_s + self._patience) + timedelta(microseconds=1)
+    def _overdue_at(self, seen_s: float) -> datetime:
+        # Rounded up to the microsecond, so that a timer never fires before the change.
+        return _moment(seen_s + self._timeout_s) + timedelta(microseconds=1)
 
     def metrics(self, node: NodeId) -> NodeMetrics | None:
-        """Return what `node` said last."""
+        """Return the last metrics of `node`."""
         row = self._rows.get(node)
         if row is None:
             return None
@@ -220,7 +218,7 @@ class TelemetryTable:
         )
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
-        """Return the average over each node's GPUs, in percent; None if it never said."""
+        """Return the mean utilization of each node's GPUs, in percent; None without readings."""
         if len(nodes) == 1:
             return [self._utilization(nodes[0])]
         found: list[float | None] = [None] * len(nodes)
@@ -229,19 +227,19 @@ class TelemetryTable:
         gpus = np.where(rows < 0, 0, self._gpus[rows])
         few = np.flatnonzero((gpus > 0) & (gpus <= GPUS_PER_ROW))
         used = self._readings[rows[few], _UTILIZATION]
-        # Slots past a machine's last GPU may hold what another machine once said.
+        # Slots past a machine's last GPU may hold readings of an earlier machine.
         used = np.where(np.arange(GPUS_PER_ROW) < gpus[few, None], used, 0)
         means = used.sum(axis=1, dtype=np.float64) / gpus[few]
         for place, mean in zip(few.tolist(), means.tolist(), strict=True):
             found[place] = mean
         for place in np.flatnonzero(gpus > GPUS_PER_ROW).tolist():
-            said = self.metrics(nodes[place])
-            assert said is not None, nodes[place]
-            found[place] = sum(gpu.utilization_pct for gpu in said.gpus) / len(said.gpus)
+            metrics = self.metrics(nodes[place])
+            assert metrics is not None, nodes[place]
+            found[place] = sum(gpu.utilization_pct for gpu in metrics.gpus) / len(metrics.gpus)
         return found
 
     def _utilization(self, node: NodeId) -> float | None:
-        """Return one node's average: reports ask for one at a time, a thousand in a storm."""
+        """Return the mean of one node: reports need one at a time, by the thousand in a storm."""
         row = self._rows.get(node, -1)
         gpus = 0 if row < 0 else int(self._gpus[row])
         if gpus == 0:
@@ -253,7 +251,7 @@ class TelemetryTable:
         return sum(used[:gpus]) / gpus
 
     def bytes_per_node(self) -> float:
-        """Return what one node costs in memory, its name in the index included."""
+        """Return the memory per node, including its name in the index."""
         per_row = sum(
             column.itemsize * int(np.prod(column.shape[1:]))
             for column in (self._heard, self._host, self._gpus, self._readings)
@@ -263,7 +261,7 @@ class TelemetryTable:
         return per_row * slots + index
 
     def dump(self) -> bytes:
-        """Return everything as it is now, for `restore`."""
+        """Return the contents, for `restore`."""
         count = len(self._names)
         head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "more": self._more})
         columns = (self._heard, self._host, self._gpus, self._readings)
@@ -271,9 +269,9 @@ class TelemetryTable:
         return b"".join((len(head).to_bytes(8, "little"), head, *body))
 
     def restore(self, dumped: bytes) -> bool:
-        """Take back the metrics of known nodes; return whether `dumped` could be read.
+        """Restore the metrics of known nodes; return whether `dumped` could be read.
 
-        The times are left alone: nobody is blamed for what happened while we were away.
+        The times of heartbeats stay as they are: the downtime of this process does not count.
         """
         try:
             data = memoryview(dumped)
@@ -290,12 +288,12 @@ class TelemetryTable:
                 saved.append(np.frombuffer(rest[:length], column.dtype).reshape(shape))
                 rest = rest[length:]
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-            # Only readings are lost, and the next heartbeats bring new ones.
+            # Only readings are lost; the next heartbeats bring new ones.
             return False
-        self._take(names, more, saved[1:])
+        self._restore_rows(names, more, saved[1:])
         return True
 
-    def _take(
+    def _restore_rows(
         self,
         names: list[str | None],
         more: dict[str, list[int]],
@@ -313,8 +311,8 @@ class TelemetryTable:
     def _write(self, node: NodeId, row: int, metrics: NodeMetrics) -> None:
         self._host[row] = metrics.cpu_pct, metrics.memory_pct
         self._gpus[row] = gpus = len(metrics.gpus)
-        said = chain.from_iterable(map(_readings_of, metrics.gpus))
-        readings = np.fromiter(said, np.float32, gpus * _READINGS).reshape(gpus, _READINGS).T
+        values = chain.from_iterable(map(_readings_of, metrics.gpus))
+        readings = np.fromiter(values, np.float32, gpus * _READINGS).reshape(gpus, _READINGS).T
         if gpus <= GPUS_PER_ROW:
             self._readings[row, :, :gpus] = readings
             return

@@ -7,7 +7,6 @@ its fault returns False, and its tests are skipped.
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 
@@ -21,6 +20,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import Cluster, Owner
@@ -138,7 +138,7 @@ class ProviderContract:
         async def story(provider: Provider) -> None:
             first = await provider.provision(self.request())
             labels = {**LABELS, "navarch-token": "t-2"}
-            other = replace(self.request(), token=Token("t-2"), name="training-1", labels=labels)
+            other = evolve(self.request(), token=Token("t-2"), name="training-1", labels=labels)
             second = await provider.provision(other)
             assert first.id != second.id
 
@@ -183,7 +183,7 @@ class ProviderContract:
             bought = []
             for number in range(3):
                 labels = {**LABELS, "navarch-token": f"g-{number}"}
-                request = replace(
+                request = evolve(
                     self.request(),
                     token=Token(f"g-{number}"),
                     name=f"training-{number}",
@@ -288,7 +288,7 @@ class ProviderContract:
         async def story(provider: Provider) -> None:
             cluster = Cluster(id="c-1", secret=bytes(32))
             owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t-1"))
-            request = replace(self.request(), labels=cluster.labels(owner))
+            request = evolve(self.request(), labels=cluster.labels(owner))
             bought = await provider.provision(request)
             await self.settle()
             listed = await _listed(provider, bought.id)
@@ -334,7 +334,7 @@ class ProviderContract:
         """Return a request with its own token and name."""
         token = f"n-{number}"
         labels = {**LABELS, "navarch-token": token}
-        return replace(self.request(), token=Token(token), name=f"training-{number}", labels=labels)
+        return evolve(self.request(), token=Token(token), name=f"training-{number}", labels=labels)
 
     async def _mine(self, provider: Provider) -> list[InstanceId]:
         """Return the machines that are alive under the token of `request`."""
@@ -347,7 +347,7 @@ class ProviderContract:
 
     def test_every_failed_launch_raises_a_provider_error(self) -> None:
         async def story(provider: Provider) -> None:
-            nonsense = replace(self.request(), instance_type="no-such-type")
+            nonsense = evolve(self.request(), instance_type="no-such-type")
             with contextlib.suppress(ProviderError):
                 await provider.provision(nonsense)
 

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.framework.decision import Decision
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeHealth,
@@ -17,12 +20,9 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Toleration,
 )
-from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.cycle import run_cycle
-from navarch.scheduler.decision import Decision
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_queue
 
 CPU_PER_GPU, MEMORY_PER_GPU = 12_000, 128 * 10**9

@@ -11,7 +11,7 @@ import pytest
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.gang import Gang
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
@@ -84,7 +84,7 @@ class StoreContract:
 
     def run(self, story: Callable[[Store], Awaitable[None]]) -> Store:
         store = self.open()
-        asyncio.run(_told(story, store))
+        asyncio.run(_run(story, store))
         return store
 
     def test_a_new_store_is_empty_and_at_revision_zero(self) -> None:
@@ -164,7 +164,7 @@ class StoreContract:
         async def forgetting(store: Store) -> None:
             await store.commit(Change(forget_incidents=[INCIDENT.id]), based_on=2)
 
-        asyncio.run(_told(forgetting, store))
+        asyncio.run(_run(forgetting, store))
         assert dict(self.reopen(store).fleet().incidents) == {}
 
     def test_two_reports_cannot_each_open_an_incident_at_one_place(self) -> None:
@@ -318,8 +318,10 @@ class StoreContract:
         store = self.reopen(self.run(story))
         assert seen == [(i + 1, f"training-{i}") for i in range(50)]
         assert len(store.fleet().nodes) == 50
-        told = asyncio.run(_of(store.events()))
-        assert [(x.revision, x.event.reason) for x in told] == [(i + 1, str(i)) for i in range(50)]
+        entries = asyncio.run(_of(store.events()))
+        assert [(x.revision, x.event.reason) for x in entries] == [
+            (i + 1, str(i)) for i in range(50)
+        ]
 
     def test_deleting_a_node_deletes_its_inventory(self) -> None:
         async def story(store: Store) -> None:
@@ -386,6 +388,29 @@ class StoreContract:
         self.run(story)
         assert seen == [(0, 1), (1, 2), (2, 3)]
 
+    def test_a_commit_whose_listener_raises_is_written_and_raises_the_error(self) -> None:
+        seen: list[int] = []
+
+        def fail(done: Committed) -> None:
+            if NODE.id in done.after.nodes and NODE.id not in done.before.nodes:
+                raise RuntimeError("a listener failed")
+
+        async def story(store: Store) -> None:
+            store.subscribe(fail)
+            store.subscribe(lambda done: seen.append(done.after.revision))
+            nodes = [a_node("training-1"), NODE, a_node("training-2")]
+            commits = [store.commit(Change(nodes=[node]), based_on=0) for node in nodes]
+            async with asyncio.timeout(10):
+                first, error, last = await asyncio.gather(*commits, return_exceptions=True)
+            assert isinstance(first, Fleet)
+            assert isinstance(error, RuntimeError)
+            assert isinstance(last, Fleet)
+            await store.commit(Change(pools=[POOL]), based_on=3)
+
+        store = self.run(story)
+        assert seen == [1, 2, 3, 4]
+        assert set(self.reopen(store).fleet().nodes) == {NODE.id, "training-1", "training-2"}
+
     def test_a_topic_listener_receives_exactly_the_commits_of_its_topic(self) -> None:
         node = a_node("training-1")
         command = Command(
@@ -425,7 +450,7 @@ class StoreContract:
             (Change(forget_nodes=[node.id]), {Matter.FORGOTTEN}),
         ]
         topics: list[Topic] = [*Phase, *Matter]
-        heard: dict[tuple[Topic, ...], list[int]] = {
+        received: dict[tuple[Topic, ...], list[int]] = {
             **{(topic,): [] for topic in topics},
             (Phase.GONE, Matter.COMMANDS): [],
         }
@@ -433,10 +458,10 @@ class StoreContract:
         async def story(store: Store) -> None:
             def listen(wanted: tuple[Topic, ...]) -> Callable[[], None]:
                 return store.subscribe(
-                    lambda done: heard[wanted].append(done.before.revision), about=wanted
+                    lambda done: received[wanted].append(done.before.revision), about=wanted
                 )
 
-            leave = [listen(wanted) for wanted in heard]
+            leave = [listen(wanted) for wanted in received]
             for revision, (change, _) in enumerate(written):
                 await store.commit(change, based_on=revision)
             for each in leave:
@@ -444,8 +469,8 @@ class StoreContract:
             await store.commit(Change(nodes=[NODE]), based_on=len(written))
 
         self.run(story)
-        for wanted, revisions in heard.items():
-            expected = [at for at, (_, told) in enumerate(written) if not told.isdisjoint(wanted)]
+        for wanted, revisions in received.items():
+            expected = [at for at, (_, about) in enumerate(written) if not about.isdisjoint(wanted)]
             assert revisions == expected, wanted
 
     def test_an_earlier_fleet_snapshot_does_not_change(self) -> None:
@@ -488,32 +513,32 @@ class StoreContract:
 
     def test_events_of_a_subject_stay_correct_through_commits_and_pruning(self) -> None:
         async def story(store: Store) -> None:
-            async def told() -> list[int]:
+            async def numbers() -> list[int]:
                 return [x.number for x in await store.events(about=EVENT.about)]
 
             other = replace(EVENT, about=about("pool", "training"))
             old = replace(EVENT, at=NOW - timedelta(days=100))
-            assert await told() == []
+            assert await numbers() == []
             await store.commit(Change(events=[old, other]), based_on=0)
-            assert await told() == [1]
-            assert await told() == [1]
+            assert await numbers() == [1]
+            assert await numbers() == [1]
             await store.commit(Change(events=[other, EVENT]), based_on=1)
-            assert await told() == [1, 4]
+            assert await numbers() == [1, 4]
             await store.prune(NOW - timedelta(days=90))
-            assert await told() == [4]
+            assert await numbers() == [4]
             await store.commit(Change(events=[EVENT]), based_on=2)
-            assert await told() == [4, 5]
-            assert [*await store.events(about=about("node", "nobody"))] == []
+            assert await numbers() == [4, 5]
+            assert [*await store.events(about=about("node", "absent"))] == []
 
         self.run(story)
 
     def test_a_reader_resumes_at_its_cursor_in_the_journal(self) -> None:
         async def story(store: Store) -> None:
-            await store.commit(Change(bookmarks={"slack": 7}), based_on=0)
-            await store.commit(Change(bookmarks={"slack": 9, "log": 1}), based_on=1)
+            await store.commit(Change(cursors={"slack": 7}), based_on=0)
+            await store.commit(Change(cursors={"slack": 9, "log": 1}), based_on=1)
 
         store = self.reopen(self.run(story))
-        assert [store.bookmark(name) for name in ("slack", "log", "nobody")] == [9, 1, None]
+        assert [store.cursor(name) for name in ("slack", "log", "absent")] == [9, 1, None]
 
     def test_the_identity_of_the_cluster_is_as_durable_as_the_fleet(self) -> None:
         async def story(store: Store) -> None:
@@ -543,7 +568,7 @@ class StoreContract:
         assert NodeId("training-1") in found.nodes
 
 
-async def _told(story: Callable[[Store], Awaitable[None]], store: Store) -> None:
+async def _run(story: Callable[[Store], Awaitable[None]], store: Store) -> None:
     await story(store)
 
 

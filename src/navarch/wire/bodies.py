@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from navarch.core.command import Command, CommandKind
@@ -25,6 +26,15 @@ class Reason:
     """Why somebody asks."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """Why a placed job goes back to its queue, and which of its placements is meant."""
+
+    reason: str = ""
+    placed_at: datetime | None = None
+    """When that placement began; None: the present one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ dataclass that travels with its message, so that neither has a field that the ot
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -19,6 +18,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from navarch.core.errors import InvalidError
+from navarch.core.records import is_record, record_fields
 
 M = TypeVar("M", bound=Message)
 
@@ -26,7 +26,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 
 def write_message(value: object, message: M) -> M:
-    """Return `message` filled with the fields of the dataclass `value`."""
+    """Return `message` filled with the fields of the record `value`."""
     for name, field in _fields_of(message.DESCRIPTOR).items():
         _write(message, name, field, getattr(value, name))
     return message
@@ -76,14 +76,14 @@ def _absent(hint: Any, path: str) -> Any:  # noqa: ANN401
     if _optional(hint):
         return None
     # An empty message and none at all mean the same where every field has a default.
-    if is_dataclass(hint) and len(_defaults(hint)) == len(fields(hint)):  # type: ignore[arg-type]
-        return hint()  # type: ignore[operator]
+    if is_record(hint) and len(_defaults(hint)) == len(record_fields(hint)):
+        return hint()
     raise InvalidError(f"required - at `{path}`")
 
 
 @cache
-def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass, or Page[NodeView]
-    """Return the types of a dataclass' fields."""
+def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a record, or Page[NodeView]
+    """Return the types of a record's fields."""
     origin = get_origin(kind) or kind
     hints = get_type_hints(origin)
     arguments = get_args(kind)
@@ -91,17 +91,13 @@ def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass, or Pag
         part.name: hints[part.name][arguments]
         if arguments and getattr(hints[part.name], "__parameters__", ())
         else hints[part.name]
-        for part in fields(origin)
+        for part in record_fields(origin)
     }
 
 
 @cache
 def _defaults(kind: type) -> frozenset[str]:
-    return frozenset(
-        part.name
-        for part in fields(kind)
-        if part.default is not MISSING or part.default_factory is not MISSING
-    )
+    return frozenset(part.name for part in record_fields(kind) if not part.required)
 
 
 @cache

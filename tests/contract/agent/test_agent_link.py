@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -25,6 +24,7 @@ from navarch.core.errors import (
     NotPossibleError,
     UnreachableError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
@@ -168,7 +168,7 @@ def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> Non
 
 def test_a_registration_carries_a_report_and_its_reply_confirms_it(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
-        with_report = replace(REGISTRATION, report=REPORT)
+        with_report = evolve(REGISTRATION, report=REPORT)
         welcome = await link.register(with_report)
 
         assert plane.registrations == [with_report]

@@ -13,6 +13,7 @@ from navarch.client.connect import connect_fleet
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import about
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import IncidentKind
@@ -28,7 +29,7 @@ TOKEN = "a token"
 TRAINING = PoolName("training")
 SPEC = PoolSpec(
     name=TRAINING,
-    offerings=(H100, replace(H100, spot=True, zone="", gpus=4)),
+    offerings=(H100, evolve(H100, spot=True, zone="", gpus=4)),
     nodes_min=0,
     nodes_max=3,
     labels={"team": "ml"},

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +11,7 @@ from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.held import Held, HeldBy
@@ -41,7 +41,7 @@ def test_what_is_held_back_is_seen_and_released_from_afar() -> None:
             node = await doors.register("gpu-1")
             fleet = doors.store.fleet()
             event = Event(at=SINCE, about=about("node", node), kind="node.held", reason="x")
-            held = replace(fleet.nodes[node], held=HELD)
+            held = evolve(fleet.nodes[node], held=HELD)
             await doors.store.commit(Change(nodes=[held], events=[event]), based_on=fleet.revision)
             api = connect_fleet(doors.http_url)
             assert isinstance(api, HeldApi)
@@ -87,7 +87,7 @@ def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
             assert refused.exit_code != 0
             assert "has no held nodes" in refused.output
             fleet = doors.store.fleet()
-            held = replace(fleet.nodes[NodeId(node)], held=HELD)
+            held = evolve(fleet.nodes[NodeId(node)], held=HELD)
             await doors.store.commit(Change(nodes=[held]), based_on=fleet.revision)
             said = await asyncio.to_thread(
                 typed, doors.http_url, "incident", "release", incident.id
@@ -118,8 +118,8 @@ def test_every_reason_to_hold_something_back_travels(by: HeldBy, door: str) -> N
         async with open_doors(build_doors(), http=door == "http", grpc=door == "grpc") as doors:
             node = await doors.register("gpu-1")
             fleet = doors.store.fleet()
-            held = replace(HELD, by=by)
-            change = Change(nodes=[replace(fleet.nodes[node], held=held)])
+            held = evolve(HELD, by=by)
+            change = Change(nodes=[evolve(fleet.nodes[node], held=held)])
             await doors.store.commit(change, based_on=fleet.revision)
             api = connect_fleet(doors.http_url or doors.grpc_url)
             assert (await api.get_node(node)).node.held == held

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
@@ -43,6 +44,13 @@ def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
             job = await api.get_job(asked.name)
             assert (job.state, job.nodes, job.preemptible) == (JobState.PLACED, (node,), True)
             assert (await api.checkpoint_job(asked.name)).checkpointed_at is not None
+            kept = await api.requeue_job(
+                asked.name, reason="late", placed_at=job.since - timedelta(minutes=1)
+            )
+            assert kept.nodes == (node,)
+            queued = await api.requeue_job(asked.name, reason="died", placed_at=job.since)
+            assert (queued.state, queued.reason) == (JobState.WAITING, "died")
+            await place(doors)
             assert [each.name for each in await api.list_jobs()] == ["train"]
             assert (await api.explain_job(asked.name)).state == "placed"
             assert (await api.finish_job(asked.name)).state is JobState.FINISHED
@@ -80,6 +88,8 @@ def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
             await place(doors)
             assert "big/1 on gpu-" in await say("job", "get", "big")
             assert "has all its GPUs" in await say("why", "job", "big")
+            assert "Job big is waiting" in await say("job", "requeue", "big", "--reason", "OOM")
+            assert "interrupted: OOM" in await say("why", "job", "big")
             assert "is cancelled" in await say("job", "cancel", "big", "--reason", "enough")
             assert "cancelled: enough" in await say("why", "job", "big")
             lost = await say("why", "job", "nobody", code=3)

@@ -10,6 +10,7 @@ import pytest
 from navarch.client.connect import connect_fleet
 from navarch.config import ConfigError, parse_config
 from navarch.core.errors import InvalidError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
@@ -74,7 +75,7 @@ def test_no_door_puts_a_pool_above_the_limit(door: str, wrong: dict[str, int]) -
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_scales_a_pool_above_the_limit(door: str) -> None:
     async def story(fleet: FleetApi, doors: Doors) -> None:
-        await store(doors, pools=[replace(HUGE, nodes_wanted=4)])
+        await store(doors, pools=[evolve(HUGE, nodes_wanted=4)])
         before = doors.store.fleet()
         for nodes in (NODES_PER_POOL_MAX + 1, 10**9, 2**53):
             with pytest.raises(InvalidError, match="above the limit of 100000 nodes per pool"):

@@ -5,13 +5,13 @@ import gzip
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 
 from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
@@ -512,7 +512,7 @@ async def bought(doors: Doors) -> None:
         instance=InstanceId("i-123"),
         launched_at=stranger.created_at,
     )
-    node: Node = replace(stranger, id=name, pool=pool, launch=launch, offering=None)
+    node: Node = evolve(stranger, id=name, pool=pool, launch=launch, offering=None)
     await doors.store.commit(
         Change(nodes=[node], forget_nodes=[stranger.id]),
         based_on=doors.store.fleet().revision,

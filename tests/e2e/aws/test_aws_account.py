@@ -23,6 +23,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.notice import NoticeKind
 from navarch.ports.provider import ProvisionRequest
@@ -57,8 +58,8 @@ def run_story(ec2: Ec2Server, story: Story, settings: AwsSettings | None = None)
 def another(number: int, **changes: object) -> ProvisionRequest:
     token = f"t-{number}"
     labels = {**REQUEST.labels, "navarch-token": token}
-    changed = replace(REQUEST, token=Token(token), labels=labels)
-    return replace(changed, **changes)  # type: ignore[arg-type]
+    changed = evolve(REQUEST, token=Token(token), labels=labels)
+    return evolve(changed, **changes)  # type: ignore[arg-type]
 
 
 def test_a_new_process_finds_and_terminates_an_earlier_machine(ec2: Ec2Server) -> None:
@@ -119,7 +120,7 @@ def test_a_token_used_with_other_parameters_finds_its_machine(
     async def story(account: AwsAccount) -> None:
         first = await account.provision(REQUEST)
         labels = {**REQUEST.labels, "team": "research"}
-        second = await account.provision(replace(REQUEST, labels=labels))
+        second = await account.provision(evolve(REQUEST, labels=labels))
         assert second.id == first.id
 
     run_story(ec2, story)
@@ -131,7 +132,7 @@ def test_a_used_token_whose_machine_is_not_listed_yet_is_a_transient_error(ec2: 
         await account.provision(REQUEST)
         ec2.set(lag_s=3600)
         with pytest.raises(TransientError, match="IdempotentParameterMismatch"):
-            await account.provision(replace(REQUEST, user_data="#!/bin/sh\n"))
+            await account.provision(evolve(REQUEST, user_data="#!/bin/sh\n"))
 
     run_story(ec2, story)
     assert len(ec2.alive()) == 1

@@ -1,9 +1,8 @@
 """Orphans in a shared account: only proven ones are terminated, after three listings."""
 
-from dataclasses import replace
-
 from tests.support.ec2_server import Ec2Server
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
 from navarch.ports.clock import Clock
@@ -21,7 +20,7 @@ PLAIN = ProvisionRequest(
 
 
 def labelled(token: str, labels: dict[str, str]) -> ProvisionRequest:
-    return replace(PLAIN, token=Token(token), name=token, labels=labels)
+    return evolve(PLAIN, token=Token(token), name=token, labels=labels)
 
 
 def unrelated() -> list[ProvisionRequest]:

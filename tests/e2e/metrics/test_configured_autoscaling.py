@@ -5,7 +5,7 @@ from pathlib import Path
 
 from navarch import ControlPlane
 from navarch.app.server import Running
-from navarch.app.snapshots import LOADS
+from navarch.app.telemetry import LOADS
 from navarch.config import parse_config
 from navarch.core.autoscaling import QueueSettings
 from navarch.core.ids import PoolName

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, NodeStatus
@@ -126,8 +126,8 @@ def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(plane.run(running.set_result))
             fleet = (await running).plane.fleet
-            offering = replace(H100, provider=ProviderName("mine"))
-            places = tuple(replace(offering, zone=zone) for zone in "ab")
+            offering = evolve(H100, provider=ProviderName("mine"))
+            places = tuple(evolve(offering, zone=zone) for zone in "ab")
             spec = PoolSpec(name=PoolName("other"), offerings=places, nodes_min=1, nodes_max=1)
             await fleet.put_pool(spec, reason="the test")
             async with asyncio.timeout(30):
@@ -154,7 +154,7 @@ def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
 
 def test_two_providers_of_one_name_are_refused(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path, providers=[my_cloud()])
-    with pytest.raises(InvalidError, match="'mine' already"):
+    with pytest.raises(InvalidError, match="'mine' exists already"):
         plane.register_provider(my_cloud())
 
 

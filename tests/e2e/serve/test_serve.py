@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus, Phase

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from fleet_process import CONFIG, FleetProcess
+from tests.support.fleet_process import CONFIG, FleetProcess
 
 AT_A_CLOUD = """
   far: {provider: aws, instance_type: h100-8x, min_nodes: 0, max_nodes: 1, cloud_init: true}

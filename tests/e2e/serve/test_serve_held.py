@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.ids import PoolName
 from navarch.ports.api import Query

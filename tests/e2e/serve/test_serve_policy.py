@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName

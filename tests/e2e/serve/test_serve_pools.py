@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.clock.system import SystemEntropy
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.node import NodeStatus
@@ -98,7 +98,7 @@ pools:
 def test_a_server_that_finds_a_pool_of_a_billion_nodes_serves_and_heals_after_a_scale_down(
     serve: Start, tmp_path: Path
 ) -> None:
-    offerings = (replace(H100, provider=ProviderName("fake")),)
+    offerings = (evolve(H100, provider=ProviderName("fake")),)
     huge = a_pool("huge", size=0, nodes_max=2**53, nodes_wanted=10**9, offerings=offerings)
 
     async def left_by_an_older_version() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import yaml
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus

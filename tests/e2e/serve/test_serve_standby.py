@@ -4,7 +4,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from fleet_process import FleetProcess
+from tests.support.fleet_process import FleetProcess
 
 from navarch.core.node import NodeStatus
 from navarch.ports.api import Query

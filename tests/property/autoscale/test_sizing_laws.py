@@ -18,6 +18,7 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.core.schedule import DAYS, Schedule, Window
@@ -80,7 +81,7 @@ metrics = st.builds(
 def pools(draw: st.DrawFn) -> Pool:
     low = draw(st.integers(0, 5))
     high = draw(st.integers(max(low, 1), 12))
-    return replace(
+    return evolve(
         a_pool(size=low, nodes_max=high),
         nodes_wanted=draw(st.none() | st.integers(low, high)),
         autoscaling=draw(st.none() | strategies),
@@ -131,7 +132,7 @@ def test_a_pool_shrinks_by_itself_only_below_everything_that_was_asked_for(
 
 @given(pools(), histories())
 def test_nothing_but_bounds_changes_a_size_during_cooldown(pool: Pool, said: list[Opinion]) -> None:
-    fresh = replace(pool, scaled_at=NOW, cooldown=timedelta(seconds=1))
+    fresh = evolve(pool, scaled_at=NOW, cooldown=timedelta(seconds=1))
 
     assert plan_size(fresh, said, now=NOW).nodes == bounds_at(fresh, NOW).clamp(fresh.size)
 
@@ -142,10 +143,10 @@ def test_a_pool_comes_to_rest_at_what_a_steady_autoscaler_says(pool: Pool, nodes
         Opinion(at=NOW - timedelta(seconds=30 * i), nodes=nodes, reason="so")
         for i in reversed(range(30))
     ]
-    ready = replace(pool, scaled_at=None)
+    ready = evolve(pool, scaled_at=None)
     rest = bounds_at(pool, NOW).clamp(nodes)
     for _ in range(2):
-        ready = replace(ready, nodes_wanted=plan_size(ready, steady, now=NOW).nodes)
+        ready = evolve(ready, nodes_wanted=plan_size(ready, steady, now=NOW).nodes)
 
     assert ready.size == rest
     assert plan_size(ready, steady, now=NOW).nodes == rest

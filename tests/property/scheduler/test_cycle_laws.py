@@ -7,19 +7,19 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.scheduler.cluster import Cluster, JobSpec, Topology, TopologyConstraint
+from navarch.scheduler.actions.solver.room import GpuRoom
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.conformance.match import unexplained
-from navarch.scheduler.conformance.settle import settle
 from navarch.scheduler.cycle import run_cycle, run_session
-from navarch.scheduler.decision import DecisionLog, Evict
+from navarch.scheduler.framework.decision import DecisionLog, Evict
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import Cluster, JobSpec, Topology, TopologyConstraint
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import ACTIVE_USED_MASK
 from navarch.scheduler.plan import render_result
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
-from navarch.scheduler.solver.room import GpuRoom
-from navarch.scheduler.status import ACTIVE_USED_MASK
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
+from navarch.testing.scheduler_conformance.match import unexplained
+from navarch.testing.scheduler_conformance.settle import settle
 
 T = TypeVar("T")
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import run_session
+from navarch.scheduler.framework.decision import DecisionLog
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeSpec,
@@ -16,14 +20,10 @@ from navarch.scheduler.cluster import (
     SubGroupSpec,
     TaskSpec,
 )
-from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.conformance.settle import settle
-from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import DecisionLog
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
+from navarch.testing.scheduler_conformance.settle import settle
 
 RUNNING, LEAVING, WAITING = TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.PENDING
 FULL = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")

@@ -1,4 +1,4 @@
-"""Laws of packing: nothing is given twice, nothing is refused that fits, a seed is a seed."""
+"""Laws of packing: no double allocation, no drop of a pod that fits, one result per seed."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.scheduler.packing.books import Books
 from navarch.scheduler.packing.cutting import worth_of_rest
-from navarch.scheduler.packing.pack import pack
-from navarch.scheduler.packing.policies import POLICIES
-from navarch.scheduler.packing.policy import ScoreTable
-from navarch.scheduler.packing.stage import set_stage
-from navarch.scheduler.packing.trace import Machine, Shape, Trace
+from navarch.scheduler.packing.shape import Shape
+from navarch.testing.packing.pack import pack
+from navarch.testing.packing.policies import POLICIES
+from navarch.testing.packing.policy import ScoreTable
+from navarch.testing.packing.problem import FreeCapacity, PackingProblem
+from navarch.testing.packing.trace import Machine, Trace
 
 MODELS = ("A", "B", "C")
 
@@ -57,32 +57,32 @@ pods = st.lists(shapes(), min_size=1, max_size=90)
 
 @given(policy=st.sampled_from(sorted(POLICIES)), nodes=machines(), wanted=pods)
 @settings(max_examples=150, deadline=None)
-def test_no_policy_gives_anything_twice_or_refuses_what_fits(
+def test_no_policy_allocates_twice_or_drops_a_pod_that_fits(
     policy: str, nodes: list[Machine], wanted: list[Shape]
 ) -> None:
     distinct = tuple(dict.fromkeys(wanted))
-    stage, arrivals = set_stage(nodes, distinct), [distinct.index(pod) for pod in wanted]
-    books = Books(stage)
-    chosen = POLICIES[policy](stage, books, arrivals, 0)
-    table = ScoreTable(books, chosen)
+    problem, arrivals = PackingProblem.of(nodes, distinct), [distinct.index(pod) for pod in wanted]
+    free = FreeCapacity(problem)
+    chosen = POLICIES[policy](problem, free, arrivals, 0)
+    table = ScoreTable(free, chosen)
     left = {n: Left(m.cpu_milli, m.memory_mib, [1000] * m.gpus) for n, m in enumerate(nodes)}
 
     for shape in arrivals:
         if chosen.arrived(shape):
             table.rebuild()
-        node, asked = table.best(shape), distinct[shape]
-        fitting = [n for n in left if _fits(asked, nodes[n], left[n])]
+        node, pod = table.best(shape), distinct[shape]
+        fitting = [n for n in left if _fits(pod, nodes[n], left[n])]
         if node is None:
             assert not fitting
             continue
         assert node in fitting
-        device = chosen.device(shape, node) if asked.shares else -1
-        books.take(shape, node, device)
+        device = chosen.device(shape, node) if pod.shares else -1
+        free.allocate(shape, node, device)
         chosen.placed(shape, node)
         table.refresh(node)
-        _take(asked, left[node], device)
-        assert (books.cpu[node], books.memory[node]) == (left[node].cpu, left[node].memory)
-        assert Counter(books.gpus[node]) == Counter(left[node].gpus)
+        _allocate(pod, left[node], device)
+        assert (free.cpu[node], free.memory[node]) == (left[node].cpu, left[node].memory)
+        assert Counter(free.gpus[node]) == Counter(left[node].gpus)
 
 
 @given(policy=st.sampled_from(sorted(POLICIES)), nodes=machines(), wanted=pods, seed=st.integers(0))
@@ -100,34 +100,36 @@ def test_the_same_seed_gives_the_same_run(
     assert one.arrived[-1] <= 1.3 * one.capacity
 
 
-@given(asked=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
+@given(requested=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_no_combination_that_fits_is_worth_more_than_its_gpu(asked: dict[int, int]) -> None:
-    worth = worth_of_rest(asked)
+def test_no_combination_that_fits_is_worth_more_than_its_gpu(requested: dict[int, int]) -> None:
+    worth = worth_of_rest(requested)
 
     assert worth[0] == 0
     assert worth[1000] == pytest.approx(1)
-    for size in asked:
-        # Beside what is worth so much there is room for no more than the rest.
+    for size in requested:
+        # A pod and the rest of its GPU are together worth at most the GPU.
         assert (worth[size:] >= worth[: 1001 - size] + worth[size] - 1e-6).all()
 
 
-@given(asked=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
+@given(requested=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_all_pods_are_worth_the_gpus_they_need_in_the_best_plan(asked: dict[int, int]) -> None:
-    worth = worth_of_rest(asked)
+def test_the_total_value_of_pods_is_the_number_of_gpus_in_the_best_plan(
+    requested: dict[int, int],
+) -> None:
+    worth = worth_of_rest(requested)
 
-    total = sum(count * worth[size] for size, count in asked.items())
+    total = sum(count * worth[size] for size, count in requested.items())
 
-    assert sum(size * count for size, count in asked.items()) / 1000 <= total + 1e-6
-    assert total <= _first_fit(asked) + 1e-6
+    assert sum(size * count for size, count in requested.items()) / 1000 <= total + 1e-6
+    assert total <= _first_fit(requested) + 1e-6
 
 
-def _first_fit(asked: dict[int, int]) -> int:
-    """Return how many GPUs it takes when the largest go first, each where it fits."""
+def _first_fit(requested: dict[int, int]) -> int:
+    """Return the number of GPUs of first-fit decreasing."""
     left: list[int] = []
-    for size in sorted(asked, reverse=True):
-        for _ in range(asked[size]):
+    for size in sorted(requested, reverse=True):
+        for _ in range(requested[size]):
             fitting = [index for index, milli in enumerate(left) if milli >= size]
             if fitting:
                 left[fitting[0]] -= size
@@ -136,19 +138,19 @@ def _first_fit(asked: dict[int, int]) -> int:
     return len(left)
 
 
-def _fits(asked: Shape, node: Machine, left: Left) -> bool:
-    enough = asked.cpu_milli <= left.cpu and asked.memory_mib <= left.memory
-    devices = sum(milli >= asked.gpu_milli for milli in left.gpus) >= asked.gpus
-    return enough and devices and (not asked.models or node.model in asked.models)
+def _fits(pod: Shape, node: Machine, left: Left) -> bool:
+    enough = pod.cpu_milli <= left.cpu and pod.memory_mib <= left.memory
+    devices = sum(milli >= pod.gpu_milli for milli in left.gpus) >= pod.gpus
+    return enough and devices and (not pod.models or node.model in pod.models)
 
 
-def _take(asked: Shape, left: Left, device: int) -> None:
-    """Keep other books, from the rules and not from the code."""
-    left.cpu -= asked.cpu_milli
-    left.memory -= asked.memory_mib
-    if asked.shares:
-        assert left.gpus[device] >= asked.gpu_milli
-        left.gpus[device] -= asked.gpu_milli
+def _allocate(pod: Shape, left: Left, device: int) -> None:
+    """Allocate by the rules, independently of the code under test."""
+    left.cpu -= pod.cpu_milli
+    left.memory -= pod.memory_mib
+    if pod.shares:
+        assert left.gpus[device] >= pod.gpu_milli
+        left.gpus[device] -= pod.gpu_milli
         return
-    for _ in range(asked.gpus):
+    for _ in range(pod.gpus):
         left.gpus[left.gpus.index(1000)] = 0

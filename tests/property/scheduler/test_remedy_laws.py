@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.core.remedy import Remedy, Step, StepKind
-from navarch.scheduler.cluster import Cluster, NodeHealth, NodeSpec, QueueSpec
 from navarch.scheduler.explain import why_job
-from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.model.cluster import Cluster, NodeHealth, NodeSpec, QueueSpec
+from navarch.scheduler.model.quantity import UNLIMITED
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
 GPUS = 4

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.cycle import run_session
+from navarch.scheduler.framework.decision import DecisionLog
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import (
     AffinityTerm,
     ClaimUse,
     Cluster,
@@ -19,14 +23,10 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
-from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.conformance.match import unexplained
-from navarch.scheduler.conformance.settle import settle
-from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import DecisionLog
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.placement import Hold
+from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
+from navarch.testing.scheduler_conformance.match import unexplained
+from navarch.testing.scheduler_conformance.settle import settle
 
 CONFIG = SchedulerConfig(parameters=Parameters(use_scheduling_signatures=False))
 SLICE = "nvidia.com/mig-1g.5gb"

@@ -5,22 +5,22 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.cycle import open_session
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.sharing import share_gpus
+from navarch.scheduler.framework.statement import Operation, Statement
+from navarch.scheduler.model.cluster import (
     ClaimUse,
     Cluster,
     JobSpec,
     ResourceClaim,
     ResourceSlice,
 )
-from navarch.scheduler.cycle import open_session
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import TaskStatus
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion import Proportion
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
-from navarch.scheduler.sharing import share_gpus
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.statement import Operation, Statement
-from navarch.scheduler.status import TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 
 REQUESTS = (

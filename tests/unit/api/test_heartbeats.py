@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.client.connect import connect_agent
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
@@ -181,7 +181,7 @@ def test_agents_can_use_json_for_all_requests() -> None:
             welcome = await agent.register(Registration(node=node))
             assert welcome.node == node
             command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
-            assert list(await agent.heartbeat(node, replace(readings(8)))) == [command]
+            assert list(await agent.heartbeat(node, evolve(readings(8)))) == [command]
             assert doors.columns.metrics(node) == readings(8)
             await agent.report_metrics(node, [Sample(at=command.issued_at, metrics=readings(8))])
             sick = CheckResult(check="gpu", health=Health.UNHEALTHY)

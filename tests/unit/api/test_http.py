@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from navarch.api.http.app import HttpLimits
 from navarch.api.http.server import listen
@@ -43,19 +44,32 @@ def test_a_server_that_is_not_ready_states_the_reason() -> None:
     tell(story, ready=lambda: "database not ready")
 
 
+def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Return the samples of an exposition by name and label values."""
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
 @pytest.mark.parametrize("with_snapshot", [True, False])
 def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         await doors.register('b"\n\\', gpus=4)
         await doors.fleet.cordon(NodeId("a"), reason="")
-        text = (await ask(doors.app, "GET", "/metrics")).body.decode()
-        assert 'navarch_nodes_total{status="active"} 1\n' in text
-        assert 'navarch_nodes_total{status="cordoned"} 1\n' in text
-        assert 'navarch_nodes_total{status="terminated"} 0\n' in text
-        assert 'navarch_gpus_total{provider="sim"} 12\n' in text
-        assert 'navarch_node_health_status{node_id="a",status="unknown"} 0\n' in text
-        assert 'node_id="b\\"\\n\\\\"' in text
+        reply = await ask(doors.app, "GET", "/metrics")
+        found = samples(reply.body.decode())
+        assert found["navarch_nodes_total", ("active",)] == 1
+        assert found["navarch_nodes_total", ("cordoned",)] == 1
+        assert found["navarch_nodes_total", ("terminated",)] == 0
+        assert found["navarch_gpus_total", ("sim",)] == 12
+        assert found["navarch_node_health_status", ("a", "unknown")] == 0
+        assert found["navarch_node_health_status", ('b"\n\\', "unknown")] == 0
+        assert reply.body.startswith(
+            b"# HELP navarch_nodes_total Nodes by status.\n# TYPE navarch_nodes_total gauge\n"
+        )
 
     tell(story, with_snapshot=with_snapshot)
 

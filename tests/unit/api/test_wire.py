@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -17,6 +16,7 @@ from navarch.client.connect import connect_fleet
 from navarch.core.errors import InvalidError, NavarchError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
+from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration, Welcome
 from navarch.testing.doors import build_doors, open_doors
 from navarch.wire.bodies import LateReadings
@@ -36,7 +36,7 @@ PAIRS = {
 
 def dataclasses_in(hint: Any, message: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
     """Return every dataclass reachable from `hint`, with its message."""
-    if is_dataclass(get_origin(hint) or hint):
+    if is_record(get_origin(hint) or hint):
         return [(hint, message)]
     return [pair for option in get_args(hint) for pair in dataclasses_in(option, message)]
 
@@ -46,7 +46,7 @@ def every_pair() -> dict[Any, Descriptor]:
     waiting = [
         pair
         for kind, message in PAIRS.items()
-        if is_dataclass(get_origin(kind) or kind)
+        if is_record(get_origin(kind) or kind)
         for pair in dataclasses_in(kind, message)
     ]
     for call in FLEET_CALLS.values():
@@ -70,10 +70,10 @@ MESSAGES: Mapping[Any, Any] = every_pair()
 @pytest.mark.parametrize(("kind", "message"), MESSAGES.items(), ids=[str(k) for k in MESSAGES])
 def test_a_value_and_its_message_have_the_same_fields(kind: Any, message: Any) -> None:  # noqa: ANN401
     assert set(hints_of(kind)) == {field.name for field in message.fields}
-    for part in fields(get_origin(kind) or kind):
+    for part in record_fields(get_origin(kind) or kind):
         default = part.default
         field = message.fields_by_name[part.name]
-        zero = default in (MISSING, None, "", 0, False, (), Decimal(0)) or part.name == "status"
+        zero = default in (None, "", 0, False, (), Decimal(0)) or part.name == "status"
         assert zero or field.has_presence, f"{part.name} needs to be optional"
 
 

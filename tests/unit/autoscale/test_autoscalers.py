@@ -1,6 +1,5 @@
 """The built-in autoscalers: the Go system's vectors, and its corrected faults."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -23,6 +22,7 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.schedule import Day, Schedule, Window
 from navarch.ports.autoscaler import Load, PoolMetrics, PoolState, Recommendation
@@ -266,13 +266,13 @@ def test_predictive_buys_ahead_of_the_rush_of_earlier_days(days: int) -> None:
     flat = (5.0,) * 10
     state = a_state(2, utilization=5.0, utilization_history=flat)
     history = loads(days=days, busy_at=11, nodes=7.0)
-    before = replace(state, now=SATURDAY.replace(hour=10, minute=50))
-    long_before = replace(state, now=SATURDAY.replace(hour=9))
+    before = evolve(state, now=SATURDAY.replace(hour=10, minute=50))
+    long_before = evolve(state, now=SATURDAY.replace(hour=9))
 
-    metrics = replace(state.metrics, load_history=history)
+    metrics = evolve(state.metrics, load_history=history)
 
-    assert Predictive().recommend(replace(before, metrics=metrics)).target_nodes == 10
-    assert Predictive().recommend(replace(long_before, metrics=metrics)).target_nodes == 1
+    assert Predictive().recommend(evolve(before, metrics=metrics)).target_nodes == 10
+    assert Predictive().recommend(evolve(long_before, metrics=metrics)).target_nodes == 1
 
 
 def test_predictive_starts_an_empty_pool_for_the_rush_of_earlier_days() -> None:
@@ -367,7 +367,7 @@ def test_cost_aware_matches_the_documented_example() -> None:
     advice = CostAware(settings=settings).recommend(state)
 
     assert advice == Recommendation(target_nodes=2, reason="off-peak hours, scaling to minimum")
-    assert CostAware(settings=settings).recommend(replace(state, min_nodes=3)).target_nodes == 3
+    assert CostAware(settings=settings).recommend(evolve(state, min_nodes=3)).target_nodes == 3
 
 
 def test_every_strategy_can_be_built_from_its_stored_settings() -> None:

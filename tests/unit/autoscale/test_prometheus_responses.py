@@ -3,7 +3,7 @@
 import pytest
 
 from navarch.core.errors import MetricsError
-from navarch.meters.prometheus import parse_answer
+from navarch.meters.prometheus import parse_response
 
 
 def vector(*values: str) -> bytes:
@@ -19,7 +19,7 @@ def vector(*values: str) -> bytes:
     ],
 )
 def test_one_number_is_accepted(body: bytes, number: float) -> None:
-    assert parse_answer(body, "up") == number
+    assert parse_response(body, "up") == number
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ def test_one_number_is_accepted(body: bytes, number: float) -> None:
     [
         (vector(), "up: 0 series, not one; add `or vector(0)`"),
         (vector("1", "2"), "up: 2 series, not one; aggregate them"),
-        (vector("NaN"), "NaN is no amount"),
-        (vector("+Inf"), "is no amount"),
-        (vector("-1"), "-1 is no amount"),
-        (vector("x"), "x is no amount"),
+        (vector("NaN"), "NaN is not a valid amount"),
+        (vector("+Inf"), "is not a valid amount"),
+        (vector("-1"), "-1 is not a valid amount"),
+        (vector("x"), "x is not a valid amount"),
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "up: parse error"),
-        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "gives a matrix"),
+        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "returns a matrix"),
         (b'{"status":"success","data":{"resultType":"vector","result":[{}]}}', "value"),
-        (b"<html>", "no answer to up"),
-        (b"", "no answer to up"),
+        (b"<html>", "no result for up"),
+        (b"", "no result for up"),
     ],
 )
 def test_anything_else_is_an_error_and_not_zero(body: bytes, words: str) -> None:
     with pytest.raises(MetricsError) as caught:
-        parse_answer(body, "up")
+        parse_response(body, "up")
 
     assert words in str(caught.value)

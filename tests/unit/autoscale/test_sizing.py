@@ -12,6 +12,7 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
+from navarch.core.evolve import evolve
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX
@@ -27,7 +28,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 
 
 def a_scaled_pool(nodes: int, **settings: object) -> Pool:
-    return replace(a_pool(size=1, nodes_max=10, nodes_wanted=nodes), **settings)  # type: ignore[arg-type]
+    return evolve(a_pool(size=1, nodes_max=10, nodes_wanted=nodes), **settings)  # type: ignore[arg-type]
 
 
 def said(*nodes: int, every_s: float = 30.0, needed: int = 0) -> list[Opinion]:
@@ -107,7 +108,7 @@ def test_pending_work_is_a_floor_for_every_autoscaler() -> None:
 def test_a_pool_can_shrink_to_zero_and_grow_again() -> None:
     empty = a_pool(size=0, nodes_max=4, nodes_wanted=0)
 
-    assert plan_size(replace(empty, nodes_wanted=1), said(*[0] * 11), now=NOW).nodes == 0
+    assert plan_size(evolve(empty, nodes_wanted=1), said(*[0] * 11), now=NOW).nodes == 0
     assert plan_size(empty, said(0, needed=2), now=NOW).nodes == 2
 
 
@@ -190,7 +191,7 @@ def test_gpus_requested_with_up_are_a_floor_for_the_autoscaler() -> None:
     autoscaled = a_pool(size=1, nodes_max=8, autoscaling=Autoscaling(reactive=ReactiveSettings()))
     asked = Capacity(name=autoscaled.name, gpus=32, gpu_type="h100")
     spec = plan_capacity(asked, autoscaled.offerings, autoscaled)
-    pool = replace(pool_from(spec, autoscaled), shrink_after=timedelta(0), cooldown=timedelta(0))
+    pool = evolve(pool_from(spec, autoscaled), shrink_after=timedelta(0), cooldown=timedelta(0))
     idle = Opinion(at=NOW, nodes=0, reason="idle")
 
     assert pool.autoscaling == autoscaled.autoscaling

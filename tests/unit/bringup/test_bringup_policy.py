@@ -14,7 +14,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.fleet.bringup import Finished, GiveUp, Run, Wait, next_step
+from navarch.fleet.bringup import AbandonMachine, Finished, Run, Wait, next_step
 from navarch.testing.worlds import H100, NOW
 
 SETUP = Setup(commands=("true",))
@@ -112,7 +112,7 @@ def test_a_machine_without_an_address_is_abandoned_after_a_wait() -> None:
     nowhere = a_machine(public="", private="")
     limit = SETUP.address_within
     assert step(SETUP, nowhere) == Wait(until=NOW + limit)
-    assert isinstance(step(SETUP, nowhere, after=limit), GiveUp)
+    assert isinstance(step(SETUP, nowhere, after=limit), AbandonMachine)
 
 
 def test_a_machine_that_was_set_up_is_left_alone() -> None:
@@ -135,7 +135,7 @@ def test_a_failure_is_retried_with_growing_delays() -> None:
 
 def test_the_last_failure_abandons_the_machine_with_its_reason() -> None:
     thrice = [an_attempt(i) for i in (1, 2, 3)]
-    assert step(SETUP, a_machine(), *thrice) == GiveUp(
+    assert step(SETUP, a_machine(), *thrice) == AbandonMachine(
         reason="setting it up failed 3 times: command 1 failed: exit code 2"
     )
 
@@ -143,12 +143,12 @@ def test_the_last_failure_abandons_the_machine_with_its_reason() -> None:
 def test_an_attempt_interrupted_by_a_crash_counts() -> None:
     cut = an_attempt(ended_at=None, error="")
     once = replace(SETUP, attempts_max=1)
-    assert isinstance(step(once, a_machine(), cut, after=timedelta(hours=1)), GiveUp)
+    assert isinstance(step(once, a_machine(), cut, after=timedelta(hours=1)), AbandonMachine)
 
 
 def test_a_machine_that_never_responds_is_abandoned() -> None:
     node = a_machine()
     late = NOW + SETUP.answer_within
-    assert next_step(SETUP, node, (), unanswered_since=NOW, now=late) == GiveUp(
+    assert next_step(SETUP, node, (), unanswered_since=NOW, now=late) == AbandonMachine(
         reason="SSH did not answer within 0:10:00"
     )

@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from navarch.app.joining import Guide, render_user_data
+from navarch.app.bringup import AgentEnvironment, render_user_data
 from navarch.cli.agent import agent
 from navarch.core.ids import NodeId, Token
 from navarch.core.joining import join_token
@@ -29,14 +29,14 @@ CLUSTER = Cluster(id="c-1", secret=b"secret")
 
 
 def agent_environment() -> Mapping[str, str]:
-    guide = Guide(
+    guide = AgentEnvironment(
         control_plane=lambda _: "http://10.0.0.1:50051",
         join_token=lambda node, launch: join_token(CLUSTER, node, launch),
     )
     request = ProviderContract().request()
     labels = {**request.labels, "navarch-pool": 'tricky "pool" $(id) `id` \\'}
 
-    return guide.environment(replace(request, labels=labels), "aws")
+    return guide.variables(replace(request, labels=labels), "aws")
 
 
 def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from navarch.core.errors import (
     NotPossibleError,
     UnauthenticatedError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
 from navarch.core.inventory import Inventory
@@ -46,7 +47,7 @@ NODE, LAUNCH = NodeId("training-0"), Token("t-1")
 async def a_store() -> MemoryStore:
     store = MemoryStore(CLUSTER)
     await store.commit(
-        Change(pools=[replace(a_pool(), next_index=1)], nodes=[a_machine()]), based_on=0
+        Change(pools=[evolve(a_pool(), next_index=1)], nodes=[a_machine()]), based_on=0
     )
     return store
 
@@ -224,7 +225,7 @@ def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
             await mine.heartbeat(NODE, None)
             other = NodeId("training-1")
             with pytest.raises(NotPossibleError, match="not for node training-1"):
-                await mine.register(replace(registration, node=other))
+                await mine.register(evolve(registration, node=other))
             with pytest.raises(NavarchError, match="training-1"):
                 await mine.heartbeat(other, None)
             thief = grpc_link(doors.grpc_url, lambda: token(key="key-of-machine-b"))

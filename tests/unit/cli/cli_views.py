@@ -8,6 +8,7 @@ from pathlib import Path
 
 from navarch.core.command import Command, CommandKind, CommandStatus
 from navarch.core.event import Event, Recorded, about
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName, ProviderName
 from navarch.core.inventory import Gpu, Inventory
@@ -162,7 +163,7 @@ H100 = Offering(
 POOL = PoolView(
     spec=PoolSpec(
         name=PoolName("training"),
-        offerings=(H100, replace(H100, provider=ProviderName("gcp"), spot=True)),
+        offerings=(H100, evolve(H100, provider=ProviderName("gcp"), spot=True)),
         nodes_min=2,
         nodes_max=16,
         nodes_wanted=12,

@@ -1,10 +1,9 @@
 """Pools that cannot start an agent: refused, or held if an older version stored them."""
 
-from dataclasses import replace
-
 import pytest
 from cli_fleet import H100, FleetCli, running_fleet
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
@@ -74,7 +73,7 @@ def test_a_stored_pool_without_an_agent_launches_nothing_and_shows_why() -> None
 
 
 def test_a_pool_being_deleted_is_not_reported() -> None:
-    before = Change(pools=[replace(OLD, deleted=True)])
+    before = Change(pools=[evolve(OLD, deleted=True)])
     with running_fleet(missing_agent=missing, before=before) as fleet:
         fleet.wait(3600)
         assert fleet.world.fleet().pools[OLD.name].braked is None
@@ -101,7 +100,7 @@ def test_a_launch_recorded_by_an_older_version_is_not_carried_out() -> None:
     node = Node(
         id=name, pool=OLD.name, phase=Phase.REQUESTED, since=EPOCH, created_at=EPOCH, launch=launch
     )
-    before = Change(pools=[replace(OLD, nodes_min=1, next_index=1)], nodes=[node])
+    before = Change(pools=[evolve(OLD, nodes_min=1, next_index=1)], nodes=[node])
     file = File()
     with running_fleet(missing_agent=file.missing_agent, before=before) as fleet:
         fleet.wait(3600)

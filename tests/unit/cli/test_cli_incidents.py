@@ -8,6 +8,7 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.config.policy import default_policy, parse_policy
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import IncidentId, NodeId, PoolName
@@ -97,9 +98,8 @@ def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: HeldBy) -> N
 
 @pytest.mark.parametrize("state", list(IncidentState))
 def test_every_incident_state_has_a_label(state: IncidentState) -> None:
-    from dataclasses import replace
 
-    assert state.title() in render_incidents([replace(INCIDENT, state=state)], NARROW)
+    assert state.title() in render_incidents([evolve(INCIDENT, state=state)], NARROW)
 
 
 def seen(code: int, fatal: bool, at: float) -> Occurrence:

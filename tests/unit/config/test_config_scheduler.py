@@ -2,7 +2,7 @@
 
 import pytest
 
-from navarch.app.scheduling import placing_config, to_scheduling
+from navarch.app.parts import placing_config, to_scheduling
 from navarch.config import ConfigError, parse_config
 from navarch.config.scheduler import SchedulerConfig
 from navarch.core.queue import Queue

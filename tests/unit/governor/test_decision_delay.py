@@ -1,11 +1,11 @@
 """The delay between a fault and its decision under load."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition, Health
 from navarch.core.node import Node
@@ -29,7 +29,7 @@ def broken(name: str) -> Node:
     condition = Condition(
         check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True
     )
-    return replace(a_node(name), health=Health.UNHEALTHY, conditions=(condition,))
+    return evolve(a_node(name), health=Health.UNHEALTHY, conditions=(condition,))
 
 
 def test_a_slow_disk_does_not_delay_the_next_fault() -> None:

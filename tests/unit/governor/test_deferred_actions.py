@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, PoolName
@@ -19,8 +19,8 @@ from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BUDGET = Held(action="replace", reason="XID 79", because="budget", by=HeldBy.BUDGET, since=NOW)
-DRY = replace(BUDGET, by=HeldBy.DRY_RUN)
-UNDECIDED = replace(
+DRY = evolve(BUDGET, by=HeldBy.DRY_RUN)
+UNDECIDED = evolve(
     BUDGET,
     action="remediate",
     by=HeldBy.REMEDIATOR,
@@ -45,7 +45,7 @@ def waiting(name: str, held: Held = BUDGET) -> Node:
 
 
 def test_deferred_actions_are_listed_oldest_first() -> None:
-    later = replace(BUDGET, since=NOW.replace(minute=30))
+    later = evolve(BUDGET, since=NOW.replace(minute=30))
 
     async def story(_: MemoryStore, held: HeldService) -> None:
         assert [x.node for x in await held.list_held()] == ["training-2", "training-1"]
@@ -95,7 +95,7 @@ def test_a_refused_release_states_the_reason(node: str, error: type[Exception], 
 
 def test_a_pool_with_suspended_replacement_replaces_again_after_its_release() -> None:
     async def story(store: MemoryStore, held: HeldService) -> None:
-        pool = replace(a_pool(), held="replacements fall ill")
+        pool = evolve(a_pool(), held="replacements fall ill")
         await store.commit(Change(pools=[pool]), based_on=store.fleet().revision)
         await held.release_held(pool=pool.name, reason="the image is mended")
         assert store.fleet().pools[pool.name].brake_released_at is not None

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -13,6 +12,7 @@ from navarch.control.alerts import is_notable
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -169,7 +169,7 @@ def test_a_remediator_that_fails_stops_no_other_pool_in_the_same_round(how: str)
 
         assert site.node(SPARED).retiring is not None, "the other pool is decided and carried out"
         held = site.node(SICK).held
-        assert replace(site.node(SICK), held=None) == before, "nothing is done in its own"
+        assert evolve(site.node(SICK), held=None) == before, "nothing is done in its own"
         assert held is not None
         assert held.by is HeldBy.REMEDIATOR
         assert held.because.startswith("remediator mine:ScriptedRemediator failed: ")
@@ -207,7 +207,7 @@ def test_a_failing_remediator_is_retried_with_growing_delays() -> None:
         site.moody.answer = answer
         for second in range(1, 200):
             # The pool has another event every second.
-            await site.write(replace(site.node(SICK), labels={"second": str(second)}))
+            await site.write(evolve(site.node(SICK), labels={"second": str(second)}))
             await site.run(1)
         pauses = [round(b - a) for a, b in pairwise(asked_at)]
         assert pauses == [2, 4, 8, 16, 32, 60, 60]
@@ -246,7 +246,7 @@ def test_another_remediator_is_called_at_once() -> None:
     async def story(site: Site) -> None:
         await site.run(60)
         site.remediators = {**site.remediators, OURS: CordonAndReplace()}
-        pool = replace(site.store.fleet().pools[OURS], remediation=Remediation())
+        pool = evolve(site.store.fleet().pools[OURS], remediation=Remediation())
         await site.write(pools=(pool,))
         await site.run(1)
         assert site.node(SICK).retiring is not None
@@ -259,7 +259,7 @@ def test_only_nodes_that_are_unhealthy_wait_for_a_failing_remediator() -> None:
         await site.run(60)
         asked = len(site.moody.asked)
         await site.write(broken(WELL, OURS))
-        await site.write(replace(site.node(SICK), health=Health.HEALTHY, conditions=()))
+        await site.write(evolve(site.node(SICK), health=Health.HEALTHY, conditions=()))
         await site.run(1)
         assert len(site.moody.asked) == asked, "it is not asked for that"
         held = site.node(WELL).held
@@ -298,7 +298,7 @@ def test_what_was_released_by_hand_stays_released_while_the_remediator_fails() -
             since=NOW,
             released="I looked at it",
         )
-        await site.write(replace(site.node(SICK), held=released))
+        await site.write(evolve(site.node(SICK), held=released))
         await site.run(1)
         assert site.node(SICK).held == released
 
@@ -322,8 +322,8 @@ def test_a_deleted_pool_is_not_retried() -> None:
         await site.run(1)
         retiring = Retirement(reason="the pool is deleted", surplus=True)
         await site.write(
-            replace(site.node(SICK), retiring=retiring, cordoned="deleted"),
-            pools=(replace(site.store.fleet().pools[OURS], deleted=True),),
+            evolve(site.node(SICK), retiring=retiring, cordoned="deleted"),
+            pools=(evolve(site.store.fleet().pools[OURS], deleted=True),),
         )
         await site.run(600)
         asked = len(site.moody.asked)
@@ -377,7 +377,7 @@ def test_a_long_or_unprintable_error_is_contained() -> None:
         held = site.node(SICK).held
         assert held is not None
         assert "Silent" in held.because
-        await site.write(broken(WELL, OURS), replace(site.node(SICK), conditions=(), held=None))
+        await site.write(broken(WELL, OURS), evolve(site.node(SICK), conditions=(), held=None))
         await site.run(60)
         held = site.node(WELL).held
         assert held is not None

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -40,7 +41,7 @@ def faulty(node: Node, code: int = 79, since: datetime = NOW) -> Node:
         fatal=True,
         facts={"code": str(code), "kind": "xid"},
     )
-    return replace(node, conditions=(*node.conditions, condition), health=Health.UNHEALTHY)
+    return evolve(node, conditions=(*node.conditions, condition), health=Health.UNHEALTHY)
 
 
 def fleet(count: int, *, pool: str = "training", **facts: object) -> list[Node]:
@@ -74,7 +75,7 @@ def decide(
     verdicts = govern(
         wishes, census, settings, obstacles, is_missed=lambda _: short_of_nodes, now=now
     )
-    return {verdict.wish.node.id: verdict for verdict in verdicts}
+    return {verdict.proposal.node.id: verdict for verdict in verdicts}
 
 
 def passed(verdicts: dict[NodeId, GovernorDecision]) -> list[NodeId]:
@@ -98,7 +99,7 @@ def test_a_deferred_node_names_the_domain_that_defers_it() -> None:
 
 
 def acted_on(name: str, *, minutes_ago: float, phase: Phase = Phase.GONE) -> Node:
-    return replace(
+    return evolve(
         faulty(a_node(name, phase=phase)),
         acted_at=NOW - timedelta(minutes=minutes_ago),
         retiring=Retirement(reason="unhealthy"),
@@ -123,14 +124,14 @@ def test_a_removed_node_counts_until_its_successor_is_in_service() -> None:
     serving = [
         a_node(f"training-{i}", replaces=NodeId(f"training-{i - 100}")) for i in range(100, 105)
     ]
-    yesterday = [replace(node, acted_at=NOW - timedelta(hours=25)) for node in out]
+    yesterday = [evolve(node, acted_at=NOW - timedelta(hours=25)) for node in out]
     assert passed(decide([*yesterday, *booting, *rest])) == []
     assert len(passed(decide([*yesterday, *serving, *rest]))) == 5
 
 
 def test_a_successor_of_the_successor_restores_the_budget() -> None:
     out = acted_on("training-0", minutes_ago=600)
-    again = replace(acted_on("training-1", minutes_ago=300), replaces=out.id)
+    again = evolve(acted_on("training-1", minutes_ago=300), replaces=out.id)
     broken = faulty(a_node("training-3"))
     assert passed(decide([out, again, broken])) == []
     serving = a_node("training-2", replaces=again.id)
@@ -174,7 +175,7 @@ def test_a_faulty_successor_of_a_counted_node_needs_no_further_budget() -> None:
     other = faulty(a_node("training-2"))
     assert passed(decide([out, ill, other])) == ["training-1"]
 
-    later = replace(ill, registered_at=NOW - timedelta(minutes=31))
+    later = evolve(ill, registered_at=NOW - timedelta(minutes=31))
     assert passed(decide([out, later, other])) == []
 
 
@@ -192,7 +193,7 @@ def test_faulty_replacements_are_limited() -> None:
 
 
 def mute(node: Node) -> Node:
-    return silent(replace(node, health=Health.UNHEALTHY), since=NOW)
+    return silent(evolve(node, health=Health.UNHEALTHY), since=NOW)
 
 
 @pytest.mark.parametrize(("silent_nodes", "of", "replaced"), [(1, 3, 1), (2, 20, 1), (10, 100, 5)])
@@ -214,8 +215,8 @@ def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int
 def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
     def at(node: Node, zone: str) -> Node:
         assert node.launch is not None
-        launch = replace(node.launch, offering=replace(node.launch.offering, zone=zone))
-        return replace(node, launch=launch)
+        launch = evolve(node.launch, offering=evolve(node.launch.offering, zone=zone))
+        return evolve(node, launch=launch)
 
     far = [at(a_node(f"p{i}-{j}", f"p{i}"), "a") for i in range(20) for j in range(20)]
     near = [mute(at(a_node(f"p{i}-20", f"p{i}"), "b")) for i in range(20)]
@@ -228,10 +229,10 @@ def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
 def sold_by(provider: str, pool: int, number: int) -> Node:
     node = a_node(f"p{pool}-{number}", f"p{pool}")
     assert node.launch is not None
-    place = replace(
+    place = evolve(
         node.launch.offering, provider=ProviderName(provider), region=f"r{pool}-{number}"
     )
-    return replace(node, launch=replace(node.launch, offering=place))
+    return evolve(node, launch=evolve(node.launch, offering=place))
 
 
 @pytest.mark.parametrize(
@@ -287,10 +288,10 @@ def test_a_released_action_is_carried_out() -> None:
         since=NOW,
         released="looked at it",
     )
-    leaving = replace(
+    leaving = evolve(
         faulty(a_node("training-0")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
     )
-    waiting = replace(faulty(a_node("training-1")), held=held)
+    waiting = evolve(faulty(a_node("training-1")), held=held)
     assert passed(decide([leaving, waiting])) == ["training-1"]
 
 
@@ -355,7 +356,7 @@ def test_other_faults_during_a_bad_driver_rollout_are_still_acted_on() -> None:
 
 def test_the_change_that_separates_faulty_from_sound_nodes_is_named() -> None:
     image = trait("img-2", since=NOW - timedelta(minutes=40), before="img-1")
-    nodes = [replace(node, traits={**node.traits, IMAGE: image}) for node in upgraded(20, of=288)]
+    nodes = [evolve(node, traits={**node.traits, IMAGE: image}) for node in upgraded(20, of=288)]
     (because,) = {v.held.because for v in decide(nodes).values() if v.held}
     assert "driver 570" in because
     assert "img-2" not in because
@@ -389,7 +390,7 @@ def held_back(nodes: list[Node]) -> list[Node]:
     """Return the nodes after the governor has deferred those with a fault."""
     held = Held(action="replace", reason="x", because="y", by=HeldBy.CHANGE, since=NOW)
     return [
-        replace(node, held=replace(held, faults=tuple(fingerprints(node))))
+        evolve(node, held=evolve(held, faults=tuple(fingerprints(node))))
         if node.conditions
         else node
         for node in nodes
@@ -400,8 +401,8 @@ def rolled_back(node: Node, *, seen_again: bool = False) -> Node:
     """Return a node with the old driver before the boot check of its new boot."""
     at = NOW + timedelta(hours=2)
     traits = {DRIVER: node.traits[DRIVER].followed_by("550", at=at)}
-    conditions = tuple(replace(c, boot_id="new" if seen_again else "old") for c in node.conditions)
-    return replace(node, traits=traits, conditions=conditions, boot_id="new", booted_at=at)
+    conditions = tuple(evolve(c, boot_id="new" if seen_again else "old") for c in node.conditions)
+    return evolve(node, traits=traits, conditions=conditions, boot_id="new", booted_at=at)
 
 
 def test_a_suspicion_lasts_while_a_deferred_node_shows_the_fault() -> None:
@@ -447,7 +448,7 @@ def silent(node: Node, since: datetime) -> Node:
     silence = Condition(
         check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=since, times=3
     )
-    return replace(node, conditions=(*node.conditions, silence))
+    return evolve(node, conditions=(*node.conditions, silence))
 
 
 def test_a_node_broken_by_a_change_may_be_silent_during_a_reboot() -> None:
@@ -459,7 +460,7 @@ def test_a_node_broken_by_a_change_may_be_silent_during_a_reboot() -> None:
 
 def test_silence_alone_is_not_excused_by_a_change_of_other_nodes() -> None:
     nodes = held_back(upgraded(40, of=288))
-    dead = silent(replace(nodes[200], health=Health.UNHEALTHY), since=NOW)
+    dead = silent(evolve(nodes[200], health=Health.UNHEALTHY), since=NOW)
     assert passed(decide([*nodes[:200], dead, *nodes[201:]])) == ["training-200"]
 
 

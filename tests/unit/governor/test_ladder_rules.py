@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.command import Command, CommandStatus
+from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
@@ -40,7 +41,7 @@ def recovery(step: RecoveryStep, node: Node = SICK, ground: RecoveryContext = GR
 
 def order(found: Recovery, node: Node = SICK, ground: RecoveryContext = GROUND) -> Transition:
     """Return the transition that orders the step once the node is empty."""
-    empty = replace(node, phase=Phase.DRAINING)
+    empty = evolve(node, phase=Phase.DRAINING)
     move = advance(found, empty, ground, lambda: CommandId("c1"))
     assert move is not None
     return move
@@ -53,7 +54,7 @@ def after(move: Transition, node: Node | None = None, **facts: object) -> Transi
 
 def answered(command: Command | None, status: CommandStatus, result: str = "") -> Command:
     assert command is not None
-    return replace(command, status=status, result=result, ended_at=NOW)
+    return evolve(command, status=status, result=result, ended_at=NOW)
 
 
 # Preconditions
@@ -82,7 +83,7 @@ def test_a_node_is_drained_before_a_disruptive_step(step: RecoveryStep) -> None:
         ),
         (
             RecoveryStep.REPLACE,
-            replace(GROUND, pool=replace(POOL, auto_replace=False)),
+            replace(GROUND, pool=evolve(POOL, auto_replace=False)),
             "the pool replaces nothing",
         ),
     ],
@@ -98,7 +99,7 @@ def test_an_impossible_step_is_skipped_with_a_reason(
 
 def test_steps_of_a_silent_agent_are_skipped_in_favour_of_the_provider() -> None:
     silence = Condition(check=HEARTBEAT, health=Health.UNHEALTHY, reason="silent", since=NOW)
-    silent = replace(SICK, conditions=(FAULT, silence))
+    silent = evolve(SICK, conditions=(FAULT, silence))
 
     found = recovery(RecoveryStep.RESET_GPU, silent)
     move = order(found, silent)
@@ -125,7 +126,7 @@ def test_an_order_is_recorded_with_its_boot_and_counts_from_then_on(
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
 def test_nothing_is_ordered_after_another_boot(step: RecoveryStep) -> None:
-    booted = replace(SICK, boot_id="boot-2", phase=Phase.DRAINING)
+    booted = evolve(SICK, boot_id="boot-2", phase=Phase.DRAINING)
     move = advance(recovery(step), booted, GROUND, lambda: CommandId("c1"))
     assert move is not None
     assert (move.recovery.state, move.command, move.ask_provider) == (
@@ -139,7 +140,7 @@ def test_nothing_is_ordered_after_another_boot(step: RecoveryStep) -> None:
 @pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
 def test_an_unexpected_boot_voids_the_running_step(step: RecoveryStep) -> None:
     move = order(recovery(step))
-    voided = after(move, replace(move.node, boot_id="boot-2"))
+    voided = after(move, evolve(move.node, boot_id="boot-2"))
     assert voided is not None
     assert voided.recovery.state is RecoveryState.VOID
 
@@ -182,14 +183,14 @@ def test_a_completed_step_is_accepted_after_passing_checks(step: RecoveryStep) -
     deadline = verifying.recovery.deadline
     assert deadline is not None
 
-    well = replace(verifying.node, conditions=(), health=Health.HEALTHY)
+    well = evolve(verifying.node, conditions=(), health=Health.HEALTHY)
     assert after(verifying, well, now=deadline - timedelta(seconds=1)) is None, "not yet"
     believed = after(verifying, well, now=deadline)
     assert believed is not None
     assert believed.recovery.state is RecoveryState.SUCCEEDED
     assert believed.node.phase is Phase.READY
 
-    again = after(verifying, replace(SICK, phase=Phase.DRAINING))
+    again = after(verifying, evolve(SICK, phase=Phase.DRAINING))
     assert again is not None
     assert rung(again.recovery.step) > rung(step), "the checks have the last word"
 
@@ -199,18 +200,18 @@ def test_a_rebooted_machine_returns_to_service_after_its_boot_check_passes(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
-    back = replace(move.node, boot_id="boot-2")
+    back = evolve(move.node, boot_id="boot-2")
     verifying = after(move, back)
     assert verifying is not None
     assert verifying.recovery.state is RecoveryState.VERIFYING
-    assert after(verifying, replace(back, conditions=(), health=Health.HEALTHY)) is None
+    assert after(verifying, evolve(back, conditions=(), health=Health.HEALTHY)) is None
 
-    passed = replace(back, conditions=(), health=Health.HEALTHY, vouched_boot="boot-2")
+    passed = evolve(back, conditions=(), health=Health.HEALTHY, vouched_boot="boot-2")
     believed = after(verifying, passed)
     assert believed is not None
     assert believed.recovery.state is RecoveryState.SUCCEEDED
 
-    broken = replace(back, conditions=(replace(FAULT, boot_id="boot-2"),))
+    broken = evolve(back, conditions=(evolve(FAULT, boot_id="boot-2"),))
     climbed = after(verifying, broken)
     assert climbed is not None
     assert rung(climbed.recovery.step) > rung(step)
@@ -223,8 +224,8 @@ def test_a_rebooted_machine_returns_to_service_after_its_boot_check_passes(
 def test_a_step_that_exceeds_its_weekly_budget_is_skipped(step: RecoveryStep) -> None:
     def past(days: float) -> list[Recovery]:
         tried = Attempt(step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True)
-        done = replace(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
-        return [replace(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
+        done = evolve(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
+        return [evolve(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
 
     often = recovery(step, ground=replace(GROUND, others=past(days=6)))
     assert rung(often.step) > rung(step)
@@ -235,7 +236,7 @@ def test_a_step_that_exceeds_its_weekly_budget_is_skipped(step: RecoveryStep) ->
 
 def test_the_same_fault_of_the_same_boot_continues_at_the_next_step() -> None:
     tried = order(recovery(RecoveryStep.RESET_GPU)).recovery
-    ended = replace(tried, state=RecoveryState.SUCCEEDED)
+    ended = evolve(tried, state=RecoveryState.SUCCEEDED)
 
     again = recovery(RecoveryStep.RESET_GPU, ground=replace(GROUND, others=[ended]))
 
@@ -245,7 +246,7 @@ def test_the_same_fault_of_the_same_boot_continues_at_the_next_step() -> None:
 
 
 def test_the_ladder_runs_in_order_and_ends_with_an_operator() -> None:
-    pool = replace(POOL, auto_replace=False)
+    pool = evolve(POOL, auto_replace=False)
     ground = replace(GROUND, pool=pool)
     found, taken = recovery(RecoveryStep.RESTART_APP, ground=ground), []
     while found.state is not RecoveryState.TICKET:

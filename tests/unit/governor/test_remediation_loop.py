@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
@@ -52,7 +52,7 @@ def fault(check: str = "xid/79/GPU-0", action: str = "reset_gpu") -> Condition:
 
 
 def broken(node: Node, *faults: Condition) -> Node:
-    return replace(node, health=Health.UNHEALTHY, conditions=faults or (fault(),))
+    return evolve(node, health=Health.UNHEALTHY, conditions=faults or (fault(),))
 
 
 def decide(
@@ -95,7 +95,7 @@ IDS = [action for _, action, _ in ACTIONS]
 def test_a_dry_run_only_records_the_action_it_would_take(
     remediator: Remediator, action: str, words: str, check: str
 ) -> None:
-    sick = broken(a_node("training-0"), replace(fault(check), since=NOW - timedelta(days=1)))
+    sick = broken(a_node("training-0"), evolve(fault(check), since=NOW - timedelta(days=1)))
     dry = a_pool(size=1, remediation=Remediation(dry_run=True))
 
     after, told = decide([dry], [sick], remediator)
@@ -103,7 +103,7 @@ def test_a_dry_run_only_records_the_action_it_would_take(
     node = after[sick.id]
     assert node.held is not None
     assert (node.held.by, node.held.action) == (HeldBy.DRY_RUN, action)
-    assert replace(node, held=None) == sick, "nothing else about it has changed"
+    assert evolve(node, held=None) == sick, "nothing else about it has changed"
     assert any(line.startswith(f"node.would_have: {words}") for line in told), told
 
 
@@ -154,18 +154,18 @@ def in_domain(domain: Domain, number: int, value: str) -> Node:
     node = a_node(f"n-{number}", pool)
     assert node.launch is not None
     zone = value if domain is Domain.ZONE else f"zone-{number}"
-    place = replace(node.launch, offering=replace(H100, zone=zone))
+    place = evolve(node.launch, offering=evolve(H100, zone=zone))
     labels = {
         "rack": value if domain is Domain.RACK else f"rack-{number}",
         "nvlink_domain": value if domain is Domain.NVLINK else f"nvlink-{number}",
     }
     if domain in (Domain.RACK, Domain.NVLINK):
-        place = replace(node.launch, offering=replace(H100, zone="zone"))
+        place = evolve(node.launch, offering=evolve(H100, zone="zone"))
     traits = {
         DRIVER: Trait(value=value if domain is Domain.DRIVER else f"d{number}", since=NOW),
         IMAGE: Trait(value=value if domain is Domain.IMAGE else f"i{number}", since=NOW),
     }
-    return replace(node, launch=place, labels=labels, traits=traits)
+    return evolve(node, launch=place, labels=labels, traits=traits)
 
 
 @pytest.mark.parametrize("domain", list(Domain))
@@ -202,12 +202,12 @@ def test_one_node_of_the_smallest_domain_is_always_allowed(domain: Domain) -> No
 
 
 def test_a_recovered_node_returns_to_service_while_others_are_deferred() -> None:
-    well = replace(
+    well = evolve(
         a_node("training-0"), health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79"
     )
     changed = {DRIVER: Trait(value="570", since=NOW - timedelta(minutes=5), before="550")}
     sick = [broken(a_node(f"training-{i}", traits=changed)) for i in range(1, 40)]
-    leaving = replace(
+    leaving = evolve(
         broken(a_node("training-99")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
     )
 
@@ -220,7 +220,7 @@ def test_a_recovered_node_returns_to_service_while_others_are_deferred() -> None
 
 
 def test_automation_does_not_lift_a_cordon_by_an_operator() -> None:
-    theirs = replace(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
+    theirs = evolve(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
 
     after, _ = decide([a_pool(size=1)], [theirs], CordonAndReplace())
 
@@ -236,7 +236,7 @@ def test_a_released_action_is_carried_out_although_the_budget_is_spent() -> None
         since=NOW,
         released="I looked at it",
     )
-    busy = replace(
+    busy = evolve(
         broken(a_node("training-9", phase=Phase.READY)),
         acted_at=NOW,
         retiring=Retirement(reason="unhealthy"),
@@ -244,7 +244,7 @@ def test_a_released_action_is_carried_out_although_the_budget_is_spent() -> None
     one, other = broken(a_node("training-0")), broken(a_node("training-1"))
 
     after, _ = decide(
-        [a_pool(size=3)], [replace(one, held=released), other, busy], CordonAndReplace()
+        [a_pool(size=3)], [evolve(one, held=released), other, busy], CordonAndReplace()
     )
 
     assert after[one.id].retiring is not None
@@ -253,7 +253,7 @@ def test_a_released_action_is_carried_out_although_the_budget_is_spent() -> None
 
 VAGUE = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="cannot be read")
 FINE = CheckResult(check="gpu", health=Health.HEALTHY)
-FATAL = replace(VAGUE, fatal=True)
+FATAL = evolve(VAGUE, fatal=True)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_fatal_results_act_at_once_and_others_after_several_in_a_row(
     conditions: tuple[Condition, ...] = ()
     for verdict in verdicts:
         conditions = evaluate(conditions, [verdict], now=NOW, boot_id="")
-    node = replace(a_node("training-0"), conditions=conditions, health=worst(conditions))
+    node = evolve(a_node("training-0"), conditions=conditions, health=worst(conditions))
 
     after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())
 
@@ -295,13 +295,13 @@ def test_only_deferred_nodes_make_another_round_due() -> None:
             await clock.sleep(1)
             await loop.reconcile()
         leaving = Retirement(reason="by hand")
-        after = replace(store.fleet().nodes[node.id], retiring=leaving, held=None)
+        after = evolve(store.fleet().nodes[node.id], retiring=leaving, held=None)
         await store.commit(Change(nodes=[after]), based_on=store.fleet().revision)
         return loop.due_at() is not None
 
     async def main() -> None:
         await store.commit(Change(pools=[pool]), based_on=0)
-        worn = replace(fault(), health=Health.DEGRADED, fatal=False)
+        worn = evolve(fault(), health=Health.DEGRADED, fatal=False)
         assert not await another_round_is_due(a_node("training-0", conditions=(worn,)))
         assert await another_round_is_due(broken(a_node("training-1")))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.app.addresses import StartError
-from navarch.app.remediators import load_remediators
+from navarch.app.parts import load_remediators
 from navarch.core.errors import InvalidError
 from navarch.core.ownership import Cluster
 from navarch.core.remediation import Remediation

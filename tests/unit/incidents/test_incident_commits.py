@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from incident_world import CHECK, INCIDENT, NAME
 from navarch.control.agenda import LONG_AGO
 from navarch.control.incidents import IncidentReconciler
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -29,7 +29,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
 NODE = a_node(NAME, conditions=(BROKEN,), health=Health.UNHEALTHY, registered_at=NOW)
 HELD = Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=NOW)
-LEAVING = replace(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
+LEAVING = evolve(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
 def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
@@ -62,7 +62,7 @@ def test_replacing_a_node_updates_its_incident_in_the_same_commit() -> None:
 
 
 def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
-    change, _ = committed(replace(LEAVING, phase=Phase.GONE))
+    change, _ = committed(evolve(LEAVING, phase=Phase.GONE))
 
     assert kinds(change.events) == ["node.moved", "incident.closed"]
     assert [each.note for each in change.incidents] == ["its node is gone"]
@@ -71,8 +71,8 @@ def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
 @pytest.mark.parametrize(
     "incident",
     [
-        replace(INCIDENT, nodes=(NAME, NodeId("training-1"))),
-        replace(INCIDENT, kind=IncidentKind.FABRIC, domain="rack-7"),
+        evolve(INCIDENT, nodes=(NAME, NodeId("training-1"))),
+        evolve(INCIDENT, kind=IncidentKind.FABRIC, domain="rack-7"),
     ],
     ids=["several nodes", "fabric"],
 )
@@ -86,7 +86,7 @@ def test_a_shared_incident_is_left_to_the_incident_reconciler(incident: Incident
 
 def test_an_incident_with_a_recovery_is_left_to_the_incident_reconciler() -> None:
     """It has a recovery to be named in, and that to be named in it."""
-    change, reconciler = committed(replace(LEAVING, recovery=RecoveryId("r-1")))
+    change, reconciler = committed(evolve(LEAVING, recovery=RecoveryId("r-1")))
 
     assert kinds(change.events) == ["node.moved"]
     assert reconciler.agenda.due_at() == LONG_AGO
@@ -108,8 +108,8 @@ def test_an_incident_updated_with_a_change_is_not_updated_again(
     phase: Phase,
     minutes: int,
 ) -> None:
-    incident = replace(INCIDENT, state=state)
-    node = replace(NODE, conditions=conditions, retiring=retiring, held=held, phase=phase)
+    incident = evolve(INCIDENT, state=state)
+    node = evolve(NODE, conditions=conditions, retiring=retiring, held=held, phase=phase)
     now = NOW + timedelta(minutes=minutes)
 
     news = update_incident(incident, {NAME: node}, {}, now=now)

@@ -1,13 +1,13 @@
 """Which findings belong to one incident, and its cause."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase
@@ -157,7 +157,7 @@ def test_lines_without_a_process_join_the_process_named_right_after_them() -> No
 
 
 def test_a_pid_reused_after_a_reboot_or_much_later_is_another_process() -> None:
-    rebooted = replace(NODE, boot_id="boot-2")
+    rebooted = evolve(NODE, boot_id="boot-2")
     later = SILENCE.total_seconds() + 1
 
     incidents = reported(
@@ -200,20 +200,20 @@ def test_an_incident_ends_with_silence_unless_a_condition_remains() -> None:
     incident = one(reported([xid(48)]))
     early, late = NOW + SILENCE / 2, NOW + SILENCE
     wrong = Condition(check="xid/48/GPU-0", health=Health.UNHEALTHY, reason="", since=NOW)
-    sick = replace(NODE, conditions=(wrong,))
+    sick = evolve(NODE, conditions=(wrong,))
 
     assert close_if_over(incident, [NODE], now=early) is None
     assert close_if_over(incident, [sick], now=late) is None
     over = close_if_over(incident, [NODE], now=late)
     assert over is not None
     assert (over.state, over.closed_at) == (IncidentState.RESOLVED, late)
-    gone = replace(sick, phase=Phase.GONE)
+    gone = evolve(sick, phase=Phase.GONE)
     assert close_if_over(incident, live_nodes(incident, {NODE.id: gone}), now=early) is not None
 
 
 @pytest.mark.parametrize("state", [IncidentState.RECOVERING, IncidentState.HELD])
 def test_an_incident_with_a_recovery_or_hold_is_not_closed_by_silence(state: IncidentState) -> None:
-    incident = replace(one(reported([xid(48)])), state=state)
+    incident = evolve(one(reported([xid(48)])), state=state)
 
     assert close_if_over(incident, [NODE], now=NOW + 10 * SILENCE) is None
 
@@ -273,7 +273,7 @@ def test_grouping_the_same_findings_again_opens_no_incident(findings: list[Findi
 def test_an_incident_keeps_the_slots_of_its_gpus_in_one_format(pci: str, slot: str) -> None:
     first, second = xid(48, 0.0, gpu=0), xid(79, 1.0, gpu=0)
     seen = [
-        replace(each, result=replace(each.result, facts={**each.result.facts, "pci": pci}))
+        evolve(each, result=evolve(each.result, facts={**each.result.facts, "pci": pci}))
         for each in (first, second)
     ]
 

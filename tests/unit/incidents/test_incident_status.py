@@ -1,16 +1,17 @@
 """The state of an incident follows from its nodes and recoveries."""
 
-from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
 from incident_world import CHECK, INCIDENT, NAME
 
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
+from navarch.core.records import record_fields
 from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
 from navarch.health.incidents.status import (
     close_if_over,
@@ -46,7 +47,7 @@ def broken(**facts: object) -> Node:
     [
         (broken(), IncidentState.OPEN),
         (broken(held=HELD), IncidentState.HELD),
-        (broken(held=replace(HELD, released="go")), IncidentState.OPEN),
+        (broken(held=evolve(HELD, released="go")), IncidentState.OPEN),
         (broken(retiring=Retirement(reason="XID 79")), IncidentState.RECOVERING),
         (broken(retiring=Retirement(reason="fewer", surplus=True)), IncidentState.OPEN),
         (broken(recovery=RECOVERY.id), IncidentState.RECOVERING),
@@ -65,13 +66,13 @@ def test_a_recovery_and_its_incident_reference_each_other() -> None:
 
     assert stands.recovery == RECOVERY.id
     assert [each.incident for each in link_recoveries([stands], recoveries)] == [INCIDENT.id]
-    known = {RECOVERY.id: replace(RECOVERY, incident="inc-0")}
+    known = {RECOVERY.id: evolve(RECOVERY, incident="inc-0")}
     assert link_recoveries([stands], known) == [], "the first incident keeps it"
 
 
 def test_an_incident_ends_when_its_recovery_has_succeeded() -> None:
-    going = replace(INCIDENT, recovery=RECOVERY.id, state=IncidentState.RECOVERING)
-    done = replace(
+    going = evolve(INCIDENT, recovery=RECOVERY.id, state=IncidentState.RECOVERING)
+    done = evolve(
         RECOVERY,
         state=RecoveryState.SUCCEEDED,
         ended_at=NOW,
@@ -115,10 +116,16 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "acted_at": NOW,
     }
     seen = {"conditions", "recovery", "retiring", "held"}
-    assert {each.name for each in fields(Node)} == {*unseen, *seen, "id", "pool", "created_at"}
+    assert {each.name for each in record_fields(Node)} == {
+        *unseen,
+        *seen,
+        "id",
+        "pool",
+        "created_at",
+    }
 
     for node in (broken(), broken(held=HELD), broken(retiring=Retirement(reason="x"))):
-        other = replace(node, **unseen)  # type: ignore[arg-type]
+        other = evolve(node, **unseen)  # type: ignore[arg-type]
         assert incident_inputs(other) == incident_inputs(node)
         stands = [with_current_state(INCIDENT, [each], {}) for each in (node, other)]
         assert stands[0] == stands[1]
@@ -126,5 +133,5 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         later = NOW + timedelta(days=1)
         ends = [close_if_over(INCIDENT, [each], {}, now=later) for each in (node, other)]
         assert ends[0] == ends[1]
-    gone = replace(broken(), phase=Phase.GONE)
+    gone = evolve(broken(), phase=Phase.GONE)
     assert incident_inputs(gone) != incident_inputs(broken())

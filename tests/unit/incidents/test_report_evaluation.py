@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -13,6 +12,7 @@ from navarch.config.policy import default_policy, parse_policy
 from navarch.control.alerts import is_notable
 from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
 from navarch.core.event import Recorded, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName
@@ -176,7 +176,7 @@ def test_repeated_reports_and_findings_change_nothing() -> None:
 
         await site.report(crash, fatal, number=1)
         await site.report(crash, fatal, number=2)
-        seen_twice = replace(crash, facts={**crash.facts, "sources": "kmsg,nvml"})
+        seen_twice = evolve(crash, facts={**crash.facts, "sources": "kmsg,nvml"})
         await site.report(seen_twice, number=3)
 
         assert site.store.fleet().revision == before.revision
@@ -289,7 +289,7 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
     """Repeat few reports often, with changes of policy and overrides in between."""
     await site.fill()
     dated = site.xid(31, pid=7), site.xid(79), site.xid(63, gpu=1)
-    undated = tuple(replace(x, facts={"code": x.facts["code"]}) for x in dated)
+    undated = tuple(evolve(x, facts={"code": x.facts["code"]}) for x in dated)
     policy_sets = [
         policies(STRICT),
         policies(THREE),
@@ -318,7 +318,7 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
                 await site.reconciler.reconcile()
             case "cordon":
                 node = site.store.fleet().nodes[NODE]
-                await site.commit(Change(nodes=[replace(node, cordoned="by hand")]))
+                await site.commit(Change(nodes=[evolve(node, cordoned="by hand")]))
 
 
 def test_a_count_continues_after_a_restart_of_the_control_plane() -> None:
@@ -418,7 +418,7 @@ def test_a_crash_is_over_after_three_minutes_and_a_broken_gpu_is_not() -> None:
         assert states == {"31": IncidentState.RESOLVED, "48": IncidentState.OPEN}
 
         node = site.store.fleet().nodes[NODE]
-        gone = replace(node, phase=Phase.GONE)
+        gone = evolve(node, phase=Phase.GONE)
         await site.store.commit(Change(nodes=[gone]), based_on=site.store.fleet().revision)
         await site.reconciler.reconcile()
         assert {incident.state for incident in site.incidents} == {IncidentState.RESOLVED}
@@ -451,7 +451,7 @@ def test_the_number_of_closed_incidents_is_limited() -> None:
         await site.report(site.xid(31, pid=7))
         (first,) = site.incidents
         closed = [
-            replace(first, id=f"inc-{i}", closed_at=site.clock.now())  # type: ignore[arg-type]
+            evolve(first, id=f"inc-{i}", closed_at=site.clock.now())  # type: ignore[arg-type]
             for i in range(CLOSED_MAX + 5)
         ]
         await site.store.commit(Change(incidents=closed), based_on=site.store.fleet().revision)
@@ -487,7 +487,7 @@ MENDED: dict[str, object] = {
 def crowded(result: CheckResult) -> CheckResult:
     """Return `result` as seen by 25 sources."""
     sources = ",".join(f"source-{i}" for i in range(25))
-    return replace(result, facts={**result.facts, "sources": sources})
+    return evolve(result, facts={**result.facts, "sources": sources})
 
 
 EVENT = CheckResult(check="health_events", health=Health.HEALTHY, facts={"event_type": "ecc_sbe"})
@@ -564,7 +564,7 @@ def test_an_unjudged_state_ends_when_its_check_passes() -> None:
         await site.report(crowded(EVENT))
         await site.report(WARM)
         assert site.health() is Health.UNKNOWN, "another check passed"
-        blind = replace(QUIET, health=Health.UNKNOWN, reason="the check itself failed")
+        blind = evolve(QUIET, health=Health.UNKNOWN, reason="the check itself failed")
         await site.report(blind)
         assert site.health() is Health.UNKNOWN, "the check did not look"
         await site.report(QUIET)

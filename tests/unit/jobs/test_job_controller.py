@@ -66,6 +66,10 @@ def test_only_changes_of_jobs_and_capacity_wake_the_controller() -> None:
         await case.write(jobs=[a_job("j")])
         assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
+        assert await case.loop.reconcile() is None
+        assert case.loop.due_at() is None
+        await case.write(jobs=[a_job("waits")])
+        assert case.loop.due_at() == case.clock.now()
         await case.loop.reconcile()
         assert case.loop.due_at() == case.clock.now() + LOOK_EVERY
         await case.write(pools=[a_pool(size=3)])

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import JobName, NodeId, PoolName
@@ -19,7 +20,6 @@ from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.placement import gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.scheduler.cluster import TopologyConstraint
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
     OWN_PLUGINS,
@@ -28,7 +28,8 @@ from navarch.scheduler.config import (
     SchedulerConfig,
 )
 from navarch.scheduler.cycle import run_cycle
-from navarch.scheduler.decision import Bind
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.model.cluster import TopologyConstraint
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
 SETTINGS = Scheduling()
@@ -102,7 +103,7 @@ def test_gpus_of_a_job_are_exclusive_until_it_ends() -> None:
     fleet = a_fleet(a_node("n0"), holder, a_job("next", gpus=4))
 
     assert where(after(fleet), "next") == ()
-    ended = replace(holder, state=JobState.FINISHED, nodes=())
+    ended = evolve(holder, state=JobState.FINISHED, nodes=())
     assert where(after(apply(fleet, Change(jobs=[ended]))), "next") == ("n0",)
 
 
@@ -158,8 +159,8 @@ def test_a_job_with_a_pool_is_placed_in_no_other() -> None:
 def test_a_job_with_a_gpu_type_gets_no_other() -> None:
     a100 = a_node("a0")
     assert a100.launch is not None
-    offering = replace(H100, gpu_type="a100")
-    a100 = replace(a100, launch=replace(a100.launch, offering=offering))
+    offering = evolve(H100, gpu_type="a100")
+    a100 = evolve(a100, launch=evolve(a100.launch, offering=offering))
 
     assert where(after(a_fleet(a100, a_job("j", gpu_type="h100"))), "j") == ()
     assert where(after(a_fleet(a100, a_node("h0"), a_job("j", gpu_type="h100"))), "j") == ("h0",)
@@ -169,14 +170,14 @@ def test_a_job_with_a_gpu_type_gets_no_other() -> None:
 def test_gpu_types_match_in_every_common_spelling(called: str) -> None:
     node = a_node("n0")
     assert node.launch is not None
-    offering = replace(H100, gpu_type=called)
-    node = replace(node, launch=replace(node.launch, offering=offering))
+    offering = evolve(H100, gpu_type=called)
+    node = evolve(node, launch=evolve(node.launch, offering=offering))
     pool = a_pool("training", offerings=(offering,))
     job = a_job("j", gpu_type="h100")
     fleet = apply(Fleet(), Change(pools=[pool], nodes=[node], jobs=[job]))
 
     assert where(after(fleet), "j") == ("n0",)
-    assert where(after(a_fleet(node, replace(job, gpu_type="h100-4x"))), "j") == ()
+    assert where(after(a_fleet(node, evolve(job, gpu_type="h100-4x"))), "j") == ()
     assert [work.gpus for work in work_of(fleet, pool.name)] == [job.gpus]
     assert growth(fleet, job)[0].says.startswith("more nodes in pool training")
 
@@ -185,8 +186,8 @@ def test_a_quota_per_gpu_type_applies_in_every_spelling() -> None:
     quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=8"})
     bounded = Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS)))
     nodes = [a_node("n0"), a_node("n1")]
-    offering = replace(H100, gpu_type="NVIDIA H100 80GB HBM3")
-    nodes = [replace(n, launch=replace(n.launch, offering=offering)) for n in nodes if n.launch]
+    offering = evolve(H100, gpu_type="NVIDIA H100 80GB HBM3")
+    nodes = [evolve(n, launch=evolve(n.launch, offering=offering)) for n in nodes if n.launch]
 
     fleet = after(a_fleet(*nodes, a_job("first", gpus=8), a_job("second", gpus=8)), bounded)
 
@@ -194,7 +195,7 @@ def test_a_quota_per_gpu_type_applies_in_every_spelling() -> None:
 
 
 def test_a_job_that_loses_its_node_is_requeued_and_placed_elsewhere() -> None:
-    gone = replace(a_node("n0"), phase=Phase.GONE)
+    gone = evolve(a_node("n0"), phase=Phase.GONE)
     fleet = a_fleet(gone, a_node("n1"), a_job("unlucky", on=("n0",)))
 
     waiting = after(fleet).jobs[JobName("unlucky")]
@@ -208,7 +209,7 @@ def test_a_job_that_loses_its_node_is_requeued_and_placed_elsewhere() -> None:
 def test_a_drain_evicts_preemptible_jobs_and_waits_for_others(
     preemptible: bool, stays: bool
 ) -> None:
-    node = replace(a_node("n0"), phase=Phase.DRAINING, retiring=Retirement(reason="maintenance"))
+    node = evolve(a_node("n0"), phase=Phase.DRAINING, retiring=Retirement(reason="maintenance"))
     fleet = after(a_fleet(node, a_job("j", on=("n0",), preemptible=preemptible)))
 
     assert (fleet.jobs[JobName("j")].state is JobState.PLACED) is stays
@@ -298,8 +299,7 @@ def test_the_plan_contains_abandoned_searches() -> None:
 def picky_and_easy() -> Fleet:
     """A fleet where a job occupies one GPU of `a0`, and more jobs need a node like it."""
     labelled = [
-        replace(a_node(name, pool), gpus=8)
-        for name, pool in (("a0", "a"), ("b0", "b"), ("c0", "b"))
+        evolve(a_node(name, pool), gpus=8) for name, pool in (("a0", "a"), ("b0", "b"), ("c0", "b"))
     ]
     picky = a_job("picky", on=("a0",) * 3, gpus=1, pool=PoolName("a"))
     return a_fleet(*labelled, picky, a_job("easy", gpus=1), pools=("a", "b"))

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import JobState
@@ -174,11 +175,40 @@ def test_only_a_running_job_can_record_a_checkpoint() -> None:
     told(story)
 
 
+def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
+    async def story(case: Case) -> None:
+        await case.write(jobs=[a_job("runs", on=("n0",)), a_job("waits")])
+        queued = await case.jobs.requeue_job(JobName("runs"), reason="NCCL timed out")
+        assert (queued.state, queued.nodes) == (JobState.WAITING, ())
+        assert (queued.reason, queued.interruptions) == ("NCCL timed out", 1)
+        assert await case.jobs.requeue_job(JobName("runs"), reason="again") == queued
+        waits = await case.jobs.get_job(JobName("waits"))
+        assert await case.jobs.requeue_job(JobName("waits"), reason="") == waits
+        await case.jobs.cancel_job(JobName("runs"), reason="")
+        with pytest.raises(NotPossibleError, match="is cancelled already"):
+            await case.jobs.requeue_job(JobName("runs"), reason="")
+
+    told(story)
+
+
+def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
+    async def story(case: Case) -> None:
+        first = a_job("runs", on=("n0",))
+        again = replace(first, since=first.since + timedelta(minutes=5))
+        await case.write(jobs=[again])
+        kept = await case.jobs.requeue_job(first.name, reason="died", placed_at=first.since)
+        assert kept == again
+        ended = await case.jobs.requeue_job(first.name, reason="died", placed_at=again.since)
+        assert ended.state is JobState.WAITING
+
+    told(story)
+
+
 def test_an_explanation_names_the_progress_the_refusing_plugin_and_remedies() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool(size=3)],
-            nodes=[a_node("n0"), a_node("n1"), replace(a_node("n2"), cordoned="by hand")],
+            nodes=[a_node("n0"), a_node("n1"), evolve(a_node("n2"), cordoned="by hand")],
             jobs=[a_job("holds", on=("n0",)), a_job("waits", tasks=2)],
         )
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from navarch.control.bad_hosts import SUBJECT, BadHostReconciler
 from navarch.control.following import Follow, by_itself
 from navarch.core.event import Recorded
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
@@ -66,7 +66,7 @@ class Site:
             facts={} if gpu is None else {"gpu": UUID.format(gpu)},
         )
         node = self.node(name)
-        gone = replace(
+        gone = evolve(
             node,
             health=Health.UNHEALTHY,
             conditions=(broken,),
@@ -83,7 +83,7 @@ class Site:
         return [*await self.store.events(about=SUBJECT)]
 
     async def place(self, name: str, host: str) -> None:
-        placed = replace(self.node(name), topology=Topology(host=host))
+        placed = evolve(self.node(name), topology=Topology(host=host))
         await self.store.commit(Change(nodes=[placed]), based_on=self.store.fleet().revision)
         await self.memory.reconcile()
 
@@ -162,7 +162,7 @@ def test_a_return_that_was_not_journalled_is_journalled_at_the_start() -> None:
 def test_a_machine_that_never_registered_has_no_identities() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
-        unknown = replace(site.node("a"), id=NodeId("b"), registered_at=None)
+        unknown = evolve(site.node("a"), id=NodeId("b"), registered_at=None)
         fleet = site.store.fleet()
         await site.store.commit(Change(nodes=[unknown]), based_on=fleet.revision)
         await site.give_back("b", follow=site.memory.follow)
@@ -223,7 +223,7 @@ def test_an_override_admits_a_returned_machine_also_after_a_restart() -> None:
         await site.come("a", range(8))
         await site.give_back("a")
         await site.come("b", range(8))
-        fine = replace(site.node("b"), conditions=(), health=Health.HEALTHY)
+        fine = evolve(site.node("b"), conditions=(), health=Health.HEALTHY)
         await site.store.commit(Change(nodes=[fine]), based_on=site.store.fleet().revision)
         site.restart()
         await site.memory.reconcile()

@@ -1,8 +1,8 @@
 """Failure rates of machine types, with intervals."""
 
-from dataclasses import replace
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import IncidentId, ProviderName
 from navarch.core.incident import Incident, IncidentKind
@@ -14,14 +14,14 @@ from navarch.service.fleet_health import failure_rates
 from navarch.testing.worlds import H100, NOW, a_node
 
 DAY = timedelta(days=1)
-A100 = replace(H100, instance_type="a100-8x")
-OTHER = replace(H100, provider=ProviderName("other"))
+A100 = evolve(H100, instance_type="a100-8x")
+OTHER = evolve(H100, provider=ProviderName("other"))
 
 
 def node(name: str, offering: object = H100, *, days: float = 30) -> Node:
     made = a_node(name, registered_at=NOW - days * DAY)
     assert made.launch is not None
-    return replace(made, launch=replace(made.launch, offering=offering))  # type: ignore[arg-type]
+    return evolve(made, launch=evolve(made.launch, offering=offering))  # type: ignore[arg-type]
 
 
 def failure(number: int, of: Node, kind: IncidentKind = IncidentKind.HARDWARE) -> Incident:
@@ -90,7 +90,7 @@ def test_machines_that_are_gone_count_for_their_time_in_service() -> None:
     stays = node("h-0", days=10)
     launch = node("h-1").launch
     assert launch is not None
-    gone = replace(launch, launched_at=NOW - 15 * DAY, ended_at=NOW - 5 * DAY)
+    gone = evolve(launch, launched_at=NOW - 15 * DAY, ended_at=NOW - 5 * DAY)
     (found,) = rates([stays], [failure(1, stays)], [gone]).values()
     assert (found.node_days, found.per_1000_node_days) == (20.0, 50.0)
 

@@ -1,12 +1,12 @@
 """Rates with intervals, lemons, wear and stragglers."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
@@ -100,7 +100,7 @@ def test_a_gpu_that_fails_again_in_its_slot_is_listed_once_with_both() -> None:
 
 def test_strikes_of_a_machine_count_for_the_next_node_placed_on_it() -> None:
     fleet = nodes(1000)
-    again = replace(fleet[NodeId("n-7")], topology=Topology(host="rack-3/host-12"))
+    again = evolve(fleet[NodeId("n-7")], topology=Topology(host="rack-3/host-12"))
     fleet[NodeId("n-7")] = again
     strikes = [incident(i, f"gone-{i}", host=again.host) for i in range(3)]
     strikes.append(incident(9, "n-3"))

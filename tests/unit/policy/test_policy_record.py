@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from navarch.app.policy_record import SUBJECT, note_policies, revision_of
+from navarch.app.policies import SUBJECT, record_policies, revision_of
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
@@ -44,9 +44,9 @@ async def event_kinds(store: MemoryStore) -> list[str]:
 
 def test_the_first_policy_of_a_fleet_is_not_a_change() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
-        assert await note_policies(clock, store, OLD) is None
+        assert await record_policies(clock, store, OLD) is None
         await clock.sleep(3600)
-        assert await note_policies(clock, store, OLD) is None, "a restart is none either"
+        assert await record_policies(clock, store, OLD) is None, "a restart is none either"
         assert await event_kinds(store) == ["policy.loaded"]
 
     play(story)
@@ -54,15 +54,15 @@ def test_the_first_policy_of_a_fleet_is_not_a_change() -> None:
 
 def test_a_changed_rule_is_a_change_that_later_starts_still_date() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
-        await note_policies(clock, store, OLD)
+        await record_policies(clock, store, OLD)
         await clock.sleep(3600)
         changed_at = clock.now()
-        found = await note_policies(clock, store, NEW)
+        found = await record_policies(clock, store, NEW)
         assert found is not None
         assert (found.revision, found.since) == (revision_of(NEW), changed_at)
 
         await clock.sleep(3600)
-        assert await note_policies(clock, store, NEW) == found, "it changed when it changed"
+        assert await record_policies(clock, store, NEW) == found, "it changed when it changed"
         assert await event_kinds(store) == ["policy.loaded", "policy.changed"]
 
     play(story)
@@ -71,9 +71,9 @@ def test_a_changed_rule_is_a_change_that_later_starts_still_date() -> None:
 def test_reverting_to_the_old_rules_is_a_change() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
         for book in (OLD, NEW):
-            await note_policies(clock, store, book)
+            await record_policies(clock, store, book)
             await clock.sleep(60)
-        found = await note_policies(clock, store, OLD)
+        found = await record_policies(clock, store, OLD)
         assert found is not None
         assert (found.revision, found.since) == (revision_of(OLD), clock.now())
 

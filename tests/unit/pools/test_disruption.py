@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
@@ -42,7 +43,7 @@ def retired(pool: Pool, known: list[Node]) -> list[tuple[str, bool]]:
 
 def test_old_nodes_are_replaced_one_at_a_time_oldest_first() -> None:
     known = nodes(3)
-    known[1] = replace(known[1], created_at=NOW - 5 * HOUR)
+    known[1] = evolve(known[1], created_at=NOW - 5 * HOUR)
     assert begun(a_pool(size=3, disruption=OLD), known) == ["training-1"]
     assert begun(a_pool(size=3), known) == []
 
@@ -53,7 +54,7 @@ def test_a_large_pool_may_replace_a_tenth_at_once() -> None:
 
 def test_broken_nodes_use_the_budget() -> None:
     known = nodes(3)
-    known[0] = replace(known[0], health=Health.UNHEALTHY)
+    known[0] = evolve(known[0], health=Health.UNHEALTHY)
     assert begun(a_pool(size=3, disruption=OLD), known) == []
     known[0] = a_node("training-0", retiring=Retirement(reason="XID 79"))
     assert begun(a_pool(size=3, disruption=OLD), known) == []
@@ -80,36 +81,36 @@ def test_a_successor_is_removed_when_the_reason_no_longer_applies() -> None:
 
 
 def test_a_node_drifts_when_its_pool_no_longer_lists_its_kind() -> None:
-    elsewhere = (replace(H100, zone="other"),)
+    elsewhere = (evolve(H100, zone="other"),)
     strict = Disruption(replace_drifted=True, budgets=(MANY,))
     assert begun(a_pool(size=2, offerings=elsewhere, disruption=strict), nodes(2)) == [
         "training-0",
         "training-1",
     ]
-    dearer = (replace(H100, price_per_hour=Decimal(999)),)
+    dearer = (evolve(H100, price_per_hour=Decimal(999)),)
     assert begun(a_pool(size=2, offerings=dearer, disruption=strict), nodes(2)) == []
 
 
 def test_a_node_drifts_when_its_pool_has_other_user_data() -> None:
     strict = Disruption(replace_drifted=True, budgets=(MANY,))
     before = a_pool(size=1, user_data="mount /data")
-    after = replace(before, user_data="mount /scratch", disruption=strict)
+    after = evolve(before, user_data="mount /scratch", disruption=strict)
     assert before.tells != after.tells
     told = {"old": before.tells, "new": after.tells, "nothing": "", "before-it-was-noted": None}
     known = []
     for name, digest in told.items():
         node = a_node(name)
         assert node.launch is not None
-        known.append(replace(node, launch=replace(node.launch, told=digest)))
+        known.append(evolve(node, launch=evolve(node.launch, told=digest)))
     assert begun(after, known) == ["old", "nothing"]
-    assert begun(replace(after, disruption=Disruption()), known) == []
+    assert begun(evolve(after, disruption=Disruption()), known) == []
 
 
 @pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])
 def test_a_node_is_costly_when_the_same_type_is_available_for_much_less(
     price: str, replaced: int
 ) -> None:
-    spot = replace(H100, spot=True, price_per_hour=Decimal(price))
+    spot = evolve(H100, spot=True, price_per_hour=Decimal(price))
     pool = a_pool(size=2, offerings=(spot, H100), disruption=Disruption(savings_min=0.3))
     found = plan_replacements(pool, nodes(2), for_sale=spot, now=NOW)
     assert len(found.begin) == replaced
@@ -129,12 +130,12 @@ def test_a_pool_returns_to_the_spot_machines_it_prefers(
     listed: str, price: str, returns: int
 ) -> None:
     """No saving is configured, and the spot price may be unknown."""
-    spot = replace(H100, spot=True, price_per_hour=Decimal(price))
+    spot = evolve(H100, spot=True, price_per_hour=Decimal(price))
     lists = {"spot first": (spot, H100), "spot last": (H100, spot), "spot only": (spot,)}
     pool = a_pool(size=2, offerings=lists[listed])
     assert len(plan_replacements(pool, nodes(2), for_sale=spot, now=NOW).begin) == returns
     reserved = [
-        replace(node, launch=replace(node.launch, offering=replace(H100, reservation="r")))
+        evolve(node, launch=evolve(node.launch, offering=evolve(H100, reservation="r")))
         for node in nodes(2)
         if node.launch
     ]
@@ -145,13 +146,13 @@ def test_a_cheap_successor_counts_by_its_purchase_price() -> None:
     pool = a_pool(size=1, nodes_max=2, disruption=Disruption(savings_min=0.3))
     successor = a_node("new", replaces="training-0")
     assert successor.launch is not None
-    cheap = replace(successor, launch=replace(successor.launch, price_per_hour=Decimal(20)))
+    cheap = evolve(successor, launch=evolve(successor.launch, price_per_hour=Decimal(20)))
     assert retired(pool, [*nodes(1), cheap]) == [("training-0", False)]
 
 
 def test_announced_maintenance_replaces_a_node() -> None:
     known = nodes(2)
-    known[1] = replace(known[1], conditions=(a_condition("maintenance"),))
+    known[1] = evolve(known[1], conditions=(a_condition("maintenance"),))
     assert begun(a_pool(size=2), known) == ["training-1"]
 
 
@@ -224,7 +225,7 @@ def test_the_strictest_applicable_budget_counts() -> None:
 
 def test_the_successor_of_a_costly_node_is_cheaper_regardless_of_the_strategy() -> None:
     """A more expensive successor would itself be replaced, in an endless loop."""
-    cheap = replace(H100, provider=ProviderName("cheap"), price_per_hour=Decimal(20))
+    cheap = evolve(H100, provider=ProviderName("cheap"), price_per_hour=Decimal(20))
     pool = a_pool(
         size=2, nodes_max=4, offerings=(H100, cheap), disruption=Disruption(savings_min=0.3)
     )

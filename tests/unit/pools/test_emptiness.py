@@ -1,11 +1,11 @@
 """Removal of empty nodes: conditions and order."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, Token
@@ -25,7 +25,7 @@ IDLE = {NodeId(f"training-{n}"): 0.0 for n in range(4)}
 def a_lean_pool(low: int = 1, *, wanted: int = 4, **more: object) -> Pool:
     disruption = Disruption(empty_after=TEN_MINUTES, budgets=(AT_ONCE,))
     pool = a_pool(size=low, nodes_max=8, nodes_wanted=wanted, disruption=disruption)
-    return replace(pool, **more)  # type: ignore[arg-type]
+    return evolve(pool, **more)  # type: ignore[arg-type]
 
 
 def nodes(count: int = 4, phase: Phase = Phase.READY) -> list[Node]:
@@ -65,8 +65,8 @@ def test_pools_without_the_setting_keep_their_empty_nodes() -> None:
     [
         nodes(phase=Phase.BOOTING),
         nodes(phase=Phase.DRAINING),
-        [replace(node, health=Health.UNHEALTHY) for node in nodes()],
-        [replace(node, waiting=True) for node in nodes()],
+        [evolve(node, health=Health.UNHEALTHY) for node in nodes()],
+        [evolve(node, waiting=True) for node in nodes()],
     ],
     ids=["booting", "draining", "unhealthy", "waiting"],
 )
@@ -97,7 +97,7 @@ def test_nothing_is_removed_while_many_nodes_are_broken() -> None:
 def test_a_gang_is_removed_as_a_whole_or_not_at_all() -> None:
     gang = Gang(id="training-g0", nodes=2, offering=H100)
     other = Gang(id="training-g2", nodes=2, offering=H100)
-    members = [replace(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
+    members = [evolve(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
     pool = a_lean_pool(0, gang=2)
     busy = {**IDLE, NodeId("training-0"): 60.0}
 
@@ -122,7 +122,7 @@ def test_idle_surplus_nodes_are_removed_before_busy_ones() -> None:
 def test_the_idle_surplus_gang_is_removed() -> None:
     first = Gang(id="training-g0", nodes=2, offering=H100)
     second = Gang(id="training-g2", nodes=2, offering=H100)
-    members = [replace(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]
+    members = [evolve(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]
     loads = {NodeId("training-1"): 80.0, NodeId("training-2"): 1.0, NodeId("training-3"): 1.0}
 
     plan = plan_pool(

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from navarch.core.errors import InvariantError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
@@ -30,7 +31,7 @@ SIM = ProviderName("sim")
 
 def a_gang_pool(**more: object) -> Pool:
     pool = a_pool(size=3, nodes_max=8, gang=3, gang_hold=HOLD, next_index=3)
-    return replace(pool, **more)  # type: ignore[arg-type]
+    return evolve(pool, **more)  # type: ignore[arg-type]
 
 
 def member(
@@ -43,12 +44,12 @@ def member(
 ) -> Node:
     node = a_node(f"training-{name}", phase=phase, created_at=NOW - age, since=NOW - age)
     topology = None if block is None else Topology(block=block)
-    return replace(node, gang=GANG, waiting=waiting, topology=topology)
+    return evolve(node, gang=GANG, waiting=waiting, topology=topology)
 
 
 def refused(name: str) -> Node:
     node = member(name, phase=Phase.REQUESTED)
-    return replace(node, launch=None, attempts=1, retry_at=NOW)
+    return evolve(node, launch=None, attempts=1, retry_at=NOW)
 
 
 def plan(
@@ -142,7 +143,7 @@ def test_a_gang_without_any_machine_is_abandoned_at_once() -> None:
 
 
 def test_the_deadline_counts_from_the_first_member_even_if_it_is_gone() -> None:
-    first = replace(member("9", age=HOLD), phase=Phase.GONE)
+    first = evolve(member("9", age=HOLD), phase=Phase.GONE)
     nodes = [first, member("0"), member("1"), refused("2")]
     pool = a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1))
     assert [type(action) for action in plan(pool, nodes)] == [Abandon]
@@ -159,7 +160,7 @@ def test_a_missing_member_is_requested_in_the_place_of_its_gang() -> None:
 
 
 def test_the_next_gang_avoids_places_where_a_gang_failed_recently() -> None:
-    north, south = replace(H100, zone="north"), replace(H100, zone="south")
+    north, south = evolve(H100, zone="north"), evolve(H100, zone="south")
     pool = a_gang_pool(offerings=(north, south), next_index=0)
     later = NOW + timedelta(minutes=5)
     failed = Stockouts().after_refusal(
@@ -167,7 +168,7 @@ def test_the_next_gang_avoids_places_where_a_gang_failed_recently() -> None:
     )
 
     actions = plan(pool, [], stockouts=failed, now=later)
-    alone = plan(replace(pool, gang=0), [], stockouts=failed, now=later)
+    alone = plan(evolve(pool, gang=0), [], stockouts=failed, now=later)
 
     assert {x.launch.offering.zone for x in actions if isinstance(x, Request)} == {"south"}
     assert {x.launch.offering.zone for x in alone if isinstance(x, Request)} == {"north"}
@@ -175,7 +176,7 @@ def test_the_next_gang_avoids_places_where_a_gang_failed_recently() -> None:
 
 def test_no_gang_starts_where_one_is_abandoned_in_the_same_plan() -> None:
     """Within one plan, the failure of the first choice is not recorded yet."""
-    pool = a_gang_pool(offerings=(replace(H100, zone="north"), replace(H100, zone="south")))
+    pool = a_gang_pool(offerings=(evolve(H100, zone="north"), evolve(H100, zone="south")))
     late = [member(name, age=HOLD) for name in ("0", "1")] + [refused("2")]
 
     actions = plan(pool, late)
@@ -197,7 +198,7 @@ def test_the_younger_of_two_deadlocked_gangs_is_terminated_at_once() -> None:
     elder = [member("0", block="b"), member("1", block="b"), refused("2")]
     other = replace(GANG, id="training-g3")
     young = [member("3", block="b"), member("4", block="b"), refused("5")]
-    young = [replace(node, gang=other, created_at=node.created_at + HOLD / 20) for node in young]
+    young = [evolve(node, gang=other, created_at=node.created_at + HOLD / 20) for node in young]
 
     (given_up,) = [x for x in plan(pool, [*elder, *young]) if isinstance(x, Abandon)]
 
@@ -210,6 +211,6 @@ def test_gangs_in_different_blocks_do_not_deadlock() -> None:
     other = replace(GANG, id="training-g3")
     elder = [member("0", block="a"), member("1", block="a"), refused("2")]
     young = [member("3", block="b"), member("4", block="b"), refused("5")]
-    young = [replace(node, gang=other) for node in young]
+    young = [evolve(node, gang=other) for node in young]
 
     assert not [x for x in plan(pool, [*elder, *young]) if isinstance(x, Abandon)]

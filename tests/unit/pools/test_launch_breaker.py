@@ -1,12 +1,12 @@
 """The launch circuit breaker: pools stop buying machines that do not come up."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -20,7 +20,7 @@ from navarch.fleet.launch_breaker import (
     MACHINES_MAX,
     LaunchBreaker,
     find_breaker,
-    shunned,
+    quarantined_offerings,
 )
 from navarch.fleet.plan import Plan, Request, Retire, SetLaunchBreaker
 from navarch.fleet.planner import plan_pool
@@ -53,7 +53,7 @@ def a_node(number: int, phase: Phase, *, asked: float = 0, **more: object) -> No
         launched_at=at,
     )
     node = Node(id=name, pool=POOL.name, phase=phase, since=at, created_at=at, launch=launch)
-    return replace(node, **more)  # type: ignore[arg-type]
+    return evolve(node, **more)  # type: ignore[arg-type]
 
 
 def failed(number: int, at: float, *, asked: float | None = None) -> Node:
@@ -75,7 +75,7 @@ def bought(
     brake: LaunchBreaker | None, *nodes: Node, pool: Pool = POOL, now: datetime = NOW
 ) -> int:
     tokens = (Token(f"new-{number}") for number in range(1000))
-    plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, brake=brake)
+    plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, breaker=brake)
     return sum(isinstance(action, Request) for action in plan.actions)
 
 
@@ -132,7 +132,7 @@ def test_the_first_registration_closes_the_breaker() -> None:
 
 def test_failures_before_a_release_by_an_operator_do_not_count() -> None:
     nodes = [failed(number, at=-9) for number in range(5)]
-    assert brake_on(*nodes, pool=replace(POOL, brake_released_at=NOW)) is None
+    assert brake_on(*nodes, pool=evolve(POOL, brake_released_at=NOW)) is None
 
 
 def test_a_machine_reclaimed_during_its_boot_is_not_a_failure() -> None:
@@ -145,7 +145,7 @@ def test_machines_that_are_all_late_are_terminated_and_not_bought_again() -> Non
     nodes = [a_node(number, Phase.BOOTING, asked=-30) for number in range(10)]
     brake = brake_on(*nodes)
     tokens = (Token(f"new-{number}") for number in range(100))
-    plan = plan_pool(POOL, nodes, now=NOW, new_tokens=tokens, brake=brake)
+    plan = plan_pool(POOL, nodes, now=NOW, new_tokens=tokens, breaker=brake)
     retired = [action for action in plan.actions if isinstance(action, Retire)]
     assert len(retired) == 10
     assert all(action.failed for action in retired)
@@ -160,14 +160,14 @@ def test_the_breaker_is_recorded_once_when_it_opens_and_once_when_it_closes() ->
     brake = brake_on(*nodes)
     assert brake is not None
     tokens = (Token(f"new-{number}") for number in range(100))
-    known = replace(POOL, braked=brake.reason)
-    assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, brake=brake).actions
+    known = evolve(POOL, braked=brake.reason)
+    assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, breaker=brake).actions
     plan = plan_pool(known, nodes, now=NOW, new_tokens=tokens)
     assert plan.actions[0] == SetLaunchBreaker(reason=None)
 
 
 def test_a_probe_of_a_gang_is_the_whole_gang() -> None:
-    pool = replace(POOL, gang=4, nodes_wanted=8)
+    pool = evolve(POOL, gang=4, nodes_wanted=8)
     nodes = [failed(number, at=-30) for number in range(3)]
     assert bought(brake_on(*nodes, pool=pool), *nodes, pool=pool) == 4
 
@@ -207,38 +207,38 @@ def test_an_open_breaker_allows_one_machine_and_a_closed_one_all(
     assert brake is None or brake.allowance <= 1
 
 
-THERE = replace(HERE, zone="there")
+THERE = evolve(HERE, zone="there")
 
 
 def stood_at(offering: Offering, node: Node) -> Node:
     assert node.launch is not None
-    return replace(node, launch=replace(node.launch, offering=offering))
+    return evolve(node, launch=evolve(node.launch, offering=offering))
 
 
 def test_only_the_offering_whose_machines_fail_is_quarantined() -> None:
     failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
     elsewhere = stood_at(THERE, served(9, at=-1))
-    (place,) = shunned(POOL, [*failures, elsewhere], now=NOW)
+    (place,) = quarantined_offerings(POOL, [*failures, elsewhere], now=NOW)
     assert place.covers(HERE)
     assert not place.covers(THERE)
-    assert not shunned(POOL, failures[1:], now=NOW), "two may be an accident"
+    assert not quarantined_offerings(POOL, failures[1:], now=NOW), "two may be an accident"
 
 
 def test_a_quarantine_lasts_until_a_machine_comes_up_and_ranks_last_for_an_hour() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
-    assert shunned(POOL, [*failures, served(8, at=-6)], now=NOW)
-    assert not shunned(POOL, [*failures, served(8, at=-4)], now=NOW)
-    (place,) = shunned(POOL, failures, now=NOW).values()
+    assert quarantined_offerings(POOL, [*failures, served(8, at=-6)], now=NOW)
+    assert not quarantined_offerings(POOL, [*failures, served(8, at=-4)], now=NOW)
+    (place,) = quarantined_offerings(POOL, failures, now=NOW).values()
     assert place.last_until == NOW - timedelta(minutes=5) + LONGEST_PAUSE
 
 
 def test_a_quarantined_offering_is_bought_only_as_the_last_resort() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
-    shy = shunned(POOL, failures, now=NOW)
+    shy = quarantined_offerings(POOL, failures, now=NOW)
     tokens = (Token(f"new-{number}") for number in range(1000))
     for offerings, chosen in (((HERE, THERE), THERE), ((HERE,), HERE)):
-        pool = replace(POOL, offerings=offerings, nodes_wanted=1)
-        plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, shunned=shy)
+        pool = evolve(POOL, offerings=offerings, nodes_wanted=1)
+        plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, quarantined=shy)
         (request,) = [action for action in plan.actions if isinstance(action, Request)]
         assert request.launch.offering == chosen
         assert "but machines did not come up there lately" in request.table
@@ -246,7 +246,7 @@ def test_a_quarantined_offering_is_bought_only_as_the_last_resort() -> None:
 
 def test_one_machine_is_tried_at_once_at_an_offering_without_failures() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     brake = brake_on(*failures, pool=both)
     assert brake is not None
     assert (brake.until, brake.allowance) == (NOW - timedelta(minutes=1), 1)
@@ -259,7 +259,7 @@ def test_one_machine_is_tried_at_once_at_an_offering_without_failures() -> None:
 
 def test_one_machine_at_a_time_is_tried_while_the_other_offering_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     asked_before = a_node(7, Phase.BOOTING, asked=-2)
     assert bought(brake_on(*failures, asked_before, pool=both), *failures, pool=both) == 1
     asked_since = a_node(8, Phase.BOOTING, asked=-0.5)
@@ -272,7 +272,7 @@ def asked_where(plan: Plan) -> list[Offering]:
 
 def test_a_failed_offering_is_tried_with_pauses_while_the_other_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     pauses, at = [], NOW - timedelta(minutes=1)
     for number in range(10, 16):
@@ -300,15 +300,15 @@ def plan_sold_out(
         now=now,
         new_tokens=tokens,
         market=Market(sold_out, now=now),
-        brake=find_breaker(pool, nodes, now=now),
-        shunned=shunned(pool, nodes, now=now),
+        breaker=find_breaker(pool, nodes, now=now),
+        quarantined=quarantined_offerings(pool, nodes, now=now),
     )
 
 
 def test_success_at_another_offering_does_not_lift_a_quarantine() -> None:
     nodes = [failed(number, at=-9) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     assert brake_on(*nodes, pool=both) is None
     assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
@@ -319,10 +319,10 @@ def test_success_at_another_offering_does_not_lift_a_quarantine() -> None:
 def test_an_hour_after_the_last_failure_one_machine_is_tried_at_the_failed_offering() -> None:
     nodes = [failed(number, at=-61) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
-    shy = shunned(both, nodes, now=NOW)
-    plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    shy = quarantined_offerings(both, nodes, now=NOW)
+    plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
     assert asked_where(plan) == [HERE] + [THERE] * 8
 
 
@@ -330,11 +330,13 @@ def test_a_missing_member_of_a_gang_waits_for_the_quarantine_of_its_offering() -
     gang = Gang(id="training-g0", nodes=2, offering=HERE)
     nodes = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     nodes.append(a_node(9, Phase.BOOTING, asked=-2, gang=gang, waiting=True))
-    pool = replace(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
+    pool = evolve(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
     tokens = (Token(f"new-{number}") for number in range(1000))
-    shy = shunned(pool, nodes, now=NOW)
-    plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    shy = quarantined_offerings(pool, nodes, now=NOW)
+    plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
     assert asked_where(plan) == []
     later = NOW + FIRST_PAUSE
-    shy = shunned(pool, nodes, now=later)
-    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, shunned=shy)) == [HERE]
+    shy = quarantined_offerings(pool, nodes, now=later)
+    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)) == [
+        HERE
+    ]

@@ -1,7 +1,6 @@
 """Costs, forecasts and budgets."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -20,9 +20,8 @@ from navarch.core.ownership import Cluster
 from navarch.fleet.instance_state import bought
 from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
-from navarch.fleet.money.forecast import forecast, month_end, month_start
-from navarch.fleet.money.ledger import Account, accounts
-from navarch.fleet.selection import Wish
+from navarch.fleet.money.ledger import Account, accounts, forecast, month_end, month_start
+from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report
 from navarch.sim.kernel.clock import SimClock
@@ -126,7 +125,7 @@ def test_incremental_totals_equal_the_sum_of_all_launches(
 def test_a_machine_that_is_recorded_twice_counts_once_even_after_its_node_was_deleted() -> None:
     books = Books()
     over = a_launch(ended=NOW - HOUR)
-    books.note(replace(over, ended_at=None))
+    books.note(evolve(over, ended_at=None))
     books.note(over)
     books.note(over)
     (once,) = books.accounts(CostBy.POOL, [over], since=None, until=NOW).values()
@@ -149,7 +148,7 @@ async def _asked_twice() -> tuple[CostReport, CostReport, int]:
     await store.commit(Change(launches=[a_launch("a", ended=NOW - HOUR)]), based_on=0)
     first = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
     reads = CountingStore.reads
-    running = replace(a_node("n"), launch=a_launch("n"))
+    running = evolve(a_node("n"), launch=a_launch("n"))
     later = Change(launches=[a_launch("b", ended=NOW)], nodes=[running])
     await store.commit(later, based_on=1)
     second = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
@@ -186,9 +185,9 @@ def test_the_price_is_fixed_at_launch() -> None:
         launched_at=NOW,
         price_per_hour=Decimal(7),
     )
-    asked = replace(a_launch(), instance=None, launched_at=None)
+    asked = evolve(a_launch(), instance=None, launched_at=None)
     first = bought(asked, listed, now=NOW)
-    later = bought(first, replace(listed, price_per_hour=Decimal(99)), now=NOW)
+    later = bought(first, evolve(listed, price_per_hour=Decimal(99)), now=NOW)
     assert first.price_per_hour == later.price_per_hour == Decimal(7)
 
 
@@ -241,20 +240,26 @@ def test_each_level_raises_one_alert() -> None:
 
 @pytest.mark.parametrize("when_spent", list(OverBudget))
 def test_a_spent_budget_warns_downgrades_or_refuses(when_spent: OverBudget) -> None:
-    spot = replace(H100, spot=True)
+    spot = evolve(H100, spot=True)
     pool = a_pool(size=1, offerings=(H100, spot))
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
-    vetoed = [x.spot for x in pool.offerings if veto(Wish(pool=pool, offering=x), [spent], now=NOW)]
+    vetoed = [
+        x.spot
+        for x in pool.offerings
+        if veto(ProposedLaunch(pool=pool, offering=x), [spent], now=NOW)
+    ]
     expected = {OverBudget.WARN: [], OverBudget.DOWNGRADE: [False]}
     assert vetoed == expected.get(when_spent, [False, True])
 
 
 def test_a_pool_without_spot_machines_is_downgraded_to_its_cheapest() -> None:
-    cheap = replace(H100, price_per_hour=Decimal(50))
+    cheap = evolve(H100, price_per_hour=Decimal(50))
     pool = a_pool(size=1, offerings=(H100, cheap))
     spent = spending(a_budget(1, when_spent=OverBudget.DOWNGRADE), a_launch())
     assert [
-        x for x in pool.offerings if not veto(Wish(pool=pool, offering=x), [spent], now=NOW)
+        x
+        for x in pool.offerings
+        if not veto(ProposedLaunch(pool=pool, offering=x), [spent], now=NOW)
     ] == [cheap]
 
 
@@ -265,8 +270,8 @@ def test_a_budget_limits_only_the_spending_it_covers() -> None:
     blue_pool = a_pool(size=1, labels={"team": "blue"})
     red_pool = a_pool(size=1, labels={"team": "red"})
     spent = [spending(red, a_launch()), spending(batch, a_launch())]
-    assert veto(Wish(pool=blue_pool, offering=H100), spent, now=NOW) is None
-    assert veto(Wish(pool=red_pool, offering=H100), spent, now=NOW) == (
+    assert veto(ProposedLaunch(pool=blue_pool, offering=H100), spent, now=NOW) is None
+    assert veto(ProposedLaunch(pool=red_pool, offering=H100), spent, now=NOW) == (
         "the budget of team/red has no room for an hour of it: 20.00 of 1.00 spent this month, "
         "and with it everything would cost 108.32 an hour"
     )
@@ -285,11 +290,11 @@ def test_a_budget_limits_only_the_spending_it_covers() -> None:
 def test_a_spent_budget_still_allows_replacements_of_the_same_price(
     cost_before: Decimal | None, when_spent: OverBudget, granted: bool
 ) -> None:
-    spot = replace(H100, spot=True, price_per_hour=TEN)
+    spot = evolve(H100, spot=True, price_per_hour=TEN)
     pool = a_pool(size=1, offerings=(spot, H100))
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
-    wish = Wish(pool=pool, offering=H100, instead_of=cost_before)
-    assert (veto(wish, [spent], now=NOW) is None) is granted
+    proposal = ProposedLaunch(pool=pool, offering=H100, instead_of=cost_before)
+    assert (veto(proposal, [spent], now=NOW) is None) is granted
 
 
 def test_commits_make_a_count_due_only_while_a_budget_exists_or_existed() -> None:

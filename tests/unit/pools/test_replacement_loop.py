@@ -1,8 +1,8 @@
 """Pools with faulty replacements stop replacing, and retry with growing pauses."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
@@ -22,11 +22,11 @@ def replacement(number: int, *, registered: float, phase: Phase = Phase.READY) -
     """Return a replacement that was requested a minute before it registered."""
     node = a_node(f"training-{number}", phase=phase, replaces=NodeId(f"training-{number - 1}"))
     assert node.launch is not None
-    return replace(
+    return evolve(
         node,
         created_at=at(registered - 1),
         registered_at=at(registered) if phase is Phase.READY else None,
-        launch=replace(node.launch, asked_at=at(registered - 1)),
+        launch=evolve(node.launch, asked_at=at(registered - 1)),
     )
 
 
@@ -38,18 +38,18 @@ def faulty(number: int, *, registered: float, after: float = 1) -> Node:
         since=at(registered + after),
     )
     node = replacement(number, registered=registered)
-    return replace(node, health=Health.UNHEALTHY, conditions=(fault,))
+    return evolve(node, health=Health.UNHEALTHY, conditions=(fault,))
 
 
 def replaced(node: Node) -> Node:
     """Return a faulty node that was replaced and is gone."""
     why = Retirement(reason="unhealthy: 18 links down")
     at_last = node.conditions[0].since
-    return replace(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
+    return evolve(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
 
 
 def loop_of(*nodes: Node, minute: float = 0, **facts: object) -> LaunchBreaker | None:
-    return find_replacement_loop(replace(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
+    return find_replacement_loop(evolve(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
 
 
 THREE = [
@@ -112,7 +112,7 @@ def test_a_replacement_that_passes_its_probation_ends_the_pause() -> None:
 
 
 def test_an_older_healthy_node_does_not_end_the_pause() -> None:
-    old = replace(a_node("training-0"), registered_at=at(-600))
+    old = evolve(a_node("training-0"), registered_at=at(-600))
     assert loop_of(*THREE, old) is not None
 
 
@@ -122,7 +122,7 @@ def test_a_fault_after_the_probation_does_not_count() -> None:
 
 
 def test_the_first_nodes_of_a_pool_are_no_replacements() -> None:
-    first = [replace(node, replaces=None) for node in THREE]
+    first = [evolve(node, replaces=None) for node in THREE]
     assert loop_of(*first) is None
 
 
@@ -142,5 +142,5 @@ def test_a_deleted_pool_has_nothing_to_pause() -> None:
 
 
 def test_a_check_that_passes_again_ends_the_pause() -> None:
-    passes = [replace(x, health=Health.HEALTHY, conditions=()) for x in THREE if x.counts]
+    passes = [evolve(x, health=Health.HEALTHY, conditions=()) for x in THREE if x.counts]
     assert loop_of(*THREE[:2], *passes) is None

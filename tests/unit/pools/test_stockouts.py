@@ -1,10 +1,10 @@
 """Stockouts: what a refusal closes, and when it opens again."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -15,12 +15,12 @@ from navarch.fleet.stockouts import QUIET, Stockouts
 from navarch.provision.strategies import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
-A = replace(H100, zone="a")
-B = replace(H100, zone="b")
-FAR = replace(H100, region="region-2", zone="c")
-OTHER_TYPE = replace(A, instance_type="a100-8x")
-SPOT = replace(A, spot=True)
-ELSEWHERE = replace(A, provider=ProviderName("other"))
+A = evolve(H100, zone="a")
+B = evolve(H100, zone="b")
+FAR = evolve(H100, region="region-2", zone="c")
+OTHER_TYPE = evolve(A, instance_type="a100-8x")
+SPOT = evolve(A, spot=True)
+ELSEWHERE = evolve(A, provider=ProviderName("other"))
 EVERYWHERE = (A, B, FAR, OTHER_TYPE, SPOT, ELSEWHERE)
 POOL = a_pool(size=1, offerings=EVERYWHERE)
 SECOND = timedelta(seconds=1)

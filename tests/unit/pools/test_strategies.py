@@ -1,11 +1,11 @@
 """Provision strategies: their order of offerings, and failover."""
 
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
@@ -24,7 +24,7 @@ from navarch.testing.worlds import H100, NOW, a_pool
 
 
 def place(provider: str, region: str, zone: str, price: str = "10") -> Offering:
-    return replace(
+    return evolve(
         H100,
         provider=ProviderName(provider),
         region=region,
@@ -54,7 +54,7 @@ def test_first_available_keeps_the_configured_order() -> None:
 
 
 def test_cost_is_per_gpu_with_unknown_prices_last() -> None:
-    half = replace(place("aws", "us", "half", "6"), gpus=4)
+    half = evolve(place("aws", "us", "half", "6"), gpus=4)
     places = [place("aws", "us", "unknown", "0"), place("aws", "us", "dear", "20"), half]
     assert order_of(Cost(), *places, place("aws", "us", "cheap", "8")) == [
         "cheap",
@@ -134,7 +134,7 @@ def test_reservations_take_precedence_over_every_strategy_and_are_counted(
     scheduler: ProvisionScheduler,
 ) -> None:
     usual = place("aws", "us", "usual", "1")
-    reserved = replace(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
+    reserved = evolve(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
     pool = a_pool(size=1, offerings=(usual, reserved))
     # Another pool already uses one machine of it.
     market = Market(Stockouts(), now=NOW, reserved={(ProviderName("aws"), "cr-1"): 1})
@@ -150,7 +150,7 @@ def test_reservations_take_precedence_over_every_strategy_and_are_counted(
 
 def test_quota_refusals_and_reservation_refusals_do_not_close_each_other() -> None:
     usual = place("aws", "us", "a")
-    reserved = replace(usual, reservation="cr-1")
+    reserved = evolve(usual, reservation="cr-1")
     after = Stockouts().after_refusal(usual, Refusal.QUOTA, "no", asked_at=NOW, now=NOW)
     assert not list(after.against(reserved, NOW))
     after = Stockouts().after_refusal(reserved, Refusal.CAPACITY, "full", asked_at=NOW, now=NOW)

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-from dataclasses import replace
 from email import message_from_bytes
 
 import botocore.session
@@ -10,6 +9,7 @@ import pytest
 from botocore.validate import validate_parameters
 
 from navarch.core.errors import RejectedError
+from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.network import CARDS, interfaces
@@ -37,17 +37,17 @@ RICH = AwsSettings(
 )
 KINDS = {
     "plain": (PLAIN, AwsSettings(), HOME),
-    "rich": (replace(PLAIN, ssh_keys=("me",)), RICH, Site(region="us-east-1", subnet="subnet-1")),
-    "spot": (replace(PLAIN, spot=True), RICH, HOME),
+    "rich": (evolve(PLAIN, ssh_keys=("me",)), RICH, Site(region="us-east-1", subnet="subnet-1")),
+    "spot": (evolve(PLAIN, spot=True), RICH, HOME),
     "gang": (
-        replace(PLAIN, group="training-g0", group_size=4),
+        evolve(PLAIN, group="training-g0", group_size=4),
         RICH,
         Site(region="us-east-1", subnet="subnet-1", group="navarch-c-1-training-g0"),
     ),
-    "reservation": (replace(PLAIN, reservation="cr-1"), RICH, HOME),
-    "block": (replace(PLAIN, reservation="cr-2"), RICH, Site(region="us-east-1", block=True)),
+    "reservation": (evolve(PLAIN, reservation="cr-1"), RICH, HOME),
+    "block": (evolve(PLAIN, reservation="cr-2"), RICH, Site(region="us-east-1", block=True)),
     "group of reservations": (
-        replace(PLAIN, reservation="arn:aws:resource-groups:us-east-1:1:group/g"),
+        evolve(PLAIN, reservation="arn:aws:resource-groups:us-east-1:1:group/g"),
         RICH,
         HOME,
     ),
@@ -69,7 +69,7 @@ def test_every_kind_of_request_is_valid_in_ec2s_model(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_requests_give_equal_parameters(kind: str) -> None:
     request, settings, site = KINDS[kind]
-    shuffled = replace(request, labels=dict(reversed(list(request.labels.items()))))
+    shuffled = evolve(request, labels=dict(reversed(list(request.labels.items()))))
     assert run_instances(request, settings, site) == run_instances(shuffled, settings, site)
 
 
@@ -81,7 +81,7 @@ def test_a_machine_requires_metadata_tokens_and_terminates_on_shutdown() -> None
 
 
 def test_tags_are_part_of_the_launch_request() -> None:
-    params = run_instances(replace(PLAIN, spot=True), AwsSettings(), HOME)
+    params = run_instances(evolve(PLAIN, spot=True), AwsSettings(), HOME)
     kinds = [each["ResourceType"] for each in params["TagSpecifications"]]
     assert kinds == ["instance", "volume", "network-interface", "spot-instances-request"]
     assert {"Key": "navarch-cluster", "Value": "c-1"} in params["TagSpecifications"][0]["Tags"]
@@ -114,8 +114,8 @@ def test_the_first_card_carries_the_address_and_no_card_is_used_twice(instance_t
 
 
 def test_two_clusters_in_one_account_do_not_share_a_placement_group() -> None:
-    mine = replace(PLAIN, group="training-g0")
-    theirs = replace(mine, labels={"navarch-cluster": "c-2"})
+    mine = evolve(PLAIN, group="training-g0")
+    theirs = evolve(mine, labels={"navarch-cluster": "c-2"})
     assert group_name(mine) != group_name(theirs)
 
 
@@ -145,7 +145,7 @@ def test_user_data_that_is_too_long_after_compression_is_refused_with_a_remedy()
 
 def test_two_key_pairs_by_name_are_refused_with_a_remedy() -> None:
     with pytest.raises(RejectedError, match="write the others out"):
-        run_instances(replace(PLAIN, ssh_keys=("a", "b")), AwsSettings(), HOME)
+        run_instances(evolve(PLAIN, ssh_keys=("a", "b")), AwsSettings(), HOME)
 
 
 def test_the_regions_image_takes_precedence_over_the_general_one() -> None:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from navarch.app.addresses import StartError
-from navarch.app.providers.building import Surroundings, build_provider
+from navarch.app.providers import ProviderContext, build_provider
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import AwsConfig, ProviderConfig
 
@@ -20,24 +20,24 @@ class NeverHeardOf:
     type: str = "nimbus"
 
 
-def surroundings(path: Path) -> Surroundings:
-    return Surroundings(
+def context(path: Path) -> ProviderContext:
+    return ProviderContext(
         clock=SystemClock(), entropy=SystemEntropy(), data_dir=path, closing=ExitStack()
     )
 
 
 def test_an_unknown_provider_type_prevents_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"'mine'.*no provider of type nimbus"):
-        build_provider(cast(ProviderConfig, NeverHeardOf()), surroundings(tmp_path))
+        build_provider(cast(ProviderConfig, NeverHeardOf()), context(tmp_path))
 
 
 def test_a_missing_library_is_reported_with_the_extra_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [x for x in sys.modules if x.startswith(("navarch.app.providers.aws", "botocore"))]:
+    for name in [x for x in sys.modules if x.startswith(("botocore",))]:
         monkeypatch.delitem(sys.modules, name)
     for name in [x for x in sys.modules if x.startswith("navarch.providers.aws")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "botocore", None)
     with pytest.raises(StartError, match=r"'main'.*botocore.*pip install 'navarch\[aws\]'"):
-        build_provider(AwsConfig(name="main"), surroundings(tmp_path))
+        build_provider(AwsConfig(name="main"), context(tmp_path))

@@ -4,11 +4,11 @@
 
 from typing import Any
 
-from navarch.scheduler.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import MarkStarted
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import MarkStarted
+from navarch.scheduler.model.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import (
     NOW,
     a_cluster,
@@ -109,7 +109,7 @@ def test_a_limit_is_not_exceeded() -> None:
     result = allocate(*jobs, queues=[a_queue("queue", limit=2)])
 
     assert sorted(placed(result)) == ["job0-0", "job1-0"]
-    assert "limit is 2" in result.job_misfits["job2"][0].summary
+    assert "limit is 2" in result.unschedulable_jobs["job2"][0].summary
 
 
 def test_the_limit_of_a_parent_binds_its_children() -> None:
@@ -157,8 +157,8 @@ def test_a_job_without_a_queue_disturbs_nobody_and_is_told_why() -> None:
     result = run_cycle(a_cluster(nodes={"a": 8}, queues=queues, jobs=jobs))
 
     assert "fine-0" in placed(result)
-    assert result.job_misfits["lost"][0].summary == "queue 'nowhere' does not exist"
-    assert result.job_misfits["stuck"][0].summary == (
+    assert result.unschedulable_jobs["lost"][0].summary == "queue 'nowhere' does not exist"
+    assert result.unschedulable_jobs["stuck"][0].summary == (
         "queue 'top' has queues in it, so it serves no jobs"
     )
 

@@ -4,16 +4,16 @@
 
 from typing import Any
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.model.cluster import (
     ClaimUse,
     Device,
     JobSpec,
     ResourceClaim,
     ResourceSlice,
 )
-from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import Bind
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,
@@ -118,8 +118,8 @@ def test_a_claim_is_reserved_for_at_most_256_tasks() -> None:
 def test_a_claim_that_does_not_exist_is_explained() -> None:
     result = schedule([claims("job", "c")], [], slices={"a": 1})
 
-    (misfit,) = result.task_misfits["job"]["job-0"]
-    assert "'c' does not exist" in misfit.reason
+    (refusal,) = result.unschedulable_tasks["job"]["job-0"]
+    assert "'c' does not exist" in refusal.reason
 
 
 def test_claims_need_dynamic_allocation_to_be_on() -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.conformance.case import Case, Expectation, Limits
-from navarch.scheduler.conformance.match import mismatches, unexplained
-from navarch.scheduler.conformance.run import run_case
 from navarch.scheduler.cycle import run_session
-from navarch.scheduler.decision import Bind, DecisionLog
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import Bind, DecisionLog
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, ask
+from navarch.testing.scheduler_conformance.case import Case, Expectation, Limits
+from navarch.testing.scheduler_conformance.match import mismatches, unexplained
+from navarch.testing.scheduler_conformance.run import run_case
 
 
 def a_case(**facts: object) -> Case:

@@ -1,8 +1,8 @@
 """When jobs are moved about to make room."""
 
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, ask, placed, promised, stopped
 
 

@@ -11,7 +11,9 @@ from navarch.cli.render.explanation import explanation_to_dict, format_explanati
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters
+from navarch.scheduler.explain import explain_job, why_job, why_pending
+from navarch.scheduler.model.cluster import (
     Cluster,
     NodeHealth,
     PodSetSpec,
@@ -20,8 +22,6 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
-from navarch.scheduler.config import Parameters
-from navarch.scheduler.explain import explain_job, why_job, why_pending
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from navarch.scheduler.cluster import JobSpec, NodeHealth, QueueSpec, QueueUsage
 from navarch.scheduler.config import PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session
-from navarch.scheduler.quantity import gpus
+from navarch.scheduler.model.cluster import JobSpec, NodeHealth, QueueSpec, QueueUsage
+from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 
 

@@ -16,12 +16,12 @@ from navarch.scheduler import (
     run_cycle,
 )
 from navarch.scheduler.actions.allocate import allocate
-from navarch.scheduler.cluster import Cluster, JobSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
-from navarch.scheduler.decision import Bind, Decision, DecisionLog
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.decision import Bind, Decision, DecisionLog
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.model.cluster import Cluster, JobSpec
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed, promised
 from navarch.testing.scheduler_workloads import (
     config_for,
@@ -178,7 +178,7 @@ def test_a_gang_of_two_kinds_that_finds_no_room_is_turned_down_without_making_it
 
     waiting = [job for name, job in session.jobs.items() if name.startswith("mixed")]
     assert sorted(session.unplaced) == ["mixed-0", "mixed-1", "mixed-2"]
-    assert not waiting[-1].is_made
+    assert not waiting[-1].is_materialised
 
 
 def test_pods_like_one_that_found_no_room_are_turned_down_without_another_look() -> None:

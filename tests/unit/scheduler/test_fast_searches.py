@@ -10,21 +10,21 @@ import pytest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
-from navarch.scheduler.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
+from navarch.scheduler.actions.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.events import EventHandler
-from navarch.scheduler.fast.check import best_node
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.node_table import amounts_of
-from navarch.scheduler.placing import place_job
-from navarch.scheduler.request import Request
-from navarch.scheduler.roster import Roster
-from navarch.scheduler.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.kind import end_of_equals
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.statement import Statement
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.engine.check import best_node
+from navarch.scheduler.engine.job_index import JobIndex
+from navarch.scheduler.framework.events import EventHandler
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.node_table import amounts_of
+from navarch.scheduler.framework.placing import place_job
+from navarch.scheduler.framework.statement import Statement
+from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.task_kinds import end_of_equals
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster
 
@@ -94,8 +94,8 @@ def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) ->
                 assert found == expected_leaves(session, jobs)
 
 
-def fresh(session: Session, roster: Roster) -> Roster:
-    return Roster(session, roster._holds)
+def fresh(session: Session, roster: JobIndex) -> JobIndex:
+    return JobIndex(session, roster._holds)
 
 
 def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
@@ -281,7 +281,7 @@ def told_returns(cluster: Cluster, seed: int) -> list[bool]:
             for part in session.waiting.jobs[:6]:
                 for task in [t for t in running(session) if t.job.size == 1 and t.job is not part]:
                     state = session.state()
-                    returns = session.return_trips.goes_straight_back(part, [task])
+                    returns = session.no_op_moves.goes_straight_back(part, [task])
                     assert session.state() == state
                     simulated = simulated_return(session, part, task)
                     assert simulated or not returns
@@ -307,7 +307,7 @@ def test_nobody_is_told_to_return_whom_a_limit_may_keep_out() -> None:
     queues = [a_queue("full", limit=1), a_queue("other")]
     session = open_session(a_cluster(nodes={"node": 4}, jobs=jobs, queues=queues))
     task = next(iter(session.jobs["runs"].tasks.values()))
-    assert not session.return_trips.goes_straight_back(session.jobs["waits"], [task])
+    assert not session.no_op_moves.goes_straight_back(session.jobs["waits"], [task])
 
 
 @pytest.mark.parametrize("failing", ["question", "handler"])

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.scheduler import Bind, PluginConfig, SchedulerConfig, open_session, run_cycle
-from navarch.scheduler.cluster import NodeSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, OWN_PLUGINS
 from navarch.scheduler.cycle import run_checked_cycle
-from navarch.scheduler.packing.trace import Shape
+from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.packing.shape import Shape
 from navarch.scheduler.plugins import built_in_plugins, foresight, scores
 from navarch.scheduler.plugins.foresight import gpus_left, shape_of
 from navarch.scheduler.snapshot.document import read_document

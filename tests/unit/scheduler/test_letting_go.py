@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from navarch.scheduler import SchedulerConfig, decide, run_cycle
-from navarch.scheduler.state.node import Node
+from navarch.scheduler.model.node import Node
 from navarch.testing.scheduler_workloads import random_cluster, whole_nodes
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.scheduler.cluster import QueueSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.model.cluster import QueueSpec
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_queue, stopped
 
 HOUR = timedelta(hours=1)

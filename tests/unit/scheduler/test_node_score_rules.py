@@ -2,11 +2,11 @@
 
 import pytest
 
-from navarch.scheduler.cluster import JobSpec, NodeSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import Bind
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.model.cluster import JobSpec, NodeSpec, PodSetSpec, SubGroupSpec, TaskSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, ask, placed
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from navarch.scheduler.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.cycle import open_session
-from navarch.scheduler.gang import tasks_to_evict, tasks_to_place
+from navarch.scheduler.framework.gang import tasks_to_evict, tasks_to_place
+from navarch.scheduler.model.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.plugins.job_orders import elasticity
-from navarch.scheduler.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, ask
 
 

@@ -1,4 +1,4 @@
-"""Small worlds that tell the policies apart."""
+"""Small worlds in which the policies differ."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,17 @@ import pytest
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.cutting import worth_of_rest
-from navarch.scheduler.packing.pack import pack
-from navarch.scheduler.packing.policies import POLICIES
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
-from navarch.scheduler.packing.stage import set_stage
-from navarch.scheduler.packing.trace import Trace
 from navarch.scheduler.packing.waste import expected_waste
-from navarch.scheduler.packing.worlds import machine, place, pod
+from navarch.testing.packing.pack import pack
+from navarch.testing.packing.policies import POLICIES
+from navarch.testing.packing.problem import PackingProblem
+from navarch.testing.packing.trace import Trace
+from navarch.testing.packing.worlds import machine, place, pod
 
 COMMON = 60
-"""Enough pods for foresight to have drawn its first conclusions."""
+"""Enough pods for the first estimate of foresight."""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -52,7 +52,7 @@ def test_fgd_fills_the_hole_that_typical_pods_cannot_use() -> None:
     assert place("fgd", nodes, pods) == ["a", "a", "b"]
 
 
-def test_foresight_leaves_a_model_to_those_that_can_use_no_other() -> None:
+def test_foresight_leaves_a_model_to_pods_that_can_use_no_other() -> None:
     nodes = [machine("wanted", gpus=8, model="W"), machine("any", gpus=80)]
     picky, easy = pod(models=["W"]), pod()
     pods = [easy, picky] * 4 + [easy] * COMMON
@@ -69,7 +69,7 @@ def test_foresight_keeps_a_machine_whole_for_pods_that_need_all_of_it() -> None:
     where = place("foresight", nodes, pods)
 
     accepted = [
-        node is not None for node, asked in zip(where, pods, strict=True) if asked.gpus == 8
+        node is not None for node, shape in zip(where, pods, strict=True) if shape.gpus == 8
     ]
     assert accepted[:3] == [True] * 3
 
@@ -83,7 +83,7 @@ def test_foresight_puts_work_without_gpus_beside_gpus_that_are_taken() -> None:
     assert where[-2:] == ["taken", "taken"]
 
 
-def test_foresight_does_not_look_at_pods_that_have_not_come() -> None:
+def test_foresight_does_not_depend_on_pods_that_arrive_later() -> None:
     nodes = [machine(f"m{index}", model="AB"[index % 2]) for index in range(12)]
     past = [pod(1, cpu=9), pod(0.5), pod(4, cpu=40), pod(0, cpu=8)] * 30
     futures = [pod(8, cpu=90)] * 20, [pod(0.3, models=["B"])] * 20
@@ -93,7 +93,7 @@ def test_foresight_does_not_look_at_pods_that_have_not_come() -> None:
     assert one == other
 
 
-def test_what_common_pods_fill_is_less_waste_than_what_none_fits() -> None:
+def test_room_that_common_pods_fill_is_less_waste_than_room_that_none_fits() -> None:
     waste = expected_waste({500: 3, 300: 1})
 
     assert waste[1000] < waste[700]  # two halves fill a whole; 700 leaves 200, or 100
@@ -101,19 +101,19 @@ def test_what_common_pods_fill_is_less_waste_than_what_none_fits() -> None:
     assert waste[0] == 0
 
 
-def test_a_gpu_that_waits_for_its_match_is_opened_only_if_none_is_waiting() -> None:
+def test_filling_a_half_used_gpu_gains_more_than_opening_another() -> None:
     waste = expected_waste({460: 1, 470: 1})
 
     assert waste[1000] - waste[540] < waste[540] - waste[80]
 
 
-def test_what_is_left_is_worth_something_if_there_are_pods_enough_to_fill_it() -> None:
+def test_the_rest_of_a_gpu_has_value_only_if_enough_pods_can_fill_it() -> None:
     few_matches = worth_of_rest({600: 20, 400: 10})
     many_matches = worth_of_rest({600: 10, 400: 20})
 
     assert few_matches[400] == 0
     assert many_matches[399] == 0
-    assert many_matches[400] == pytest.approx(1 / 2)  # the others share a GPU with their like
+    assert many_matches[400] == pytest.approx(1 / 2)  # the others share GPUs in pairs
     assert many_matches[600] == pytest.approx(1 / 2)
 
 
@@ -121,15 +121,15 @@ def test_a_pod_that_nothing_fits_beside_takes_a_whole_gpu() -> None:
     assert worth_of_rest({810: 10, 230: 1})[810] == pytest.approx(1)
 
 
-def test_where_nobody_shares_a_gpu_what_is_left_of_one_is_worth_nothing() -> None:
+def test_the_rest_of_a_gpu_has_no_value_if_no_pod_shares_gpus() -> None:
     assert list(worth_of_rest({1000: 5})[[0, 500, 999, 1000]]) == [0, 0, 0, 1]
 
 
-def test_nothing_seen_means_nothing_known() -> None:
+def test_without_pods_everything_left_counts_as_waste() -> None:
     assert list(expected_waste({})[[0, 500, 1000]]) == [0, 500, 1000]
 
 
-def test_gpus_beside_too_little_cpu_are_short() -> None:
+def test_gpus_beside_too_little_cpu_count_as_shortage() -> None:
     plenty, some, none = Shortage(10).of_each(
         np.array([80_000.0, 40_000.0, 0.0]), np.array([4000.0, 4000.0, 4000.0])
     )
@@ -138,8 +138,8 @@ def test_gpus_beside_too_little_cpu_are_short() -> None:
 
 
 def test_a_slot_is_worth_more_the_fewer_there_are() -> None:
-    stage = set_stage([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
-    slots = SlotKinds(stage.shapes, stage.kinds, {0: 20}, stage.could_use)
+    problem = PackingProblem.of([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
+    slots = SlotKinds(problem.shapes, problem.kinds, {0: 20}, problem.could_use)
     slots.count(0, 40_000)  # five of them
 
     many, few = (slots.worth(np.array([n, 20.0]), more=1)[0] for n in (20.0, 6.0))
@@ -147,9 +147,9 @@ def test_a_slot_is_worth_more_the_fewer_there_are() -> None:
     assert many < 1 < few <= 8000
 
 
-def test_untouched_machines_are_kept_while_little_is_known_of_what_comes() -> None:
-    stage = set_stage([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
-    slots = SlotKinds(stage.shapes, stage.kinds, {0: 20}, stage.could_use)
+def test_untouched_machines_are_kept_while_few_pods_have_arrived() -> None:
+    problem = PackingProblem.of([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
+    slots = SlotKinds(problem.shapes, problem.kinds, {0: 20}, problem.could_use)
     half = np.array([10.0, 10.0])
 
     early, late = (slots.worth(half, more=more)[1] for more in (16, 1))
@@ -158,9 +158,9 @@ def test_untouched_machines_are_kept_while_little_is_known_of_what_comes() -> No
     assert late < 1
 
 
-def test_only_machines_that_somebody_depends_on_have_a_price() -> None:
-    stage = set_stage([machine("w", model="W"), machine("o")], [pod(models=["W"]), pod()])
-    contention = Contention(stage.shapes, stage.could_use)
+def test_only_machines_that_some_pods_depend_on_have_a_price() -> None:
+    problem = PackingProblem.of([machine("w", model="W"), machine("o")], [pod(models=["W"]), pod()])
+    contention = Contention(problem.shapes, problem.could_use)
     contention.count(0, 4000)
     contention.count(1, 4000)
 
@@ -169,14 +169,14 @@ def test_only_machines_that_somebody_depends_on_have_a_price() -> None:
     assert wanted > other == 0
 
 
-def test_a_policy_nobody_knows_is_refused_with_those_there_are() -> None:
+def test_an_unknown_policy_is_rejected_with_the_list_of_policies() -> None:
     trace = Trace(machines=(machine("a"),), pods=(pod(),))
 
     with pytest.raises(InvalidError, match="no 'fdg'; choose one of foresight, fgd"):
         pack(trace, policy="fdg")
 
 
-def test_a_load_of_nothing_is_refused() -> None:
+def test_a_load_of_zero_is_rejected() -> None:
     trace = Trace(machines=(machine("a"),), pods=(pod(),))
 
     with pytest.raises(InvalidError, match="arrive: 0"):

@@ -1,4 +1,4 @@
-"""The protocol on the public trace: published figures come out, and ours is better."""
+"""The protocol on the public trace reproduces the published figures, and foresight is better."""
 
 import csv
 from functools import cache
@@ -6,16 +6,16 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from bench.packing_published import OURS
+from bench.packing.published import OURS
 
-from navarch.scheduler.packing.pack import pack
-from navarch.scheduler.packing.trace import Trace, read_trace
+from navarch.testing.packing.pack import pack
+from navarch.testing.packing.trace import Trace, read_trace
 
 DATA = Path(__file__).resolve().parents[4] / "shared/data/openb"
 NODES = DATA / "openb_node_list_gpu_node.csv"
 TOLERANCE = {"gpu-packing": 0.75, "gpu-clustering": 0.75}
-"""These two depend on the order of nodes most (half a point from run to run), and the published
-runs had one order where ours have another with each seed."""
+"""These two depend most on the order of nodes (half a point from run to run); the published runs
+used one order, ours another with each seed."""
 WORKLOADS = ("default", "cpu050", "gpushare40", "gpuspec33", "multigpu20")
 
 pytestmark = pytest.mark.skipif(not NODES.exists(), reason=f"the public trace is not at {DATA}")
@@ -49,13 +49,13 @@ def test_fgd_and_best_fit_are_near_what_was_published() -> None:
         assert run.allocation_pct == pytest.approx(published("default", policy), abs=1.0)
 
 
-def test_what_arrives_is_as_much_as_the_next_pod_allows() -> None:
+def test_arrivals_stop_just_below_the_load() -> None:
     run = pack(openb("default"), policy="best-fit", seed=3)
 
     assert 129.8 < 100 * run.arrived[-1] / run.capacity <= 130
 
 
-def test_a_list_that_asks_for_too_much_is_cut() -> None:
+def test_a_list_above_the_load_is_cut() -> None:
     trace = openb("default")
     run = pack(trace, policy="best-fit", load=0.5, seed=3)
 
@@ -67,7 +67,7 @@ def test_a_list_that_asks_for_too_much_is_cut() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("policy", sorted(OURS.values()))
-def test_means_are_within_half_a_point_of_those_published(policy: str, workload: str) -> None:
+def test_means_are_within_half_a_point_of_the_published_means(policy: str, workload: str) -> None:
     runs = [pack(openb(workload), policy=policy, seed=seed) for seed in range(42, 52)]
 
     mean = fmean(run.allocation_pct for run in runs)

@@ -1,11 +1,12 @@
-"""The two files of a trace: what is understood, and what is refused where."""
+"""The two CSV files of a trace: accepted input, and errors with file, line and column."""
 
 from collections.abc import Iterable
 
 import pytest
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.packing.trace import Machine, Shape, parse_machines, parse_pods, read_trace
+from navarch.scheduler.packing.shape import Shape
+from navarch.testing.packing.trace import Machine, parse_machines, parse_pods, read_trace
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
@@ -15,7 +16,7 @@ def lines(text: str) -> Iterable[str]:
     return text.splitlines(keepends=True)
 
 
-def test_a_node_is_what_its_line_says() -> None:
+def test_a_line_becomes_a_node() -> None:
     assert list(parse_machines(lines(NODES + "n1,96000,1024,8,G2\n"), "n.csv")) == [
         Machine("n1", 96000, 1024, 8, "G2")
     ]
@@ -34,7 +35,7 @@ def test_models_are_optional_and_a_pod_without_gpus_shares_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("row", "message"),
     [
         ("n1,many,1,1,G2", "n.csv, line 2, cpu_milli: 'many' is not a whole number"),
         ("n1,1,-1,1,G2", "line 2, memory_mib: '-1' is not"),
@@ -45,13 +46,13 @@ def test_models_are_optional_and_a_pod_without_gpus_shares_nothing() -> None:
         ('n1,1,1,1,"G2', "line 2: unexpected end of data; is this a CSV file"),
     ],
 )
-def test_a_bad_node_is_refused_by_its_line(row: str, complaint: str) -> None:
-    with pytest.raises(InvalidError, match=complaint.replace("?", r"\?")):
+def test_a_bad_node_is_rejected_with_its_line(row: str, message: str) -> None:
+    with pytest.raises(InvalidError, match=message.replace("?", r"\?")):
         list(parse_machines(lines(f"{NODES}{row}\n"), "n.csv"))
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("row", "message"),
     [
         ("p,1,1,1,0,", "p.csv, line 2, gpu_milli: is 0 though num_gpu is not"),
         ("p,1,1,2,500,", "gpu_milli: is 500 for 2 GPUs; only one GPU can be shared"),
@@ -59,29 +60,29 @@ def test_a_bad_node_is_refused_by_its_line(row: str, complaint: str) -> None:
         ("p,1,1,1.5,1000,", "num_gpu: '1.5' is not a whole number"),
     ],
 )
-def test_a_bad_pod_is_refused_by_its_line(row: str, complaint: str) -> None:
-    with pytest.raises(InvalidError, match=complaint):
+def test_a_bad_pod_is_rejected_with_its_line(row: str, message: str) -> None:
+    with pytest.raises(InvalidError, match=message):
         list(parse_pods(lines(f"{PODS}{row}\n"), "p.csv"))
 
 
-def test_a_header_that_lacks_columns_is_told_which() -> None:
+def test_a_header_without_required_columns_is_rejected_with_their_names() -> None:
     with pytest.raises(InvalidError, match="line 1: no column num_gpu, gpu_milli; the header must"):
         list(parse_pods(lines("cpu_milli,memory_mib\n1,1\n"), "p.csv"))
 
 
-def test_an_empty_file_has_nothing_to_place() -> None:
+def test_an_empty_file_is_rejected() -> None:
     with pytest.raises(InvalidError, match="no column"):
         list(parse_pods([], "p.csv"))
     with pytest.raises(InvalidError, match="no line below the header"):
         list(parse_pods(lines(PODS), "p.csv"))
 
 
-def test_a_trace_without_gpus_is_refused() -> None:
+def test_a_trace_without_gpus_is_rejected() -> None:
     pods = lines(PODS + "p,1,1,1,1000,\n")
 
     with pytest.raises(InvalidError, match="no node has a GPU"):
         read_trace(lines(NODES + "n,1,1,0,\n"), pods, names=("n", "p"))
-    with pytest.raises(InvalidError, match="no pod asks for a GPU"):
+    with pytest.raises(InvalidError, match="no pod requests a GPU"):
         read_trace(
             lines(NODES + "n,1,1,1,G2\n"), lines(PODS + "p,1,1,0,0,\n"), names=("n.csv", "p.csv")
         )

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import (
     AffinityTerm,
     JobSpec,
     NodeHealth,
@@ -14,10 +16,8 @@ from navarch.scheduler.cluster import (
     Taint,
     Toleration,
 )
-from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.request import Request
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.model.request import Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,
@@ -42,8 +42,8 @@ def test_nodes_in_trouble_take_no_new_work(trouble: str) -> None:
     result = allocate([node], a_job("job"))
 
     assert placed(result) == {}
-    (misfit,) = result.task_misfits["job"]["job-0"]
-    assert trouble in misfit.reason
+    (refusal,) = result.unschedulable_tasks["job"]["job-0"]
+    assert trouble in refusal.reason
 
 
 def test_a_node_that_is_not_ready_takes_no_work() -> None:
@@ -121,9 +121,9 @@ def test_gpu_memory_cannot_be_asked_of_a_node_that_does_not_know_its_own() -> No
 def test_a_task_larger_than_any_node_is_refused_before_nodes_are_looked_at() -> None:
     result = allocate([a_node("a", 4), a_node("b", 4)], a_job("job", gpus=5))
 
-    (misfit,) = result.task_misfits["job"]["job-0"]
-    assert misfit.node is None
-    assert "no node has that much gpu" in misfit.reason
+    (refusal,) = result.unschedulable_tasks["job"]["job-0"]
+    assert refusal.node is None
+    assert "no node has that much gpu" in refusal.reason
 
 
 def test_a_node_must_carry_the_labels_a_task_asks_for() -> None:

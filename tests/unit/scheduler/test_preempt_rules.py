@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_queue, promised, stopped
 
 

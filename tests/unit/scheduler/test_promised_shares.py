@@ -2,7 +2,6 @@
 
 import pytest
 
-from navarch.scheduler.cluster import JobSpec
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
     Parameters,
@@ -10,7 +9,8 @@ from navarch.scheduler.config import (
     SchedulerConfig,
 )
 from navarch.scheduler.cycle import CycleResult, open_session, run_cycle
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.model.cluster import JobSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, ask, placed, promised
 
 BOTH_PATHS = pytest.mark.parametrize("fast", [True, False], ids=["fast", "plain"])

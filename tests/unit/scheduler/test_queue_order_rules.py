@@ -1,12 +1,12 @@
 """Which queue is served first."""
 
-from navarch.scheduler.cluster import JobSpec, NodeSpec, QueueSpec, ResourceShare
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import JobSpec, NodeSpec, QueueSpec, ResourceShare
+from navarch.scheduler.model.request import Request
 from navarch.scheduler.plugins.reflectjoborder import job_order
-from navarch.scheduler.request import Request
-from navarch.scheduler.session import Session
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask, placed
 
 ALLOCATE = SchedulerConfig(actions=("allocate",))

@@ -2,7 +2,6 @@
 
 import pytest
 
-from navarch.scheduler.cluster import Cluster, QueueSpec
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
     Parameters,
@@ -10,6 +9,7 @@ from navarch.scheduler.config import (
     SchedulerConfig,
 )
 from navarch.scheduler.cycle import CycleResult, open_session, run_cycle
+from navarch.scheduler.model.cluster import Cluster, QueueSpec
 from navarch.scheduler.plugins.proportion.reclaim import saturation
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue, promised, stopped
 

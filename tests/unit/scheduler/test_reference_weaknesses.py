@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.cluster import NodeSpec
+from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.decision import DecisionLog, Evict
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.quantity import gpus
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.solver.solver import JobSolver
+from navarch.scheduler.framework.decision import DecisionLog, Evict
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.worlds import (
     NOW,
     a_cluster,

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 from navarch.cli.sched import sched
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.plugins.nodeplacement import NodePlacement
-from navarch.scheduler.snapshot.render import render_cluster
-from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
+from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, render_cluster
 from navarch.scheduler.worlds import a_cluster, a_job
 
 

@@ -13,19 +13,19 @@ import pytest
 from navarch.core.errors import InvalidError
 from navarch.scheduler.actions import find_action
 from navarch.scheduler.arguments import PluginArguments, argument
-from navarch.scheduler.capacity import SCHEDULABLE
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.decision import Bind
+from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.framework.node_table import NodeTable
+from navarch.scheduler.framework.points import POINTS, Combine
+from navarch.scheduler.framework.registry import PluginRegistry
+from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
-from navarch.scheduler.node_table import NodeTable
+from navarch.scheduler.model.capacity import SCHEDULABLE
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.points import POINTS, Combine
-from navarch.scheduler.registry import PluginRegistry
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
 from navarch.scheduler.worlds import a_cluster, a_job, placed
 
 
@@ -161,10 +161,10 @@ def test_the_first_objection_decides_and_names_its_plugin() -> None:
     session.add_plugin(Registers(lambda s: s.add_predicate_fn(lambda *_: "no way"), "no"))
     task = the_task(session)
 
-    misfit = session.predicate(task, task.job, session.nodes["a"])
+    refusal = session.predicate(task, task.job, session.nodes["a"])
 
-    assert misfit is not None
-    assert (misfit.plugin, misfit.reason, misfit.node) == ("no", "no way", "a")
+    assert refusal is not None
+    assert (refusal.plugin, refusal.reason, refusal.node) == ("no", "no way", "a")
 
 
 def test_subsets_are_chained() -> None:
@@ -267,19 +267,19 @@ def test_an_unknown_action_is_refused_before_anything_is_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "complaint"),
+    ("name", "arguments", "message"),
     [
         ("proportion", {"kvalue": "1"}, "no argument 'kvalue'; it has: kValue"),
-        ("proportion", {"kValue": "much"}, "could not convert"),
-        ("proportion", {"kValue": "nan"}, "not a finite number"),
+        ("proportion", {"kValue": "much"}, "'much' is not a finite number"),
+        ("proportion", {"kValue": "nan"}, "'nan' is not a finite number"),
         ("nodeplacement", {"gpu": "pack"}, "'pack' is not one of 'binpack', 'spread'"),
         ("minruntime", {"defaultPreemptMinRuntime": "soon"}, "not a duration"),
-        ("dynamicresources", {"maxCelCacheEntries": "1.5"}, "invalid literal"),
+        ("dynamicresources", {"maxCelCacheEntries": "1.5"}, "'1.5' is not a whole number"),
         ("priority", {"anything": "1"}, "it has: none"),
     ],
 )
-def test_arguments_are_checked(name: str, arguments: dict[str, str], complaint: str) -> None:
-    with pytest.raises(InvalidError, match=complaint):
+def test_arguments_are_checked(name: str, arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidError, match=message):
         built_in_plugins().build(name, arguments)
 
 

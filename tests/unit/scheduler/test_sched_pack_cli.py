@@ -1,4 +1,4 @@
-"""`navarch sched pack` as somebody at a terminal meets it."""
+"""`navarch sched pack` on the command line."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from navarch.cli.sched import sched
-from navarch.scheduler.packing.policies import POLICIES
+from navarch.testing.packing.policies import POLICIES
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"n{index},32000,9000,4,A\n" for index in range(5)
@@ -46,14 +46,14 @@ def test_json_has_the_figure_the_curve_and_acceptance_by_count(files: list[str])
     )
 
 
-def test_the_same_seed_prints_the_same_and_another_does_not(files: list[str]) -> None:
+def test_the_output_depends_only_on_the_seed(files: list[str]) -> None:
     words = [*files, "--policy", "random", "--json", "--seed"]
 
     assert run(*words, "1").stdout == run(*words, "1").stdout
     assert run(*words, "1").stdout != run(*words, "2").stdout
 
 
-def test_several_seeds_come_with_mean_and_spread(files: list[str]) -> None:
+def test_several_seeds_give_mean_and_spread(files: list[str]) -> None:
     report = json.loads(run(*files, "--seeds", "3", "--seed", "7", "--json").stdout)
 
     each = [one["allocation_pct"] for one in report["runs"]]
@@ -62,7 +62,7 @@ def test_several_seeds_come_with_mean_and_spread(files: list[str]) -> None:
     assert report["allocation_pct_least"] == min(each)
 
 
-def test_people_get_a_table_that_fits_a_terminal(files: list[str]) -> None:
+def test_the_text_is_a_table_that_fits_a_terminal(files: list[str]) -> None:
     text = run(*files, "--seeds", "2").stdout
 
     assert text.startswith("foresight: ")
@@ -70,7 +70,7 @@ def test_people_get_a_table_that_fits_a_terminal(files: list[str]) -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_a_wrong_policy_lists_those_there_are(files: list[str]) -> None:
+def test_an_unknown_policy_is_rejected_with_the_list_of_policies(files: list[str]) -> None:
     result = run(*files, "--policy", "fdg")
 
     assert result.exit_code == 1
@@ -78,7 +78,7 @@ def test_a_wrong_policy_lists_those_there_are(files: list[str]) -> None:
 
 
 def test_help_names_every_policy() -> None:
-    text = run("--help").stdout.replace("-\n  ", "-")  # a name may be broken at its hyphen
+    text = run("--help").stdout.replace("-\n  ", "-")  # a name may be wrapped at its hyphen
 
     assert [name for name in POLICIES if name not in text] == []
 
@@ -92,7 +92,7 @@ def test_a_bad_line_is_named_with_its_file(files: list[str]) -> None:
     assert "pods.csv, line 5, memory_mib: 'x' is not a whole number" in result.output
 
 
-def test_a_file_that_is_no_text_is_refused(files: list[str]) -> None:
+def test_a_binary_file_is_rejected(files: list[str]) -> None:
     Path(files[1]).write_bytes(b"\xff\xfe\x00")
 
     result = run(*files)
@@ -101,12 +101,14 @@ def test_a_file_that_is_no_text_is_refused(files: list[str]) -> None:
     assert "nodes.csv, line 1: not UTF-8 text" in result.output
 
 
-def test_packing_loads_no_more_of_the_scheduler_than_it_needs() -> None:
-    asked = (
-        "import sys, navarch.cli.sched, navarch.cli.sched_pack, navarch.scheduler.packing.pack; "
-        "print([name for name in sys.modules if name.startswith('navarch.scheduler')])"
+def test_packing_imports_no_session() -> None:
+    script = (
+        "import sys, navarch.cli.sched, navarch.cli.sched_pack, navarch.testing.packing.pack; "
+        "print([name for name in sys.modules if name.startswith('navarch.')])"
     )
-    said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
 
-    assert "navarch.scheduler.packing.pack" in said.stdout
-    assert "navarch.scheduler.session" not in said.stdout
+    assert "navarch.testing.packing.pack" in result.stdout
+    assert "navarch.scheduler.framework.session" not in result.stdout

@@ -5,7 +5,10 @@ import json
 import zipfile
 from datetime import timedelta
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import open_session, run_cycle
+from navarch.scheduler.http import HttpRequest
+from navarch.scheduler.model.cluster import (
     AffinityTerm,
     ClaimUse,
     Device,
@@ -18,9 +21,6 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
-from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.http import HttpRequest
 from navarch.scheduler.plan import describe, render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.plugins.reflectjoborder import job_order

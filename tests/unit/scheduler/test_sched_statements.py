@@ -3,7 +3,7 @@
 import pytest
 
 from navarch.scheduler.cycle import open_session
-from navarch.scheduler.decision import (
+from navarch.scheduler.framework.decision import (
     Bind,
     Decision,
     DecisionLog,
@@ -13,9 +13,9 @@ from navarch.scheduler.decision import (
     Withdraw,
     net_decisions,
 )
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.session import Session
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job
 
 

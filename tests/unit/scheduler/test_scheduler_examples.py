@@ -35,9 +35,9 @@ def test_spot_nodes_take_no_work_that_cannot_be_interrupted() -> None:
     result = run_cycle(cluster, spot.CONFIG, registry=spot.registry())
 
     assert placed(result) == {"flexible-0": "s"}
-    (misfit,) = result.task_misfits["fixed"]["fixed-0"]
-    assert misfit.plugin == "spot-instance-manager"
-    assert misfit.reason == "non-preemptible task fixed-0 cannot be on spot instance s"
+    (refusal,) = result.unschedulable_tasks["fixed"]["fixed-0"]
+    assert refusal.plugin == "spot-instance-manager"
+    assert refusal.reason == "non-preemptible task fixed-0 cannot be on spot instance s"
 
 
 def test_other_nodes_are_preferred_to_spot_nodes() -> None:
@@ -102,7 +102,7 @@ def test_the_gpu_predicate_explains_itself() -> None:
 
 
 def test_both_forms_of_the_utilisation_score_agree() -> None:
-    from navarch.scheduler.node_table import NodeTable
+    from navarch.scheduler.framework.node_table import NodeTable
 
     rules = example("gpu_rules")
     jobs = [a_job("x", gpus=1, on="a"), a_job("y", gpus=3, on="b"), a_job("job")]

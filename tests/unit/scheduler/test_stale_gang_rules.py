@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from navarch.scheduler.cluster import JobSpec, TaskSpec
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.decision import MarkStale
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.framework.decision import MarkStale
+from navarch.scheduler.model.cluster import JobSpec, TaskSpec
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, ask, stopped
 
 MINUTE = timedelta(minutes=1)

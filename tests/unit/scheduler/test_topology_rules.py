@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from navarch.scheduler.cluster import (
+from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.model.cluster import (
     JobSpec,
     NodeSpec,
     PodSetSpec,
@@ -15,8 +17,6 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
-from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.cycle import CycleResult, run_cycle
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, ask, placed
 
 TREE = Topology(name="tree", levels=("zone", "rack"))
@@ -52,8 +52,8 @@ def test_a_job_that_no_domain_can_hold_stays_pending_and_says_why() -> None:
     result = allocate([node("z1r1a"), node("z1r2a")], a_job("gang", tasks=4, topology=near("rack")))
 
     assert placed(result) == {}
-    (misfit,) = result.job_misfits["gang"]
-    assert misfit.details[0] == (
+    (refusal,) = result.unschedulable_jobs["gang"]
+    assert refusal.details[0] == (
         "z1.r1",
         "node-group z1.r1 can allocate only 2 of 4 required pods.",
     )
@@ -128,7 +128,7 @@ def test_a_constraint_that_means_nothing_is_explained(
     result = allocate([node("z1r1a")], a_job("job", topology=constraint))
 
     assert placed(result) == {}
-    assert text in result.job_misfits["job"][0].summary
+    assert text in result.unschedulable_jobs["job"][0].summary
 
 
 def test_each_group_of_a_job_gets_a_domain_of_its_own_inside_the_jobs() -> None:

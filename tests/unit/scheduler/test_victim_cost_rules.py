@@ -7,8 +7,8 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler import CycleResult, PluginConfig, SchedulerConfig, run_cycle
-from navarch.scheduler.cluster import Cluster, JobSpec, NodeSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
+from navarch.scheduler.model.cluster import Cluster, JobSpec, NodeSpec
 from navarch.scheduler.plan import reasons
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, placed, stopped

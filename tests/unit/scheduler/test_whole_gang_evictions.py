@@ -2,10 +2,10 @@
 
 import pytest
 
-from navarch.scheduler.cluster import Cluster
+from navarch.scheduler.actions.solver.victims import whole_units
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, open_session, run_cycle
-from navarch.scheduler.solver.victims import whole_units
+from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue, promised, stopped
 
 BOTH_PATHS = pytest.mark.parametrize("fast", [True, False], ids=["fast", "plain"])

@@ -6,7 +6,6 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from navarch.agent.transport.http_client import HttpConnection, Reply
 from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_heartbeat_reply
 from navarch.core.command import Command
 from navarch.core.errors import (
@@ -22,11 +21,20 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.http.message import Endpoint, HttpError, Response
+from navarch.http.pool import ConnectionPool
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.link import UnauthorizedError
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+
+CONNECT_S = 5.0
+RESPONSE_S = 10.0
+"""Well below the control plane's liveness timeout, so that one lost response costs less than one
+heartbeat."""
+BODY_BYTES_MAX = 4 * 1024 * 1024
+"""Responses to agents are small. A larger one is a mistake or comes from another server."""
 
 JSON = "application/json"
 PROTOBUF = "application/proto"
@@ -67,7 +75,7 @@ class HttpLink:
     """A Link over one keep-alive HTTP connection."""
 
     def __init__(
-        self, connection: HttpConnection, *, token: Callable[[], str | None] = lambda: None
+        self, connection: ConnectionPool, *, token: Callable[[], str | None] = lambda: None
     ) -> None:
         self._connection = connection
         # Read for every request, so that a token rotated in its file takes effect.
@@ -128,23 +136,40 @@ class HttpLink:
         """Close the connection."""
         await self._connection.close()
 
-    async def _post_json(self, path: str, body: object) -> Reply:
+    async def _post_json(self, path: str, body: object) -> Response:
         return await self._post(path, self._encoder.encode(body), JSON)
 
-    async def _post(self, path: str, body: bytes, content_type: str) -> Reply:
+    async def _post(self, path: str, body: bytes, content_type: str) -> Response:
         reply = await self._send(path, body, content_type)
         _check(path, reply)
         return reply
 
-    async def _send(self, path: str, body: bytes, content_type: str) -> Reply:
+    async def _send(self, path: str, body: bytes, content_type: str) -> Response:
         headers = {"Content-Type": content_type, "Accept": content_type}
         token = self._token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        return await self._connection.post(path, body, headers)
+        try:
+            # Every call of an agent may arrive twice without harm.
+            return await self._connection.request(
+                "POST", path, headers=headers, body=body, idempotent=True
+            )
+        except HttpError as error:
+            raise UnreachableError(str(error)) from error
 
 
-def _check(path: str, reply: Reply) -> None:
+def agent_connection(endpoint: Endpoint) -> ConnectionPool:
+    """Return the one connection of an agent: five thousand agents must not open more each."""
+    return ConnectionPool(
+        endpoint,
+        connect_s=CONNECT_S,
+        response_s=RESPONSE_S,
+        connections_max=1,
+        body_bytes_max=BODY_BYTES_MAX,
+    )
+
+
+def _check(path: str, reply: Response) -> None:
     """Raise the error that corresponds to a refusal."""
     if reply.status // 100 == 2:
         return
@@ -156,7 +181,7 @@ def _check(path: str, reply: Reply) -> None:
     raise error(body.message or f"{path}: status {reply.status}")
 
 
-def _decoded(reply: Reply, wanted: type[T]) -> T:
+def _decoded(reply: Response, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(reply.body, type=wanted, strict=False)
     except msgspec.DecodeError as error:

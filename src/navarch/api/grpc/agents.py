@@ -1,7 +1,7 @@
 """navarch.v1.AgentService: the agents' calls one by one, or all over one stream."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -12,6 +12,7 @@ from navarch.api.joining import shown_in
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.evidence import Evidence
+from navarch.core.evolve import evolve
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.joining import Joiner
@@ -96,7 +97,7 @@ class AgentCalls:
         if sender.joiner is not None and self._joins is not None:
             await self._joins.bind(sender.joiner)
             # Whatever launch it names besides, the token is proof of the one that it is of.
-            registration = replace(registration, token=sender.joiner.launch)
+            registration = evolve(registration, token=sender.joiner.launch)
         welcome = await self._agents.register(registration)
         return write_message(welcome, pb.Welcome()).SerializeToString()
 

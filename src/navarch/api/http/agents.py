@@ -1,12 +1,12 @@
 """The JSON API for agents. Their heartbeats may be JSON, too, but are better packed."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route
 from navarch.api.joining import AGENTS, TOKEN
 from navarch.api.limits import check_registration
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.joining import Joins
@@ -47,7 +47,7 @@ class AgentRoutes:
             joiner = self._joins.recognize(request.identity.extra[TOKEN])
             await self._joins.bind(joiner)
             # Whatever launch it names besides, the token is proof of the one that it is of.
-            registration = replace(registration, token=joiner.launch)
+            registration = evolve(registration, token=joiner.launch)
         return await self._agents.register(registration)
 
     async def _heartbeat(self, request: Request) -> Orders:

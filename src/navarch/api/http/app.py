@@ -1,12 +1,14 @@
 """The application behind port 50051: JSON, heartbeats, the Go system's protocol and the probes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 
 import msgspec
 import structlog
+from prometheus_client.metrics_core import Metric
 
 from navarch.api.auth import (
     REALM,
@@ -45,7 +47,14 @@ from navarch.api.http.joining import JoinRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.joining import AGENTS, JoinTokens
-from navarch.api.metrics import ask_for_gauges, gauges_of, render_metrics
+from navarch.api.metrics import (
+    CONTENT_TYPE,
+    NodeGauge,
+    fetch_gauges,
+    fleet_metrics,
+    gauges_of,
+    render_metrics,
+)
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
@@ -87,7 +96,7 @@ def build_http_app(
     auth: Authenticator,
     desk: HeartbeatDesk,
     ready: Callable[[], str | None] = lambda: None,
-    metrics_text: Callable[[], str] = lambda: "",
+    collect: Callable[[], Iterable[Metric]] = tuple,
     snapshot: Callable[[], Fleet] | None = None,
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
@@ -100,10 +109,9 @@ def build_http_app(
 ) -> "HttpApp":
     """Return the ASGI application.
 
-    `ready` returns what is not ready yet, or None. `metrics_text` returns Prometheus lines to add
-    to those about the fleet, which are read from `snapshot` where there is one: asking page by
-    page would keep a large fleet's agents waiting. `desk` takes packed heartbeats; whoever serves
-    the application runs it.
+    `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
+    the fleet. The latter come from `snapshot` if it is given, since listing a large fleet page by
+    page delays its agents. `desk` receives packed heartbeats; the caller runs it.
     """
     routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents, joins).routes()]
     if evidence is not None:
@@ -125,7 +133,7 @@ def build_http_app(
         auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
         desk=desk,
         ready=ready,
-        metrics_text=metrics_text,
+        collect=collect,
         snapshot=snapshot,
         limits=limits or HttpLimits(),
     )
@@ -143,7 +151,7 @@ class HttpApp:
         auth: Authenticator,
         desk: HeartbeatDesk,
         ready: Callable[[], str | None],
-        metrics_text: Callable[[], str],
+        collect: Callable[[], Iterable[Metric]],
         snapshot: Callable[[], Fleet] | None,
         limits: HttpLimits,
     ) -> None:
@@ -153,7 +161,7 @@ class HttpApp:
         self._auth = auth
         self._beat = desk.beat
         self._ready = ready
-        self._metrics_text = metrics_text
+        self._collect = collect
         self._snapshot = snapshot
         self._limits = limits
         self._closing = asyncio.Event()
@@ -255,11 +263,11 @@ class HttpApp:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
         if self._snapshot is None:
-            text = render_metrics(await ask_for_gauges(self._fleet))
+            gauges: Iterable[NodeGauge] = await fetch_gauges(self._fleet)
         else:
-            text = render_metrics(gauges_of(self._snapshot()))
-        text += self._metrics_text()
-        return Reply(body=text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+            gauges = gauges_of(self._snapshot())
+        body = render_metrics(chain(fleet_metrics(gauges), self._collect()))
+        return Reply(body=body, content_type=CONTENT_TYPE)
 
 
 _BEAT_START = {

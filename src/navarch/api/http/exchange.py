@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -11,6 +11,7 @@ import msgspec
 from navarch.api.auth import Identity
 from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError
+from navarch.core.records import record_fields
 from navarch.wire.errors import TOO_LARGE, ErrorCode
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class Request:
     def query(self, kind: type[T], *, labels: bool = False) -> T:
         """Return the query parameters as a value of that kind."""
         given: dict[str, Any] = {}
-        known = {part.name for part in fields(kind)}  # type: ignore[arg-type]
+        known = {part.name for part in record_fields(kind)}
         for name, value in parse_query(self.query_string):
             if labels and name == "label":
                 key, equals, text = value.partition("=")

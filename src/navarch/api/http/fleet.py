@@ -81,50 +81,42 @@ class FleetRoutes:
     def routes(self) -> Iterable[Route]:
         """Yield every operation."""
         yield from self._readings()
+        yield from self._reports()
         yield from self._node_actions()
         yield from self._pool_actions()
 
     def _readings(self) -> Iterable[Route]:
-        yield _get("/v1/status", "The fleet on one screen", self._status, FleetStatus)
-        yield Route(
-            method="GET",
-            path="/v1/nodes",
-            summary="List nodes, in pages",
-            handle=self._list_nodes,
-            reply=Page[NodeView],
-            query=Query,
-            labels=True,
-        )
-        yield _get("/v1/nodes/{node}", "Everything about one node", self._get_node, NodeDetail)
-        yield Route(
-            method="GET",
-            path="/v1/instances",
-            summary="List machines, in pages",
-            handle=self._list_instances,
-            reply=Page[InstanceView],
-            query=Query,
-            labels=True,
+        yield _get("/v1/status", "Summary of the fleet", self._status, FleetStatus)
+        yield _list("/v1/nodes", "List nodes, in pages", self._list_nodes, Page[NodeView], Query)
+        yield _get("/v1/nodes/{node}", "One node with its details", self._get_node, NodeDetail)
+        yield _list(
+            "/v1/instances",
+            "List machines, in pages",
+            self._list_instances,
+            Page[InstanceView],
+            Query,
         )
         yield _get("/v1/instances/{instance}", "One machine", self._get_instance, InstanceView)
         yield _get("/v1/pools", "List pools", self._list_pools, Items[PoolView])
         yield _get("/v1/pools/{pool}", "One pool", self._get_pool, PoolView)
         yield _get("/v1/commands/{command}", "One command", self._get_command, Command)
-        yield Route(
-            method="GET",
-            path="/v1/incidents",
-            summary="List incidents, the latest first",
-            handle=self._list_incidents,
-            reply=Items[Incident],
-            query=IncidentsQuery,
-        )
         yield _get("/v1/incidents/{incident}", "One incident", self._get_incident, Incident)
-        yield Route(
-            method="GET",
-            path="/v1/events",
-            summary="Read the journal, oldest first",
-            handle=self._events,
-            reply=Items[Recorded],
-            query=EventsQuery,
+        yield _get("/v1/why/{kind}/{name}", "Reasons for a state", self._why, Why)
+
+    def _reports(self) -> Iterable[Route]:
+        yield _list(
+            "/v1/incidents",
+            "List incidents, newest first",
+            self._list_incidents,
+            Items[Incident],
+            IncidentsQuery,
+        )
+        yield _list(
+            "/v1/events",
+            "Read the journal, oldest first",
+            self._events,
+            Items[Recorded],
+            EventsQuery,
         )
         yield Route(
             method="GET",
@@ -134,23 +126,14 @@ class FleetRoutes:
             reply=Update,
             query=WatchQuery,
         )
-        yield Route(
-            method="GET",
-            path="/v1/cost",
-            summary="What everything has cost, and what the month will",
-            handle=self._cost,
-            reply=CostReport,
-            query=CostQuery,
+        yield _list("/v1/cost", "Costs so far and for the month", self._cost, CostReport, CostQuery)
+        yield _list(
+            "/v1/offers",
+            "List offers, with those sold out",
+            self._offers,
+            Items[Offer],
+            OffersQuery,
         )
-        yield Route(
-            method="GET",
-            path="/v1/offers",
-            summary="What is for sale, and what of it is sold out now",
-            handle=self._offers,
-            reply=Items[Offer],
-            query=OffersQuery,
-        )
-        yield _get("/v1/why/{kind}/{name}", "Why something is as it is", self._why, Why)
 
     def _node_actions(self) -> Iterable[Route]:
         for verb, summary, handle in (
@@ -318,6 +301,18 @@ def _pool(request: Request) -> PoolName:
 
 def _get(path: str, summary: str, handle: Handler, reply: object) -> Route:
     return Route(method="GET", path=path, summary=summary, handle=handle, reply=reply)
+
+
+def _list(path: str, summary: str, handle: Handler, reply: object, query: type) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        summary=summary,
+        handle=handle,
+        reply=reply,
+        query=query,
+        labels=query is Query,
+    )
 
 
 def _post(path: str, summary: str, handle: Handler, reply: object, body: object) -> Route:

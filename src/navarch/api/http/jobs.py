@@ -9,7 +9,7 @@ from navarch.core.explanation import Explanation
 from navarch.core.ids import JobName
 from navarch.core.job import Job
 from navarch.ports.jobs import JobApi, JobRequest
-from navarch.wire.bodies import Items, Reason
+from navarch.wire.bodies import Items, Reason, Requeue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,10 @@ class JobRoutes:
             handle=self._explain,
             reply=Explanation,
         )
+        yield from self._changes()
+
+    def _changes(self) -> Iterable[Route]:
+        """Yield the operations on a job that has been submitted."""
         yield Route(
             method="POST",
             path="/v1/jobs/{job}:cancel",
@@ -79,6 +83,14 @@ class JobRoutes:
             summary="Note that a job has saved its work",
             handle=self._checkpoint,
             reply=Job,
+        )
+        yield Route(
+            method="POST",
+            path="/v1/jobs/{job}:requeue",
+            summary="Release the GPUs of a job whose program has stopped, and queue the job again",
+            handle=self._requeue,
+            reply=Job,
+            body=Requeue,
         )
 
     async def _submit(self, request: Request) -> Job:
@@ -103,6 +115,12 @@ class JobRoutes:
 
     async def _checkpoint(self, request: Request) -> Job:
         return await self._jobs.checkpoint_job(_name(request))
+
+    async def _requeue(self, request: Request) -> Job:
+        body = request.json(Requeue)
+        return await self._jobs.requeue_job(
+            _name(request), reason=body.reason, placed_at=body.placed_at
+        )
 
 
 def _name(request: Request) -> JobName:

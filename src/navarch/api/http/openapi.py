@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, fields
 from typing import Any, get_type_hints
 
 import msgspec
 
 from navarch.api.http.route import Route
+from navarch.core.records import RecordField, record_fields
 
 _REF = "#/components/schemas/{name}"
 
@@ -95,13 +95,13 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
         return []
     hints = get_type_hints(route.query, include_extras=True)
     parameters = []
-    for part in fields(route.query):
+    for part in record_fields(route.query):
         if part.name == "labels":
-            schema = {"type": "array", "items": {"type": "string", "pattern": "="}}
+            schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "pattern": "="}}
             parameters.append({"name": "label", "in": "query", "schema": schema})
             continue
         schema = _inlined(hints[part.name])
-        if part.default is not MISSING and part.default is not None:
+        if part.default is not None:
             schema = {**schema, "default": part.default}
         parameters.append({"name": part.name, "in": "query", "schema": schema})
     return parameters
@@ -115,7 +115,5 @@ def _inlined(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - any type may be ask
     return found
 
 
-def _required(kind: Any) -> list[Field[Any]]:  # noqa: ANN401
-    return [
-        part for part in fields(kind) if part.default is MISSING and part.default_factory is MISSING
-    ]
+def _required(kind: Any) -> list[RecordField]:  # noqa: ANN401
+    return [part for part in record_fields(kind) if part.required]

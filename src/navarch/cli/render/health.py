@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
 from navarch.cli.render.formatting import COLORS, age, bold, title
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.event import Recorded
+from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.inventory import Gpu
@@ -107,7 +108,7 @@ def _about(condition: Condition, gpu: Gpu) -> Condition:
     """Return a condition about several GPUs, reduced to the part about `gpu`."""
     parts = [part for part in condition.reason.split("; ") if f"GPU {gpu.index}" in part]
     mine = [part for part in parts if _GPU.search(part) and _first(part) == gpu.index]
-    return replace(condition, reason="; ".join(mine)) if mine else condition
+    return evolve(condition, reason="; ".join(mine)) if mine else condition
 
 
 def _first(part: str) -> int:

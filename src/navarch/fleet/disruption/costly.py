@@ -7,7 +7,7 @@ from navarch.core.disruption import Cause
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.candidate import Candidate
+from navarch.fleet.plan import Candidate
 
 
 def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iterator[Candidate]:
@@ -52,14 +52,9 @@ def _fell_back(pool: Pool, node: Node, for_sale: Offering) -> bool:
 
 
 def _prefers_spot(pool: Pool) -> bool:
-    """Return whether spot machines stand first on the list, and others stand in for them."""
-    spot_came_first = False
-    for offering in pool.offerings:
-        if not offering.reservation:
-            if not offering.spot:
-                return spot_came_first
-            spot_came_first = True
-    return False
+    """Return whether the pool lists spot machines first, and others to fall back to."""
+    listed = [offering.spot for offering in pool.offerings if not offering.reservation]
+    return any(listed[:1]) and not all(listed)
 
 
 def _has_no_price(offering: Offering) -> bool:

@@ -8,7 +8,7 @@ from navarch.core.evolve import evolve
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.candidate import Candidate
+from navarch.fleet.plan import Candidate
 
 
 def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:

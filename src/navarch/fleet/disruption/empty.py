@@ -10,8 +10,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.replacement import successors
-from navarch.fleet.pauses import why_paused
-from navarch.fleet.sizing import choose_surplus
+from navarch.fleet.sizing import choose_surplus, why_paused
 
 EMPTY_PCT = 5.0
 """Whose GPUs were never busier than this has had no work; a driver alone may show a little."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from navarch.core.disruption import Cause
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.candidate import Candidate
+from navarch.fleet.plan import Candidate
 
 
 def expired(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Iterator[Candidate]:

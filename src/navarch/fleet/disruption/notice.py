@@ -1,6 +1,6 @@
 """Notices among the things that are held against a node, and who gave them."""
 
-from navarch.core.health import DEGRADED, CheckResult, Condition, Health
+from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.node import Node
 from navarch.core.notice import Notice, NoticeKind
 
@@ -14,7 +14,7 @@ def is_notice(condition: Condition, kind: NoticeKind) -> bool:
 
     A check of that name that failed is no notice.
     """
-    return condition.health is DEGRADED and condition.check.partition("/")[0] == kind
+    return condition.health is Health.DEGRADED and condition.check.partition("/")[0] == kind
 
 
 def announced(node: Node, notices: list[Notice]) -> list[CheckResult]:

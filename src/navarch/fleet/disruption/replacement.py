@@ -6,27 +6,24 @@ the successor goes and the node stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
-from navarch.fleet.disruption.candidate import Candidate
 from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired, next_expiry
 from navarch.fleet.disruption.maintenance import under_maintenance
-from navarch.fleet.plan import Retire
+from navarch.fleet.plan import Candidate, Retire
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacements:
+class Replacements(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about sound nodes that there is a reason to replace."""
 
     begin: tuple[Candidate, ...] = ()

@@ -7,8 +7,6 @@ from navarch.core.notice import NoticeKind
 from navarch.fleet.disruption.notice import is_notice
 from navarch.fleet.plan import Retire
 
-_RECLAIM = NoticeKind.RECLAIM
-
 _CAN_GO = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 """A machine that nobody has seen yet has no notice; one that is ending needs none."""
 
@@ -18,7 +16,7 @@ def plan_notices(nodes: Iterable[Node]) -> list[Retire]:
     found: list[Retire] = []
     for node in nodes:
         for condition in node.conditions:
-            if not is_notice(condition, _RECLAIM):
+            if not is_notice(condition, NoticeKind.RECLAIM):
                 continue
             if node.phase in _CAN_GO and node.counts:
                 reason = f"reclaimed by its provider: {condition.reason}"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from navarch.core.health import HEALTHY, HEARTBEAT, UNHEALTHY, Condition, Health
-from navarch.core.node import READY, Node
+from navarch.core.health import HEARTBEAT, Condition, Health
+from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Retire, Uncordon
@@ -81,7 +81,7 @@ def step_for(condition: Condition) -> RecoveryStep:
 
 def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
     """Return what is held against `node` and must be acted on."""
-    if node.health is not UNHEALTHY:
+    if node.health is not Health.UNHEALTHY:
         return ()
     return [
         c for c in node.conditions if is_proven(c, pool.unhealthy_after) and not _is_late(c, node)
@@ -133,7 +133,7 @@ def silence_due_at(pool: Pool, node: Node) -> datetime | None:
 
 def is_only_silent(pool: Pool, node: Node) -> bool:
     """Return whether nothing but its silence can be the reason to act on `node`."""
-    unhealthy = [condition for condition in node.conditions if condition.health is UNHEALTHY]
+    unhealthy = [condition for condition in node.conditions if condition.health is Health.UNHEALTHY]
     evidence = grave_conditions(pool, node) or unhealthy
     return bool(evidence) and all(condition.check == HEARTBEAT for condition in evidence)
 
@@ -143,7 +143,7 @@ def is_in_question(node: Node) -> bool:
 
     That a policy could not judge a node is nothing against it.
     """
-    if not node.counts or node.phase is not READY or not node.conditions:
+    if not node.counts or node.phase is not Phase.READY or not node.conditions:
         return False
     if node.recovery is not None:
         return False
@@ -173,7 +173,7 @@ def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:
     return [
         Uncordon(node=node.id, reason="every check passes again")
         for node in nodes
-        if node.health is HEALTHY and node.counts and is_ours(node)
+        if node.health is Health.HEALTHY and node.counts and is_ours(node)
     ]
 
 

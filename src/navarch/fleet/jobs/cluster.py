@@ -7,13 +7,13 @@ from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
-from navarch.fleet.pauses import why_not_scheduled
-from navarch.scheduler.cluster import (
+from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,
     NodeHealth,
@@ -25,10 +25,10 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Topology,
 )
+from navarch.scheduler.model.quantity import UNLIMITED
+from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
 
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
@@ -74,11 +74,23 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     )
 
 
+def why_not_scheduled(job: Job) -> str | None:
+    """Return why the scheduler does not see `job`, which waits; None if it does.
+
+    A job that has its GPUs keeps them, whatever its size: its tasks are as many as its nodes.
+    """
+    if job.state is not JobState.WAITING or job.tasks <= TASKS_PER_JOB_MAX:
+        return None
+    return (
+        f"{job.tasks} tasks are above the limit of {TASKS_PER_JOB_MAX} tasks per job; "
+        f"cancel it and submit smaller jobs: navarch job cancel {job.name}"
+    )
+
+
 def node_spec(
     node: Node,
     pool: Pool | None = None,
     *,
-    cordoned: bool = False,
     wishes: Collection[str] = (),
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they fulfil.
@@ -99,18 +111,18 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
-        health=_health(node, cordoned=cordoned),
+        health=_health(node),
     )
 
 
-def _health(node: Node, *, cordoned: bool) -> NodeHealth:
+def _health(node: Node) -> NodeHealth:
     """Return what keeps jobs off a node; one that is not well, or not complete, is not ready."""
     unwell = node.health is Health.UNHEALTHY or node.waiting
     draining = node.phase is Phase.DRAINING or node.retiring is not None
     return NodeHealth(
         ready=not unwell,
         draining=draining,
-        cordoned=cordoned or not (node.serving or unwell or draining),
+        cordoned=not (node.serving or unwell or draining),
     )
 
 

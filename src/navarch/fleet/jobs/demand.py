@@ -10,8 +10,7 @@ from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remedy import Remedy, Step, StepKind
-from navarch.fleet.jobs.cluster import is_of_type
-from navarch.fleet.pauses import why_not_scheduled
+from navarch.fleet.jobs.cluster import is_of_type, why_not_scheduled
 
 
 def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:

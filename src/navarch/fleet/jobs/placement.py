@@ -12,9 +12,9 @@ from navarch.core.node import Node, Phase
 from navarch.core.table import Table
 from navarch.fleet.jobs.cluster import fleet_cluster
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.scheduler.budget import GaveUp
 from navarch.scheduler.cycle import run_cycle
-from navarch.scheduler.decision import Bind, Decision, Evict, net_decisions
+from navarch.scheduler.framework.budget import GaveUp
+from navarch.scheduler.framework.decision import Bind, Decision, Evict, net_decisions
 
 NAMED_MAX = 8
 """So many nodes are named in a reason; a large job has hundreds."""

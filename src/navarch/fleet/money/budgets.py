@@ -11,9 +11,8 @@ from navarch.core.launch import Launch
 from navarch.core.money import cost
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.money.forecast import forecast
-from navarch.fleet.money.ledger import Account
-from navarch.fleet.selection import Wish
+from navarch.fleet.money.ledger import Account, forecast
+from navarch.fleet.selection import ProposedLaunch
 
 
 class Level(StrEnum):
@@ -113,20 +112,20 @@ def _account(
 
 
 def veto(
-    wish: Wish,
+    proposal: ProposedLaunch,
     spending: Iterable[Spending],
     *,
     taken: Iterable[tuple[Pool, Offering]] = (),
     now: datetime,
 ) -> str | None:
-    """Return why `wish` may not be granted, on top of what is `taken`; or None.
+    """Return why `proposal` may not be granted, on top of what is `taken`; or None.
 
     A machine that takes the place of a broken one, and costs no more, is no further spending: a
     spent budget keeps a pool from growing, it does not let it die.
     """
     also = list(taken)
-    pool, offering = wish.pool, wish.offering
-    replaces = wish.instead_of is not None and offering.price_per_hour <= wish.instead_of
+    pool, offering = proposal.pool, proposal.offering
+    replaces = proposal.instead_of is not None and offering.price_per_hour <= proposal.instead_of
     for known in spending:
         budget = known.budget
         if budget.when_spent is OverBudget.WARN or not concerns(budget, pool):

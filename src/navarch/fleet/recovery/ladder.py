@@ -54,7 +54,7 @@ class Transition:
     """Whether the provider is to be asked, once this is written down."""
 
 
-def begin(node: Node, treatment: Treatment, ground: RecoveryContext) -> Recovery:
+def begin(node: Node, treatment: Treatment, context: RecoveryContext) -> Recovery:
     """Return the recovery that a treatment begins.
 
     The same fault of the same boot goes on where it was left: what has been tried and did not
@@ -63,12 +63,12 @@ def begin(node: Node, treatment: Treatment, ground: RecoveryContext) -> Recovery
     conditions = {condition.check: condition for condition in node.conditions}
     lead = conditions.get(treatment.check) or next(iter(node.conditions))
     name = recovery_id(node.id, node.boot_id, lead.check)
-    before = next((each for each in ground.others if each.id == name), None)
-    others = [each for each in ground.others if each.id != name]
-    ground = replace(ground, others=others)
-    step, passed_over = choose_step(treatment.step, before, node, ground)
+    before = next((each for each in context.others if each.id == name), None)
+    others = [each for each in context.others if each.id != name]
+    context = replace(context, others=others)
+    step, passed_over = choose_step(treatment.step, before, node, context)
     same = [c for c in node.conditions if c.health is Health.UNHEALTHY]
-    now = ground.now
+    now = context.now
     return Recovery(
         id=name,
         node=node.id,
@@ -81,7 +81,7 @@ def begin(node: Node, treatment: Treatment, ground: RecoveryContext) -> Recovery
         state=RecoveryState.WAITING,
         since=now,
         begun_at=before.begun_at if before else now,
-        deadline=now + _patience(step, ground),
+        deadline=now + _patience(step, context),
         tries=before.tries if before else {},
         history=(*(before.history if before else ()), *passed_over),
         cordon="" if node.cordoned else f"{AUTOMATIC}being mended: {treatment.reason}",
@@ -90,21 +90,21 @@ def begin(node: Node, treatment: Treatment, ground: RecoveryContext) -> Recovery
 
 
 def advance(
-    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+    recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition | None:
     """Return the next move, or None while there is nothing to do but wait."""
     if node.gone or node.phase is Phase.TERMINATING or node.retiring is not None:
-        return _end(recovery, node, RecoveryState.VOID, "the node is given back", ground)
+        return _end(recovery, node, RecoveryState.VOID, "the node is given back", context)
     match recovery.state:
         case RecoveryState.WAITING:
-            return _from_waiting(recovery, node, ground, new_command)
+            return _from_waiting(recovery, node, context, new_command)
         case RecoveryState.ORDERED:
-            return _from_ordered(recovery, node, ground)
+            return _from_ordered(recovery, node, context)
         case RecoveryState.VERIFYING:
-            return _from_verifying(recovery, node, ground)
+            return _from_verifying(recovery, node, context)
         case RecoveryState.TICKET:
             if node.health is not Health.UNHEALTHY:
-                return _end(recovery, node, RecoveryState.SUCCEEDED, "it is well again", ground)
+                return _end(recovery, node, RecoveryState.SUCCEEDED, "it is well again", context)
             return None
         case _:
             return None
@@ -115,50 +115,50 @@ def look_again_at(recovery: Recovery) -> datetime | None:
     return None if recovery.over else recovery.deadline
 
 
-def _patience(step: RecoveryStep, ground: RecoveryContext) -> timedelta:
+def _patience(step: RecoveryStep, context: RecoveryContext) -> timedelta:
     """Return how long to wait for work to leave before `step`."""
     needs_empty = step in RULES and RULES[step].needs_empty
-    return ground.pool.drain_timeout if needs_empty and ground.pool else timedelta(0)
+    return context.pool.drain_timeout if needs_empty and context.pool else timedelta(0)
 
 
 def _from_waiting(
-    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+    recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition | None:
     # After a step that did not prove itself, only a boot check does.
     proven = not recovery.tries or node.vouched_boot == node.boot_id
     if node.health is not Health.UNHEALTHY and proven:
-        return _end(recovery, node, RecoveryState.VOID, "it got well by itself", ground)
-    if ground.pool is not None and ground.pool.remediation.dry_run:
+        return _end(recovery, node, RecoveryState.VOID, "it got well by itself", context)
+    if context.pool is not None and context.pool.remediation.dry_run:
         return None
     if node.boot_id != recovery.boot_id:
-        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", context)
     if recovery.step is RecoveryStep.REPLACE:
-        return _replace(recovery, node, ground)
+        return _replace(recovery, node, context)
     if recovery.step is RecoveryStep.TICKET:
-        return _write_ticket(recovery, node, ground)
+        return _write_ticket(recovery, node, context)
     if RULES[recovery.step].needs_empty:
         if node.phase is Phase.READY:
             text = f"before its {_words(recovery.step)}: {recovery.cause}"
-            drained, _ = lifecycle.drain(node, text, now=ground.now)
-            deadline = ground.now + _patience(recovery.step, ground)
+            drained, _ = lifecycle.drain(node, text, now=context.now)
+            deadline = context.now + _patience(recovery.step, context)
             waiting = evolve(recovery, deadline=deadline)
             return Transition(recovery=waiting, node=drained, kind="node.draining", reason=text)
-        late = recovery.deadline is None or ground.now >= recovery.deadline
-        if not ground.drained and not late:
+        late = recovery.deadline is None or context.now >= recovery.deadline
+        if not context.drained and not late:
             return None
-    return _order(recovery, node, ground, new_command)
+    return _order(recovery, node, context, new_command)
 
 
 def _order(
-    recovery: Recovery, node: Node, ground: RecoveryContext, new_command: Callable[[], CommandId]
+    recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition:
     """Ask for the step, once. From here on it counts as done, whatever becomes of it."""
-    step, passed_over = choose_step(recovery.step, recovery, node, ground)
+    step, passed_over = choose_step(recovery.step, recovery, node, context)
     if step is not recovery.step:
         # What was possible when it was chosen no longer is.
-        return _climb_to(recovery, node, step, passed_over, ground)
-    now = ground.now
-    deadline = now + deadline_of(step, ground)
+        return _climb_to(recovery, node, step, passed_over, context)
+    now = context.now
+    deadline = now + deadline_of(step, context)
     command = None
     if by_agent(step, node):
         kind = RULES[step].command
@@ -201,24 +201,24 @@ def _order(
     )
 
 
-def _from_ordered(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition | None:
-    step, command, now = recovery.step, ground.command, ground.now
+def _from_ordered(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition | None:
+    step, command, now = recovery.step, context.command, context.now
     booted = node.boot_id != recovery.ordered_boot
     if step in BOOTING_STEPS:
         if booted:
             said = "the machine is back; its boot check is next"
             return _verify(recovery, node, said, until=now + VOUCH, now=now)
     elif booted:
-        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", context)
     elif command is not None and command.status is CommandStatus.COMPLETED:
         cleared = _cleared(recovery, node, command)
         return _verify(recovery, cleared, command.result, until=now + SETTLE, now=now)
-    if ground.refused:
-        return _climb(recovery, node, f"the provider refused: {ground.refused}", ground)
+    if context.refused:
+        return _climb(recovery, node, f"the provider refused: {context.refused}", context)
     if command is not None and command.status is CommandStatus.FAILED:
-        return _climb(recovery, node, f"the agent did not do it: {command.result}", ground)
+        return _climb(recovery, node, f"the agent did not do it: {command.result}", context)
     if recovery.deadline is not None and now >= recovery.deadline:
-        return _climb(recovery, node, "nothing came of it in time", ground)
+        return _climb(recovery, node, "nothing came of it in time", context)
     return None
 
 
@@ -248,39 +248,39 @@ def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
     return evolve(node, conditions=kept, health=worst(kept))
 
 
-def _from_verifying(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition | None:
+def _from_verifying(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition | None:
     well = node.health is not Health.UNHEALTHY
-    late = recovery.deadline is not None and ground.now >= recovery.deadline
+    late = recovery.deadline is not None and context.now >= recovery.deadline
     if recovery.step in BOOTING_STEPS:
         if well and node.vouched_boot == node.boot_id:
             text = f"{_words(recovery.step)}: the boot check passes"
-            return _end(recovery, node, RecoveryState.SUCCEEDED, text, ground)
+            return _end(recovery, node, RecoveryState.SUCCEEDED, text, context)
         fresh = any(
             condition.fatal and condition.boot_id == node.boot_id for condition in node.conditions
         )
         if late or (fresh and not well):
             said = explain(node.conditions) or "the boot check has not passed"
-            return _climb(recovery, node, f"not well after it: {said}", ground)
+            return _climb(recovery, node, f"not well after it: {said}", context)
         return None
     if node.boot_id != recovery.ordered_boot:
-        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", context)
     if not well:
-        return _climb(recovery, node, f"not well after it: {explain(node.conditions)}", ground)
+        return _climb(recovery, node, f"not well after it: {explain(node.conditions)}", context)
     if late:
         text = f"{_words(recovery.step)}: every check has passed since"
-        return _end(recovery, node, RecoveryState.SUCCEEDED, text, ground)
+        return _end(recovery, node, RecoveryState.SUCCEEDED, text, context)
     return None
 
 
-def _climb(recovery: Recovery, node: Node, outcome: str, ground: RecoveryContext) -> Transition:
+def _climb(recovery: Recovery, node: Node, outcome: str, context: RecoveryContext) -> Transition:
     """Go on with the next step that is possible."""
     tried = evolve(
         recovery,
-        history=(*recovery.history, Attempt(step=recovery.step, at=ground.now, outcome=outcome)),
+        history=(*recovery.history, Attempt(step=recovery.step, at=context.now, outcome=outcome)),
     )
     above = LADDER[rung(recovery.step) + 1]
-    step, passed_over = choose_step(above, tried, node, ground)
-    return _climb_to(tried, node, step, passed_over, ground, because=outcome)
+    step, passed_over = choose_step(above, tried, node, context)
+    return _climb_to(tried, node, step, passed_over, context, because=outcome)
 
 
 def _climb_to(
@@ -288,24 +288,24 @@ def _climb_to(
     node: Node,
     step: RecoveryStep,
     passed_over: tuple[Attempt, ...],
-    ground: RecoveryContext,
+    context: RecoveryContext,
     because: str = "",
 ) -> Transition:
     higher = evolve(
         recovery,
         step=step,
         state=RecoveryState.WAITING,
-        since=ground.now,
-        deadline=ground.now + _patience(step, ground),
+        since=context.now,
+        deadline=context.now + _patience(step, context),
         # What is still wrong is wrong on the boot that is running now.
         boot_id=node.boot_id,
         command=None,
         history=(*recovery.history, *passed_over),
     )
     if step is RecoveryStep.REPLACE:
-        return _replace(higher, node, ground)
+        return _replace(higher, node, context)
     if step is RecoveryStep.TICKET:
-        return _write_ticket(higher, node, ground)
+        return _write_ticket(higher, node, context)
     why = because or (passed_over[-1].outcome if passed_over else recovery.cause)
     return Transition(
         recovery=higher,
@@ -315,22 +315,22 @@ def _climb_to(
     )
 
 
-def _replace(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition:
+def _replace(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
     reason = f"{recovery.cause}; it could not be mended ({last})"
     leaving = evolve(node, recovery=None)
-    after = lifecycle.retire(leaving, Retirement(reason=reason), now=ground.now)
-    ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", ground.now)
+    after = lifecycle.retire(leaving, Retirement(reason=reason), now=context.now)
+    ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", context.now)
     return Transition(recovery=ended, node=after, kind="node.retiring", reason=reason)
 
 
-def _write_ticket(recovery: Recovery, node: Node, ground: RecoveryContext) -> Transition:
+def _write_ticket(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition:
     tried = "; ".join(f"{_words(x.step)}: {x.outcome}" for x in recovery.history)
     ticket = evolve(
         recovery,
         step=RecoveryStep.TICKET,
         state=RecoveryState.TICKET,
-        since=ground.now,
+        since=context.now,
         deadline=None,
     )
     reason = f"for people: {recovery.cause}; nothing more can be tried ({tried})"
@@ -338,15 +338,15 @@ def _write_ticket(recovery: Recovery, node: Node, ground: RecoveryContext) -> Tr
 
 
 def _end(
-    recovery: Recovery, node: Node, state: RecoveryState, outcome: str, ground: RecoveryContext
+    recovery: Recovery, node: Node, state: RecoveryState, outcome: str, context: RecoveryContext
 ) -> Transition:
     """End it, and let the node back to work unless somebody else keeps it from that."""
     after = evolve(node, recovery=None)
     if after.cordoned is not None and after.cordoned == recovery.cordon:
         after = evolve(after, cordoned=None)
-    after = lifecycle.undrain(after, now=ground.now)
+    after = lifecycle.undrain(after, now=context.now)
     return Transition(
-        recovery=_over(recovery, state, outcome, ground.now),
+        recovery=_over(recovery, state, outcome, context.now),
         node=after,
         kind=f"recovery.{state}",
         reason=outcome,

@@ -78,10 +78,10 @@ class RecoveryContext:
     """Other recoveries of the same node, for budgets."""
 
 
-def deadline_of(step: RecoveryStep, ground: RecoveryContext) -> timedelta:
+def deadline_of(step: RecoveryStep, context: RecoveryContext) -> timedelta:
     """Return how long `step` may take."""
-    if step in (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE) and ground.pool is not None:
-        return ground.pool.remediation.reboot_deadline
+    if step in (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE) and context.pool is not None:
+        return context.pool.remediation.reboot_deadline
     return RULES[step].deadline
 
 
@@ -91,25 +91,25 @@ def by_agent(step: RecoveryStep, node: Node) -> bool:
 
 
 def choose_step(
-    first: RecoveryStep, recovery: Recovery | None, node: Node, ground: RecoveryContext
+    first: RecoveryStep, recovery: Recovery | None, node: Node, context: RecoveryContext
 ) -> tuple[RecoveryStep, tuple[Attempt, ...]]:
     """Return the first possible step from `first` upwards, and why those below it are not."""
     passed_over: list[Attempt] = []
     for step in LADDER[rung(first) :]:
-        obstacle = _obstacle(step, recovery, node, ground)
+        obstacle = _obstacle(step, recovery, node, context)
         if obstacle is None:
             return step, tuple(passed_over)
-        passed_over.append(Attempt(step=step, at=ground.now, outcome=f"passed over: {obstacle}"))
+        passed_over.append(Attempt(step=step, at=context.now, outcome=f"passed over: {obstacle}"))
     raise AssertionError("a ticket can always be written")
 
 
 def _obstacle(
-    step: RecoveryStep, recovery: Recovery | None, node: Node, ground: RecoveryContext
+    step: RecoveryStep, recovery: Recovery | None, node: Node, context: RecoveryContext
 ) -> str | None:
     """Return what speaks against `step`, if anything."""
     if step is RecoveryStep.TICKET:
         return None
-    pool = ground.pool
+    pool = context.pool
     if pool is not None and pool.remediation.steps and step not in pool.remediation.steps:
         return "the pool does not allow it"
     if step is RecoveryStep.REPLACE:
@@ -120,21 +120,21 @@ def _obstacle(
         return "it was tried for this fault already"
     mine = [recovery] if recovery is not None else []
     done = sum(
-        attempt.ran and attempt.step is step and attempt.at > ground.now - WEEK
-        for each in (*ground.others, *mine)
+        attempt.ran and attempt.step is step and attempt.at > context.now - WEEK
+        for each in (*context.others, *mine)
         for attempt in each.history
     )
     if done >= RULES[step].per_week:
         return f"it was done {done} times in the last 7 days"
-    return _impossible(step, node, ground)
+    return _impossible(step, node, context)
 
 
-def _impossible(step: RecoveryStep, node: Node, ground: RecoveryContext) -> str | None:
+def _impossible(step: RecoveryStep, node: Node, context: RecoveryContext) -> str | None:
     if step is RecoveryStep.POWER_CYCLE:
-        able = ground.can_power_cycle and node.instance is not None
+        able = context.can_power_cycle and node.instance is not None
         return None if able else "nobody here can switch its power off and on"
     if heartbeat_condition(node) is None:
         return None
-    if step is RecoveryStep.REBOOT and ground.can_reboot and node.instance is not None:
+    if step is RecoveryStep.REBOOT and context.can_reboot and node.instance is not None:
         return None
     return "its agent does not answer"

@@ -1,10 +1,10 @@
 """Findings with their place: the input that incidents are grouped from."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
@@ -33,9 +33,7 @@ _HOST = frozenset(
 )
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A check result on a node, as the policy judged it."""
 
     node: Node

@@ -12,7 +12,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
-from navarch.core.node import Node, Phase
+from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
 
 _check_of = attrgetter("check")
@@ -51,7 +51,7 @@ def live_nodes(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
     found: list[Node] = []
     for name in incident.nodes:
         node = nodes.get(name)
-        if node is not None and node.phase is not Phase.GONE:
+        if node is not None and not node.gone:
             found.append(node)
     return found
 
@@ -138,7 +138,7 @@ def incident_inputs(node: Node) -> object:
     The progress of a drain or termination is not part of it.
     """
     checks = [*map(_check_of, node.conditions)]
-    return node.phase is Phase.GONE, checks, node.recovery, node.retiring, node.held
+    return node.gone, checks, node.recovery, node.retiring, node.held
 
 
 def link_recoveries(

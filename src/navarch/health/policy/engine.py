@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
@@ -76,9 +75,7 @@ class Windows:
         self._matches.pop(node, None)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A policy's decision about one occurrence, and the rule it comes from."""
 
     health: Health

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.policy import MachinePhase
@@ -66,9 +66,7 @@ _WORDS = {"true": True, "false": False}
 SXIDS_FROM = 10_000
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrence:
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """A finding, and the state of its node at that time."""
 
     result: CheckResult

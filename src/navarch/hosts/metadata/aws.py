@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import UNAUTHORIZED, Response, request
+from navarch.hosts.metadata.http import UNAUTHORIZED, fetch, text
+from navarch.http.message import Response
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://169.254.169.254"
@@ -63,33 +64,34 @@ class AwsMetadata:
             # Tokens expire, early if the instance was stopped.
             self._token = ""
             response = self._request(path)
-        if response is None or not response.text.strip():
+        if response is None or not text(response):
             return None
         if response.status != OK:
             raise MetadataError(f"{path}: the service returned {response.status}")
         try:
-            found: object = json.loads(response.text)
+            found: object = json.loads(response.body)
         except ValueError as error:
-            raise MetadataError(f"{path}: {response.text[:80]!r} is not JSON") from error
+            raise MetadataError(f"{path}: {text(response)[:80]!r} is not JSON") from error
         return found
 
     def _request(self, path: str) -> Response | None:
         if not self._token:
             self._token = self._new_token()
-        return request(
+        return fetch(
             f"{self._address}/latest/meta-data/{path}",
             headers={"X-aws-ec2-metadata-token": self._token},
             within_s=self._within_s,
         )
 
     def _new_token(self) -> str:
-        response = request(
+        response = fetch(
             f"{self._address}/latest/api/token",
-            headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S), "Content-Length": "0"},
+            headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S)},
             within_s=self._within_s,
             method="PUT",
+            body=b"",
         )
         if response is None or response.status != OK:
             status = "not found" if response is None else response.status
             raise MetadataError(f"no session token: the service returned {status}")
-        return response.text.strip()
+        return text(response)

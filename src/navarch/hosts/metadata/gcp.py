@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import request
+from navarch.hosts.metadata.http import fetch, text
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://metadata.google.internal"
@@ -41,7 +41,7 @@ class GcpKey:
         if self._etag:
             query = f"?wait_for_change=true&timeout_sec={self._wait_s}&last_etag={self._etag}"
             within_s += self._wait_s
-        response = request(
+        response = fetch(
             self._url + query, headers={"Metadata-Flavor": "Google"}, within_s=within_s
         )
         if response is None:
@@ -54,7 +54,7 @@ class GcpKey:
                 f"{self._url}: not a response of a metadata server ({response.status})"
             )
         self._etag = response.headers.get("etag", "")
-        notice = self._read(response.text.strip())
+        notice = self._read(text(response))
         return () if notice is None else (notice,)
 
 

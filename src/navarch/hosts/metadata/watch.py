@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from navarch.core.backoff import backoff_s
 from navarch.core.notice import Notice
 from navarch.hosts.metadata import aws, gcp
 from navarch.hosts.sysfs import word
@@ -63,8 +64,8 @@ class SourceWatch:
                 failures += 1
                 if failures == 1:
                     log.warning("agent.no_metadata", source=source.name, error=str(error))
-                first, longest = self._retry_s
-                self._over.wait(min(first * 2 ** min(failures - 1, 16), longest))
+                first_s, longest_s = self._retry_s
+                self._over.wait(backoff_s(failures, first_s=first_s, longest_s=longest_s))
                 continue
             except Exception:
                 # An unexpected response must not end the watch.

@@ -19,8 +19,9 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import CLUSTER, TOKEN
+from navarch.http.message import Response
 from navarch.ports.provider import ProvisionRequest
-from navarch.providers.docker.engine import Answer, Engine
+from navarch.providers.docker.engine import Engine, decode, error_message
 from navarch.providers.listing_cache import ListingCache
 
 OURS = "dev.navarch."
@@ -93,11 +94,11 @@ class Docker:
         if request.spot or request.reservation:
             raise RejectedError("containers are neither spot nor reserved")
         name = container_name(request)
-        answer = await self._engine.request(
+        response = await self._engine.request(
             "POST", "/containers/create", query={"name": name}, body=self._description(request)
         )
-        if answer.status not in (201, 409):
-            raise _refusal(answer, "create")
+        if response.status not in (201, 409):
+            raise _refusal(response, "create")
         container = await self._inspect(name)
         if container is None:
             raise OutcomeUnknownError(f"container {name} vanished while it was created")
@@ -120,13 +121,13 @@ class Docker:
     async def list_instances(self) -> Sequence[Instance]:
         """Return every container of this provider, running or not."""
         filters = msgspec.json.encode({"label": [f"{PROVIDER}={self.name}"]}).decode()
-        answer = await self._engine.request(
+        response = await self._engine.request(
             "GET", "/containers/json", query={"all": "1", "filters": filters}
         )
-        if answer.status != 200:
-            raise _refusal(answer, "list")
+        if response.status != 200:
+            raise _refusal(response, "list")
         try:
-            return self._cache.take(_LISTINGS.decode(answer.body))
+            return self._cache.take(_LISTINGS.decode(response.body))
         except ValueError as error:
             # A container left out would look terminated, so a partial listing is an error.
             raise TransientError(f"the engine's listing cannot be read: {error}") from error
@@ -161,31 +162,33 @@ class Docker:
         }
 
     async def _start(self, container: str) -> None:
-        answer = await self._engine.request(
+        response = await self._engine.request(
             "POST", f"/containers/{quote(container, safe='')}/start"
         )
-        if answer.status in (204, 304):
+        if response.status in (204, 304):
             return
-        refusal = _refusal(answer, "start")
+        refusal = _refusal(response, "start")
         # It exists and will never run: a listing must not report it as a machine.
         await self._remove(container)
         raise refusal
 
     async def _remove(self, container: str) -> None:
-        answer = await self._engine.request(
+        response = await self._engine.request(
             "DELETE", f"/containers/{quote(container, safe='')}", query={"force": "1", "v": "1"}
         )
         # 409: the engine is already removing it.
-        if answer.status not in (204, 404, 409):
-            raise _refusal(answer, "remove")
+        if response.status not in (204, 404, 409):
+            raise _refusal(response, "remove")
 
     async def _inspect(self, container: str) -> dict[str, Any] | None:
-        answer = await self._engine.request("GET", f"/containers/{quote(container, safe='')}/json")
-        if answer.status == 404:
+        response = await self._engine.request(
+            "GET", f"/containers/{quote(container, safe='')}/json"
+        )
+        if response.status == 404:
             return None
-        if answer.status != 200:
-            raise _refusal(answer, "inspect")
-        found: dict[str, Any] = answer.json()
+        if response.status != 200:
+            raise _refusal(response, "inspect")
+        found: dict[str, Any] = decode(response)
         return found
 
     def _instance_inspected(self, found: dict[str, Any]) -> Instance:
@@ -239,11 +242,12 @@ def container_name(request: ProvisionRequest) -> str:
     return f"navarch-{hashlib.sha256(token.encode()).hexdigest()[:24]}"
 
 
-def _refusal(answer: Answer, what: str) -> ProviderError:
+def _refusal(response: Response, what: str) -> ProviderError:
     """Return the translation of an error response."""
-    text = f"the engine refused to {what}: {answer.message}"
-    if answer.status in (400, 404, 409):
+    message = error_message(response)
+    text = f"the engine refused to {what}: {message}"
+    if response.status in (400, 404, 409):
         return RejectedError(text)
-    if "could not select device driver" in answer.message:
+    if "could not select device driver" in message:
         return RejectedError(f"{text}; install the NVIDIA container toolkit, or leave GPUs out")
     return TransientError(text)

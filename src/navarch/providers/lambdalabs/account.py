@@ -14,9 +14,10 @@ from navarch.core.errors import (
     ProviderError,
     TransientError,
 )
+from navarch.http.blocking import request
+from navarch.http.message import NoResponseError, NotSentError, Response
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
-from navarch.providers.http import Answer, NoAnswerError, NotSentError, call
 from navarch.providers.lambdalabs.refusals import TOO_MANY, refusal
 from navarch.providers.rate_limit import RateLimit, acquire
 
@@ -34,7 +35,7 @@ LAUNCH_WAIT_S_MAX = 26.0
 """The longest wait for a slot, with the calls before and after it, must fit into the minute that
 the control plane gives a provider call."""
 
-ANSWER_S = 15.0
+RESPONSE_S = 15.0
 
 Json = Any
 """Untyped JSON of a server."""
@@ -81,7 +82,7 @@ class LambdaAccount:
         *,
         api_key: str,
         endpoint: str = ENDPOINT,
-        within_s: float = ANSWER_S,
+        within_s: float = RESPONSE_S,
     ) -> None:
         self._clock = clock
         self._offload = offload
@@ -103,9 +104,9 @@ class LambdaAccount:
     async def instances(self) -> Sequence[msgspec.Raw]:
         """Return every machine of the account, not parsed. Lambda does not page."""
         await acquire(self._clock, self._limits.calls)
-        answer = await self._answer("GET", "/instances")
+        response = await self._response("GET", "/instances")
         try:
-            return _LISTINGS.decode(answer.body).data
+            return _LISTINGS.decode(response.body).data
         except (ValueError, RecursionError) as error:
             raise TransientError("instances: not what Lambda's API describes") from error
 
@@ -147,16 +148,16 @@ class LambdaAccount:
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
         """Make a call, after its slot was acquired; return the response's data."""
-        answer = await self._answer(method, path, body)
+        response = await self._response(method, path, body)
         try:
-            return json.loads(answer.body)["data"]
+            return json.loads(response.body)["data"]
         except (ValueError, KeyError, TypeError) as error:
             what = f"{method} {path}: the response cannot be read"
             raise _lost(what, changes=body is not None) from error
 
-    async def _answer(
+    async def _response(
         self, method: str, path: str, body: Mapping[str, Json] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Make a call, after its slot was acquired; return a successful response."""
         what = f"{method} {path}"
         if not self._key.isascii() or not self._key.isprintable():
@@ -164,41 +165,41 @@ class LambdaAccount:
         changes = body is not None
         content = None if body is None else json.dumps(body).encode()
         try:
-            answer = await self._offload.run(
-                lambda: call(
+            response = await self._offload.run(
+                lambda: request(
                     method,
                     self._endpoint + path,
                     headers=self._headers,
                     body=content,
-                    within_s=self._within_s,
+                    timeout_s=self._within_s,
                 )
             )
         except NotSentError as error:
             raise TransientError(f"{what}: {error}") from error
-        except NoAnswerError as error:
+        except NoResponseError as error:
             raise _lost(f"{what}: {error}", changes=changes) from error
-        if answer.status == TOO_MANY:
-            self._hold(path, answer)
-        if not 200 <= answer.status < 300:
-            raise refusal(what, self._without_key(answer), changes=changes)
-        return answer
+        if response.status == TOO_MANY:
+            self._hold(path, response)
+        if not 200 <= response.status < 300:
+            raise refusal(what, self._without_key(response), changes=changes)
+        return response
 
-    def _without_key(self, answer: Answer) -> Answer:
+    def _without_key(self, response: Response) -> Response:
         """Return the response without the key: a server may repeat what it rejects."""
         key = self._key
         # A server may escape some characters of the key.
         forms = {key, json.dumps(key)[1:-1], quote(key), quote(key, safe="")} - {""}
-        body, headers = answer.body, dict(answer.headers)
+        body, headers = response.body, dict(response.headers)
         for form in sorted(forms, key=len, reverse=True):
             body = body.replace(form.encode(), b"[key]")
             headers = {name: value.replace(form, "[key]") for name, value in headers.items()}
-        return Answer(status=answer.status, headers=headers, body=body)
+        return Response(status=response.status, headers=headers, body=body)
 
-    def _hold(self, path: str, answer: Answer) -> None:
+    def _hold(self, path: str, response: Response) -> None:
         """Slow down after a 429: another user of the account has used up the limit."""
         launching = path.endswith("/launch")
         limit = self._limits.launches if launching else self._limits.calls
-        retry_after = answer.headers.get("retry-after", "")
+        retry_after = response.headers.get("retry-after", "")
         seconds = float(retry_after) if retry_after.isdecimal() else limit.interval_s
         limit.hold(self._clock.monotonic() + seconds)
 

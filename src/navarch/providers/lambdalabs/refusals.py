@@ -14,7 +14,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.providers.http import Answer
+from navarch.http.message import Response
 
 BY_CODE: Mapping[str, type[ProviderError]] = {
     "instance-operations/launch/insufficient-capacity": CapacityError,
@@ -48,20 +48,20 @@ class LambdaError:
         return f"{self.message} ({self.code})" if self.code else self.message
 
 
-def refusal(what: str, answer: Answer, *, changes: bool) -> ProviderError:
+def refusal(what: str, response: Response, *, changes: bool) -> ProviderError:
     """Return the translation of a failed call. `changes`: the call may have had side effects."""
-    error = parse_error(answer.body)
-    words = f"{what}: {error}" if error.message else f"{what}: status {answer.status}"
-    if answer.status == TOO_MANY:
+    error = parse_error(response.body)
+    words = f"{what}: {error}" if error.message else f"{what}: status {response.status}"
+    if response.status == TOO_MANY:
         return TransientError(words)
-    if answer.status >= 500:
+    if response.status >= 500:
         return OutcomeUnknownError(words) if changes else TransientError(words)
     if error.code in BY_CODE:
         return BY_CODE[error.code](words)
-    if answer.status in (401, 403):
+    if response.status in (401, 403):
         return CredentialError(words)
-    if 300 <= answer.status < 400:
-        where = answer.headers.get("location", "elsewhere")
+    if 300 <= response.status < 400:
+        where = response.headers.get("location", "elsewhere")
         return RejectedError(f"{what}: the API has moved to {where}; set the provider's endpoint")
     return RejectedError(words)
 

@@ -8,7 +8,7 @@ from navarch.scheduler.actions.consolidation import consolidate
 from navarch.scheduler.actions.preempt import preempt
 from navarch.scheduler.actions.reclaim import reclaim
 from navarch.scheduler.actions.stalegangeviction import evict_stale_gangs
-from navarch.scheduler.session import Session
+from navarch.scheduler.framework.session import Session
 
 Action = Callable[[Session], None]
 

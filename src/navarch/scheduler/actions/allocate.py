@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
-from navarch.scheduler.decision import MarkStarted
-from navarch.scheduler.fast.express import Express
-from navarch.scheduler.fit import JobMisfit
-from navarch.scheduler.placing import JobPlacing, admitted
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.engine.fast_path import Express
+from navarch.scheduler.framework.decision import MarkStarted
+from navarch.scheduler.framework.placing import JobPlacing, admitted
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.fit import UnschedulableJob
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
 
 
 def allocate(session: Session) -> None:
     """Place each pending job, all that it needs or nothing; then let it compete to grow."""
     for lost in lost_jobs(session):
-        session.forget_misfits(lost)
-        session.note_job_misfit(lost, _lost(session, lost))
+        session.forget_reasons(lost)
+        session.note_job_reason(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
     express = Express(session, "allocate")
     timed = session.budget.timed
@@ -30,7 +30,7 @@ def allocate(session: Session) -> None:
 
 def _allocate_job(session: Session, job: Job, express: Express) -> bool:
     """Place the tasks of a job whose turn it is; say whether others of it are to follow."""
-    session.forget_misfits(job)
+    session.forget_reasons(job)
     tasks = admitted(session, job, real=True)
     if tasks is None:
         session.on_job_unplaced(job)
@@ -67,10 +67,10 @@ def _note_start(session: Session, job: Job) -> None:
         job.last_start = session.now
 
 
-def _lost(session: Session, job: Job) -> JobMisfit:
+def _lost(session: Session, job: Job) -> UnschedulableJob:
     exists = job.queue in session.queues.by_name
     why = "has queues in it, so it serves no jobs" if exists else "does not exist"
-    return JobMisfit(summary=f"queue {job.queue!r} {why}")
+    return UnschedulableJob(summary=f"queue {job.queue!r} {why}")
 
 
 def _must_wait(job: Job) -> bool:

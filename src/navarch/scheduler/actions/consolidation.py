@@ -7,14 +7,14 @@ from operator import is_not
 
 from navarch.scheduler.actions.eviction import consolidation_reason
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.gang import request_to_place
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.signature import FailedTwins
-from navarch.scheduler.solver.room import gpus_to_spare
-from navarch.scheduler.solver.solver import JobSolver
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.actions.solver.room import gpus_to_spare
+from navarch.scheduler.actions.solver.signature import FailedTwins
+from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.framework.gang import request_to_place
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.scenario import Scenario
 
 
 def consolidate(session: Session) -> None:

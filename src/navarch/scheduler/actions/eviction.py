@@ -1,9 +1,9 @@
 """What the owner of a stopped task is told."""
 
-from navarch.scheduler.quantity import Amounts, gpus
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.quantity import Amounts, gpus
+from navarch.scheduler.model.task import Task
 
 
 def reclaim_reason(session: Session, job: Job, victim: Task) -> str:

@@ -1,8 +1,8 @@
 """The jobs that wait for a place, in the order they are served."""
 
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
 
 
 def pending_jobs(session: Session, action: str, *, preemptible_only: bool = False) -> JobQueue:

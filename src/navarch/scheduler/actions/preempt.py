@@ -2,12 +2,12 @@
 
 from navarch.scheduler.actions.eviction import preempt_reason
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.gang import tasks_to_place
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.session import Session
-from navarch.scheduler.signature import FailedTwins
-from navarch.scheduler.solver.solver import JobSolver
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.actions.solver.signature import FailedTwins
+from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.framework.gang import tasks_to_place
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
 
 
 def preempt(session: Session) -> None:

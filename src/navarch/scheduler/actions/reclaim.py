@@ -2,11 +2,11 @@
 
 from navarch.scheduler.actions.eviction import reclaim_reason
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.job_queue import JobQueue
-from navarch.scheduler.session import Session
-from navarch.scheduler.signature import FailedTwins
-from navarch.scheduler.solver.solver import JobSolver
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.actions.solver.signature import FailedTwins
+from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
 
 
 def reclaim(session: Session) -> None:

@@ -1,9 +1,9 @@
 """Stop jobs that have run for too long with fewer members than they need."""
 
-from navarch.scheduler.decision import MarkStale
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ALLOCATED_MASK
+from navarch.scheduler.framework.decision import MarkStale
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.status import ALLOCATED_MASK
 
 
 def evict_stale_gangs(session: Session) -> None:

@@ -1,6 +1,1 @@
-"""Packing: how much of a cluster a placement policy fills when pods come one by one.
-
-    run = pack(trace, policy="foresight", load=1.3, seed=42)
-
-The protocol is that of the public openb experiments; see docs/scheduler/packing.md.
-"""
+"""The value of free room to the pods that arrive later: what the foresight policy scores by."""

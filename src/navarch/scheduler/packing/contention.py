@@ -1,4 +1,4 @@
-"""Machines that some pods depend on and others only happen to fit: what using them costs."""
+"""The price of machines that some pods depend on and others merely fit on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from navarch.scheduler.packing.stage import Flags, Numbers
-from navarch.scheduler.packing.trace import Shape
+from navarch.scheduler.packing.shape import Flags, Numbers, Shape
 
 PRICE: Final = 0.2
-"""What a thousandth of a GPU costs on machines that pods with no other choice will want all of.
-Enough to send others elsewhere while there is an elsewhere, not enough to waste much for it."""
+"""The price of a thousandth of a GPU on machines that pods without an alternative are expected to
+fill. It sends other pods elsewhere while there is room elsewhere, without wasting much for it."""
 
 
 class Contention:
-    """Prices for kinds of machines, by the demand that can go nowhere else."""
+    """Prices for kinds of machines, from the demand that no other machine can serve."""
 
     def __init__(self, shapes: Sequence[Shape], could_use: Flags) -> None:
         groups: dict[frozenset[int], int] = {}
@@ -38,16 +37,16 @@ class Contention:
         ).reshape(len(groups), len(groups))
 
     def count(self, shape: int, amount: float) -> None:
-        """Take note that so much was asked for by a pod of this shape."""
+        """Add `amount` to the demand of this shape."""
         if (group := self._group_of[shape]) is not None:
             self._confined += self._within[:, group] * amount
 
     def prices(self, free: Numbers, more: float) -> Numbers:
-        """Return what a thousandth of a GPU costs on each kind of machine.
+        """Return the price of a thousandth of a GPU on each kind of machine.
 
-        `free` is what is left on each, `more` how many times what was counted is still expected.
-        The price rises with the square of the part of a group that will be wanted, so that machines
-        nobody depends on go first, and the most wanted last.
+        `free` is the free capacity of each kind; the expected demand is `more` times the demand
+        counted so far. The price rises with the square of the expected use of a group, so machines
+        that no pod depends on are used first and the scarcest last.
         """
         if not len(self._confined):
             return np.zeros(len(free))

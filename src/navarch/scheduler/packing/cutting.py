@@ -1,13 +1,13 @@
-"""What the rest of a GPU is worth if pods are matched as well as they can be.
+"""The value of the rest of a GPU under the best possible matching of pods.
 
-To cut pods of known sizes from as few GPUs as possible is the cutting stock problem, and its answer
-comes with a price for each size: the part of a GPU that one more such pod takes up in the end, what
-is wasted beside it included. Of 810 and nothing smaller than 230 that is a whole GPU; of 470, when
-two of them share one, a half. What is left of a GPU is then worth the best that fits in it.
+Cutting pods of known sizes from as few GPUs as possible is the cutting stock problem. Its solution
+includes a price for each size: the part of a GPU that one more such pod uses, with the waste beside
+it. A pod of 810 with nothing smaller than 230 costs a whole GPU; a pod of 470, two of which share
+a GPU, costs half of one. The rest of a GPU is worth the most valuable combination that fits in it.
 
-The prices are found by generating combinations (Gilmore and Gomory, 1961): begin with GPUs that
-hold one size each, and let in the combination that is worth most by the prices so far, until none
-is worth more than the GPU it takes.
+The prices are computed by column generation (Gilmore and Gomory, 1961): start with GPUs that hold
+one size each, and add the combination with the highest value at the current prices, until none is
+worth more than the GPU it uses.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from typing import Final
 
 import numpy as np
 
-from navarch.scheduler.packing.arrivals import Ids
-from navarch.scheduler.packing.stage import Numbers
-from navarch.scheduler.packing.trace import WHOLE
+from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers
 
-MOST_SIZES: Final = 40
-"""Only so many sizes have a price, those that most is asked for in: what it takes to find them
-grows with the third power."""
+SIZES_MAX: Final = 40
+"""The number of sizes with a price, those with the highest demand first. The computation grows with
+the third power of this number."""
 
-MOST_STEPS: Final = 200
-"""More combinations than are ever needed in practice. Prices are of use after any number."""
+STEPS_MAX: Final = 200
+"""A bound on the number of combinations, above what practice needs. Any number gives usable
+prices."""
 
-NEARLY: Final = 1e-7
-"""Differences this small come from rounding."""
+TOLERANCE: Final = 1e-7
+"""Smaller differences are rounding errors."""
 
 
-def worth_of_rest(asked: Mapping[int, float]) -> Numbers:
-    """Return, for 0 to 1000 thousandths left, what part of a GPU pods to come can make of them.
+def worth_of_rest(requested: Mapping[int, float]) -> Numbers:
+    """Return, for 0 to 1000 thousandths left, the part of a GPU that future pods can use of them.
 
-    `asked` says how often pods ask for so many thousandths of a GPU.
+    `requested` maps thousandths of a GPU to the number of pods that request them.
     """
-    shared = {milli: count for milli, count in asked.items() if milli < WHOLE}
+    shared = {milli: count for milli, count in requested.items() if milli < WHOLE}
     if not shared:
         only_whole: Numbers = np.floor(np.arange(WHOLE + 1) / WHOLE)
         return only_whole
-    most = sorted(shared, key=lambda milli: (-milli * shared[milli], milli))[:MOST_SIZES]
-    # All sizes are multiples of a unit, ten thousandths as a rule: rests are counted in it.
+    most = sorted(shared, key=lambda milli: (-milli * shared[milli], milli))[:SIZES_MAX]
+    # All sizes are multiples of a unit, usually ten thousandths.
     unit = math.gcd(WHOLE, *most)
     sizes = np.array(sorted(most), dtype=np.int64)
     counts = np.array([shared[milli] for milli in sizes.tolist()], dtype=np.float64)
@@ -53,29 +52,31 @@ def worth_of_rest(asked: Mapping[int, float]) -> Numbers:
 
 
 def _worth(sizes: Ids, counts: Numbers, whole: int) -> Numbers:
-    """Return what each number of units is worth by the prices that serve all with fewest GPUs."""
+    """Return the value of each number of units at the prices of the best plan."""
     combinations = np.diag((whole // sizes).astype(np.float64))
     worth = np.zeros(whole + 1)
-    for _ in range(MOST_STEPS):
+    for _ in range(STEPS_MAX):
         inverse = np.linalg.inv(combinations)
         prices = inverse.sum(axis=0)
-        prices[prices < NEARLY] = 0
+        prices[prices < TOLERANCE] = 0
         worth = _best(sizes, prices, whole)
-        if worth[-1] <= 1 + NEARLY:
+        if worth[-1] <= 1 + TOLERANCE:
             break
         better = _combination(sizes, prices, worth)
-        # It takes the place of the one that is first no longer needed as more is cut this way.
+        # It replaces the combination that is used up first as more is cut this way.
         used, replaced = np.maximum(inverse @ counts, 0), inverse @ better
-        lasts = np.divide(used, replaced, out=np.full(len(sizes), np.inf), where=replaced > NEARLY)
+        lasts = np.divide(
+            used, replaced, out=np.full(len(sizes), np.inf), where=replaced > TOLERANCE
+        )
         combinations[:, lasts.argmin()] = better
     return worth
 
 
 def _best(sizes: Ids, prices: Numbers, whole: int) -> Numbers:
-    """Return the worth of the best combination that fits into each number of units."""
+    """Return the value of the best combination that fits into each number of units."""
     worth = np.zeros(whole + 1)
     for size, price in zip(sizes.tolist(), prices.tolist(), strict=True):
-        # One more, then two more, then four: as many as fit, in a few steps.
+        # Add one, then two, then four: as many as fit, in a few steps.
         more = 1
         while price and (taken := more * size) <= whole:
             np.maximum(worth[taken:], worth[:-taken] + more * price, out=worth[taken:])
@@ -86,8 +87,8 @@ def _best(sizes: Ids, prices: Numbers, whole: int) -> Numbers:
 def _combination(sizes: Ids, prices: Numbers, worth: Numbers) -> Numbers:
     """Return how many of each size make up the best combination on a whole GPU."""
     held, left = np.zeros(len(sizes)), len(worth) - 1
-    while worth[left] > NEARLY:
-        # A size that is worth nothing would only be used up where another has room for it.
+    while worth[left] > TOLERANCE:
+        # A size with a price of 0 adds nothing to a combination.
         fits = (sizes <= left) & (prices > 0)
         then = np.where(fits, worth[left - sizes] + prices, 0)
         size = int(then.argmax())

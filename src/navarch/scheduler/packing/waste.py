@@ -1,4 +1,4 @@
-"""What of a GPU will probably never be used, given what is left of it."""
+"""The part of a GPU that is expected to stay unused, given what is left of it."""
 
 import math
 from collections.abc import Mapping
@@ -7,42 +7,41 @@ from typing import Final
 import numpy as np
 
 from navarch.scheduler.packing.cutting import worth_of_rest
-from navarch.scheduler.packing.stage import Numbers
-from navarch.scheduler.packing.trace import WHOLE
+from navarch.scheduler.packing.shape import WHOLE, Numbers
 
 OFFERS: Final = 50
-"""How many pods a GPU is thought to be offered before the cluster is full. With few, a GPU that
-only rare pods can fill looks as good as one that common pods fill; with no end of them, rare small
-pods fill everything. From 20 to 80 it makes little difference."""
+"""How many pods a GPU is assumed to be offered before the cluster is full. With few offers, a GPU
+that only rare pods can fill scores as well as one that common pods fill; with many, rare small pods
+fill everything. Values from 20 to 80 make little difference."""
 
 UNTOUCHED: Final = 5.0
-"""How much less waste is expected of a GPU that nobody uses, so that what is as well off on another
-does not open it: else GPUs that wait for a match are so many that unused ones run out early."""
+"""A bonus for unused GPUs, so that a pod opens one only if it gains by that. Without it, many GPUs
+wait for a matching pod and unused ones run out early."""
 
 
-def expected_waste(asked: Mapping[int, float], offers: int = OFFERS) -> Numbers:
+def expected_waste(requested: Mapping[int, float], offers: int = OFFERS) -> Numbers:
     """Return, for 0 to 1000 thousandths left, how many of them are expected to stay unused.
 
-    `asked` says how often pods ask for so many thousandths of a GPU. Pods can be chosen for what is
-    left, but not waited for without end: the truth is taken to lie half-way between what the best
-    plan wastes and what is wasted by chance.
+    `requested` maps thousandths of a GPU to the number of pods that request them. A scheduler can
+    match pods to what is left, but cannot wait for the perfect match: the estimate is the mean of
+    the waste of the best plan and the waste of random arrivals.
     """
-    if not sum(asked.values()):
+    if not sum(requested.values()):
         return np.arange(WHOLE + 1, dtype=np.float64)
-    planned = np.arange(WHOLE + 1) - WHOLE * worth_of_rest(asked)
-    waste: Numbers = (planned + waste_by_chance(asked, offers)) / 2
+    planned = np.arange(WHOLE + 1) - WHOLE * worth_of_rest(requested)
+    waste: Numbers = (planned + waste_by_chance(requested, offers)) / 2
     waste[WHOLE] -= UNTOUCHED
     return waste
 
 
-def waste_by_chance(asked: Mapping[int, float], offers: int) -> Numbers:
-    """Return what stays unused if pods are offered in any order, and each is taken if it fits."""
-    # All sizes are multiples of a unit, so that what is left beyond a multiple of it is no use.
-    unit = math.gcd(WHOLE, *asked)
+def waste_by_chance(requested: Mapping[int, float], offers: int) -> Numbers:
+    """Return what stays unused if pods arrive in random order and each is placed if it fits."""
+    # All sizes are multiples of a unit, so the remainder of a division by it is unusable.
+    unit = math.gcd(WHOLE, *requested)
     units = np.arange(WHOLE // unit + 1)
-    sizes = np.array(list(asked), dtype=np.int64)[:, None] // unit
-    chances = np.array(list(asked.values()), dtype=np.float64) / sum(asked.values())
-    # [size, units left]: how many are left after a pod of the size was offered.
+    sizes = np.array(list(requested), dtype=np.int64)[:, None] // unit
+    chances = np.array(list(requested.values()), dtype=np.float64) / sum(requested.values())
+    # [size, units left]: how many units are left after an offer of this size.
     after = np.where(sizes <= units, units - sizes, units)
     waste = (units * unit).astype(np.float64)
     for _ in range(offers):

@@ -1,5 +1,6 @@
 """The plugins that come with the scheduler."""
 
+from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.plugins.ageing import Ageing
 from navarch.scheduler.plugins.dynamicresources import DynamicResources
 from navarch.scheduler.plugins.foresight import Foresight
@@ -23,7 +24,6 @@ from navarch.scheduler.plugins.snapshot import SnapshotPage
 from navarch.scheduler.plugins.task_orders import Kubeflow, Ray, SubGroupOrder, TaskOrder
 from navarch.scheduler.plugins.topology import TopologyPlugin
 from navarch.scheduler.plugins.victim_cost import VictimCost
-from navarch.scheduler.registry import PluginRegistry
 
 BUILT_IN = (
     Predicates,

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 
 
 @dataclass

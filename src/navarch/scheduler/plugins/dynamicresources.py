@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.cluster import QUEUE_LABEL, ClaimUse
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import QUEUE_LABEL, ClaimUse
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.task import Task
 
 RESERVATIONS_MAX: Final = 256
 """How many tasks one claim may be reserved for."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from navarch.scheduler.node_table import (
+from navarch.scheduler.framework.node_table import (
     CPU_COLUMN,
     GPU_COLUMN,
     MEMORY_COLUMN,
@@ -22,18 +22,17 @@ from navarch.scheduler.node_table import (
     NodeTable,
     Rows,
 )
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.node import WHOLE_GPU, Node
+from navarch.scheduler.model.quantity import GPU
+from navarch.scheduler.model.request import GpuKind
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.packing.contention import Contention
+from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
-from navarch.scheduler.packing.stage import Numbers
-from navarch.scheduler.packing.trace import WHOLE, Shape
 from navarch.scheduler.packing.waste import expected_waste
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.quantity import GPU
-from navarch.scheduler.request import GpuKind
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import WHOLE_GPU, Node
-from navarch.scheduler.state.task import Task
 
 MIB: Final = 1 << 20
 PER_HUNDREDTH: Final = WHOLE // GPU

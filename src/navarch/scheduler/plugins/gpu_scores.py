@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import WHOLE_GPU, Node
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.node import WHOLE_GPU, Node
+from navarch.scheduler.model.task import Task
 
 
 class GpuPack:

@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.quantity import gpus, hundredths
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.quantity import gpus, hundredths
+from navarch.scheduler.model.task import Task
 
 TYPE_LABEL: Final = "nvidia.com/gpu.product"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.pod_set import PodSet
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.pod_set import PodSet
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 
 
 class Priority:

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import ClassVar, Literal
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.queues import Queue
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.queues import Queue
+from navarch.scheduler.model.scenario import Scenario
 
 
 @dataclass

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from navarch.scheduler.affinity import Neighbours
-from navarch.scheduler.cluster import NodeSpec
-from navarch.scheduler.node_table import GPU_COLUMN, Column, NodeTable
+from navarch.scheduler.framework.node_table import GPU_COLUMN, Column, NodeTable
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.plugins.affinity import Neighbours
 
 
 @dataclass

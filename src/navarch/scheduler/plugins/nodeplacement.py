@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
+from navarch.scheduler.framework.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
+from navarch.scheduler.framework.points import Measure
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.quantity import GPU
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.points import Measure
-from navarch.scheduler.quantity import GPU
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.task import Task
 
 Strategy = Literal["binpack", "spread"]
 

@@ -7,11 +7,8 @@ from typing import ClassVar, Final, Literal
 
 import numpy as np
 
-from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
-from navarch.scheduler.fit import Fit, Later
-from navarch.scheduler.node_table import (
+from navarch.scheduler.framework.node_table import (
     CPU_COLUMN,
     GPU_COLUMN,
     MEMORY_COLUMN,
@@ -19,13 +16,16 @@ from navarch.scheduler.node_table import (
     Fits,
     NodeTable,
 )
-from navarch.scheduler.quantity import GPU
-from navarch.scheduler.request import GpuKind
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.placement import Hold
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
+from navarch.scheduler.model.fit import Fit, Later
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.placement import Hold
+from navarch.scheduler.model.quantity import GPU
+from navarch.scheduler.model.request import GpuKind
+from navarch.scheduler.model.task import Task
+from navarch.scheduler.plugins.affinity import Neighbours
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"

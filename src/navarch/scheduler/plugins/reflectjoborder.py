@@ -6,8 +6,8 @@ import json
 from typing import ClassVar
 
 from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
-from navarch.scheduler.session import Session
 
 
 class ReflectJobOrder:

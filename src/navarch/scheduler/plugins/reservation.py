@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.gang import charge, tasks_to_place
-from navarch.scheduler.quantity import gpus
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.placement import Hold
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.placement import Hold
+from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.model.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Reservation:
         if len(self.reserved) >= self.gangs_max:
             return
         tasks = tasks_to_place(self._session, job, real=True)
-        if gpus(charge(tasks).gpu) < self.gpus_min:
+        if gpus(requested_quota(tasks).gpu) < self.gpus_min:
             return
         if not self._session.is_job_over_capacity(job, tasks).schedulable:
             return

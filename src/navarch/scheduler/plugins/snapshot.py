@@ -6,8 +6,8 @@ import io
 import zipfile
 from typing import ClassVar, Final
 
+from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
-from navarch.scheduler.session import Session
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 
 MEMBER: Final = "snapshot.json"

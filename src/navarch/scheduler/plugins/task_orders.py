@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.pod_set import PodSet
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.pod_set import PodSet
+from navarch.scheduler.model.task import Task
 
 
 class Kubeflow:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.gang import charge
-from navarch.scheduler.quantity import gpus
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.framework.gang import requested_quota
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 
 
 @dataclass
@@ -50,7 +50,7 @@ class VictimCost:
 
     def _cost(self, job: Job) -> float:
         running = job.tasks_in(ACTIVE_ALLOCATED_MASK)
-        size = gpus(charge(running).gpu) if running else 0.0
+        size = gpus(requested_quota(running).gpu) if running else 0.0
         lost = size * self._unsaved_hours(job)
         together = 0.0 if job.elastic else size
         return (

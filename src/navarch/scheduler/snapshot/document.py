@@ -1,134 +1,185 @@
-"""Reading JSON with a finger on the page: every complaint names the path of the field."""
+"""JSON documents converted to typed entries, with errors that name the place and the remedy."""
 
 import json
 import math
-from collections.abc import Collection, Iterator
-from typing import Any, NoReturn
+import re
+import reprlib
+from dataclasses import fields
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NoReturn, Self, TypeVar, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from navarch.core.errors import InvalidError
 
+T = TypeVar("T")
 
-class Field:
-    """One value of a document and where it is."""
-
-    __slots__ = ("path", "value")
-
-    def __init__(self, value: Any, path: str = "") -> None:  # noqa: ANN401
-        self.value = value
-        self.path = path
-
-    def refuse(self, why: str) -> NoReturn:
-        """Complain about this field."""
-        raise InvalidError(f"{self.path or 'document'}: {why}")
-
-    def get(self, key: str) -> "Field":
-        """Return a member that must be there."""
-        if key not in self._members():
-            self.refuse(f"{key} is missing")
-        return Field(self.value[key], f"{self.path}.{key}" if self.path else key)
-
-    def find(self, key: str) -> "Field | None":
-        """Return a member, or nothing if it is missing or null."""
-        if self._members().get(key) is None:
-            return None
-        return self.get(key)
-
-    def only(self, known: Collection[str]) -> "Field":
-        """Refuse members of other names."""
-        for key in self._members():
-            if key not in known:
-                self.get(key).refuse(f"unknown field; known are: {', '.join(sorted(known))}")
-        return self
-
-    def items(self) -> Iterator["Field"]:
-        """Yield the members of a list."""
-        if not isinstance(self.value, list):
-            self.refuse("must be a list")
-        for index, value in enumerate(self.value):
-            yield Field(value, f"{self.path}[{index}]")
-
-    def listed(self, key: str) -> Iterator["Field"]:
-        """Yield the members of the list `key`; a missing one is empty."""
-        found = self.find(key)
-        if found is not None:
-            yield from found.items()
-
-    def members(self) -> Iterator[tuple[str, "Field"]]:
-        """Yield the members of an object, by name."""
-        for key in self._members():
-            yield key, self.get(key)
-
-    def _members(self) -> dict[str, Any]:
-        if not isinstance(self.value, dict):
-            self.refuse("must be an object")
-        members: dict[str, Any] = self.value
-        return members
-
-    def text(self) -> str:
-        """Return a text."""
-        if not isinstance(self.value, str):
-            self.refuse("must be a text")
-        return str(self.value)
-
-    def name(self) -> str:
-        """Return a text that is not empty."""
-        return self.text() or self.refuse("must not be empty")
-
-    def flag(self) -> bool:
-        """Return true or false."""
-        if not isinstance(self.value, bool):
-            self.refuse("must be true or false")
-        return bool(self.value)
-
-    def number(self, *, at_least: float | None = None, at_most: float | None = None) -> float:
-        """Return a finite number within bounds."""
-        value = self.value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse("must be a number")
-        if not math.isfinite(value):
-            self.refuse(f"must be finite, not {value}")
-        if at_least is not None and value < at_least:
-            self.refuse(f"must be at least {at_least:g}, not {value:g}")
-        if at_most is not None and value > at_most:
-            self.refuse(f"must be at most {at_most:g}, not {value:g}")
-        return float(value)
-
-    def whole(self, *, at_least: float | None = None) -> int:
-        """Return a whole number within bounds."""
-        number = self.number(at_least=at_least)
-        if number != math.floor(number):
-            self.refuse(f"must be a whole number, not {number:g}")
-        return int(self.value)
-
-    def bound(self) -> float:
-        """Return a quota or limit: not negative, or -1 for unlimited."""
-        number = self.number()
-        if number < 0 and number != -1:
-            self.refuse(f"must be at least 0, or -1 for unlimited, not {number:g}")
-        return number
-
-    def texts(self) -> tuple[str, ...]:
-        """Return a list of texts."""
-        return tuple(item.text() for item in self.items())
-
-    def labels(self) -> dict[str, str]:
-        """Return an object of texts."""
-        return {key: value.text() for key, value in self.members()}
-
-    def counts(self) -> dict[str, int]:
-        """Return an object of whole numbers that are not negative."""
-        return {key: value.whole(at_least=0) for key, value in self.members()}
+Name = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=-5e10, le=5e10)]
+Minutes = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Period = Annotated[float, Meta(ge=0, le=5e10)]
+"""Times beyond these bounds, more than 1,500 years, cannot be added to a date."""
 
 
-def read_document(text: str | bytes) -> Field:
-    """Return the document in `text`.
+MAPS: Final = frozenset({"labels", "pod_labels", "node_selector", "mig", "instances", "usage"})
+OPEN: Final = frozenset({"parameters", "arguments"})
+"""In other objects, null means the same as a missing field."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the objects in a file."""
+
+    @classmethod
+    def like(cls, source: object, **others: Any) -> Self:  # noqa: ANN401
+        """Return an entry with the attributes of `source` that it has fields for, and `others`.
+
+        Nothing is validated: an invalid cluster can be rendered.
+        """
+        names = [name for name in cls.__struct_fields__ if hasattr(source, name)]
+        return cls(**{name: getattr(source, name) for name in names} | others)
+
+
+def copy_as(source: object, kind: type[T], **others: object) -> T:
+    """Return a `kind` with the attributes of `source` that it has fields for, and `others`."""
+    names = [field.name for field in fields(kind) if hasattr(source, field.name)]  # type: ignore[arg-type]
+    values = {name: getattr(source, name) for name in names} | others
+    return msgspec.convert(values, kind, from_attributes=True)
+
+
+def read_document(text: str | bytes) -> object:
+    """Return the JSON document in `text` as plain values.
+
+    Whole numbers may be written with a decimal point. Numbers that are not finite become text, so
+    that the conversion rejects them with their path.
 
     Raises:
-        InvalidError: It is not JSON.
+        InvalidError: The text is not JSON.
     """
     try:
-        return Field(json.loads(text))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        document: object = json.loads(text, parse_float=_parse_float, parse_constant=str)
+    except ValueError as error:
         raise InvalidError(f"not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidError("not a snapshot: nested too deeply") from error
+    return document
+
+
+def convert(value: object, kind: type[T], path: str = "") -> T:
+    """Return `value` as `kind`; errors begin with the path of the field, below `path`.
+
+    Raises:
+        InvalidError: A field is missing, unknown, or of the wrong type or size.
+    """
+    value = _without_nulls(value)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidError(_explain(str(error), value, kind, path)) from error
+
+
+def given(value: T | UnsetType) -> T | None:
+    """Return a field's value, None if the field is missing."""
+    return None if value is UNSET else value
+
+
+def reject(path: str, why: str) -> NoReturn:
+    """Raise an error about the field at `path`."""
+    raise InvalidError(f"{path or 'document'}: {why}")
+
+
+def join(path: str, field: str) -> str:
+    """Return the path of a field of the object at `path`."""
+    return f"{path}.{field}" if path else field
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: item if key in MAPS or key in OPEN else _without_nulls(item)
+        for key, item in value.items()
+        if item is not None
+    }
+
+
+def _parse_float(text: str) -> float | str:
+    number = float(text)
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() else number
+
+
+_LOCATED: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+_EXPECTED: Final = re.compile(r"Expected `([a-z]+)(?: \| null)?`(.*?)(?:, got `.*`)?", re.DOTALL)
+_TYPES: Final = {
+    "array": "a list",
+    "bool": "true or false",
+    "datetime": "a time",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "an object",
+    "str": "text",
+}
+
+
+def _explain(message: str, value: Any, kind: Any, path: str) -> str:  # noqa: ANN401
+    """Return msgspec's message as `path: problem`, with the value or the names that are allowed."""
+    located = _LOCATED.fullmatch(message)
+    assert located is not None, message
+    problem, place = located.groups()
+    for field, index in _STEP.findall(place or ""):
+        kind = _without_null(kind)
+        if field:
+            attribute = kind.__struct_fields__[kind.__struct_encode_fields__.index(field)]
+            kind = hints_of(kind, include_extras=True)[attribute]
+            value, path = value[field], join(path, field)
+        elif index == "...":
+            kind = get_args(kind)[1]
+            key = next(key for key in value if not _converts(value[key], kind))
+            value, path = value[key], join(path, key)
+        else:
+            kind, value, path = get_args(kind)[0], value[int(index)], f"{path}[{index}]"
+    return _describe(problem, value, _without_null(kind), path)
+
+
+def _describe(problem: str, value: object, kind: Any, path: str) -> str:  # noqa: ANN401
+    if named := _FIELD.fullmatch(problem):
+        fault, field = named.groups()
+        if fault == "missing required":
+            return f"{path or 'document'}: {field} is missing"
+        known = ", ".join(sorted(kind.__struct_encode_fields__))
+        return f"{join(path, field)}: unknown field; known fields: {known}"
+    if expected := _EXPECTED.fullmatch(problem):
+        name, bound = expected.groups()
+        problem = f"must be {_TYPES.get(name, name)}{bound}, not {reprlib.repr(value)}"
+    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+        problem = f"{value!r} is not one of {', '.join(kind)}"
+    elif "datetime" in problem:
+        problem = f"must be a time such as 2026-01-01T00:00:00+00:00, not {value!r}"
+    return f"{path or 'document'}: {problem}"
+
+
+def _without_null(kind: Any) -> Any:  # noqa: ANN401
+    """Return the type of the values of an optional or constrained field."""
+    if get_origin(kind) in {Union, UnionType}:
+        choices = [choice for choice in get_args(kind) if choice not in {NoneType, UnsetType}]
+        return _without_null(choices[0])
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _converts(value: object, kind: Any) -> bool:  # noqa: ANN401
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True

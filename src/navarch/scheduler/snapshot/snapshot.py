@@ -1,11 +1,15 @@
-"""A snapshot: everything that a cycle's decisions follow from, in one file."""
+"""A snapshot: everything that the decisions of a cycle depend on, in one file."""
+
+from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from navarch.scheduler.cluster import Cluster
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
 from navarch.scheduler.config import (
     DEFAULT_ACTIONS,
     DEFAULT_PLUGINS,
@@ -13,27 +17,24 @@ from navarch.scheduler.config import (
     PluginConfig,
     SchedulerConfig,
 )
-from navarch.scheduler.snapshot.document import Field, read_document
-from navarch.scheduler.snapshot.parse_cluster import parse_cluster
-from navarch.scheduler.snapshot.render import render_cluster
+from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.snapshot.cluster_entries import ClusterEntry
+from navarch.scheduler.snapshot.document import (
+    Amount,
+    Count,
+    Entry,
+    Name,
+    Period,
+    convert,
+    read_document,
+    reject,
+)
+from navarch.scheduler.snapshot.references import check_references
 
 SCHEMA: Final = 1
 
 NO_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""The moment assumed for documents that only speak of times relative to their own."""
-
-_PARAMETERS: Final = (
-    frozenset({"seed", "staleness_grace_seconds", "max_consolidation_victims"})
-    | {"allow_consolidating_reclaim", "use_scheduling_signatures", "full_hierarchy_fairness"}
-    | {"dynamic_resource_allocation", "restrict_node_scheduling", "queue_depth_per_action"}
-    | {
-        "victims_on_many_nodes",
-        "fast_paths",
-        "check_fast_paths",
-        "simulations_per_action",
-        "seconds_per_action",
-    }
-)
+"""The time assumed for documents that contain only relative times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,33 +45,132 @@ class Snapshot:
     config: SchedulerConfig
 
 
-def parse_snapshot(document: Field) -> Snapshot:
+class PluginEntry(Entry, frozen=True, kw_only=True):
+    """A plugin with its arguments."""
+
+    name: Name
+    arguments: dict[str, Any] | None = None
+
+    def to_plugin(self) -> PluginConfig:
+        """Return the plugin's configuration."""
+        return PluginConfig(name=self.name, arguments=self.arguments or {})
+
+
+class ParametersEntry(Entry, frozen=True, kw_only=True):
+    """The parameters of a cycle; a missing one has its default, null means no bound."""
+
+    seed: int | UnsetType = UNSET
+    staleness_grace_seconds: Period | UnsetType | None = UNSET
+    max_consolidation_victims: Count | UnsetType | None = UNSET
+    allow_consolidating_reclaim: bool | UnsetType = UNSET
+    use_scheduling_signatures: bool | UnsetType = UNSET
+    full_hierarchy_fairness: bool | UnsetType = UNSET
+    dynamic_resource_allocation: bool | UnsetType = UNSET
+    restrict_node_scheduling: bool | UnsetType = UNSET
+    queue_depth_per_action: dict[str, Count] | UnsetType = UNSET
+    victims_on_many_nodes: bool | UnsetType = UNSET
+    simulations_per_action: Count | UnsetType | None = UNSET
+    seconds_per_action: Amount | UnsetType | None = UNSET
+    fast_paths: bool | UnsetType = UNSET
+    check_fast_paths: bool | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, parameters: Parameters) -> ParametersEntry:
+        """Return the entry for `parameters`."""
+        values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+        grace = values.pop("staleness_grace")
+        seconds = None if grace is None else grace.total_seconds()
+        return cls(staleness_grace_seconds=seconds, **values)
+
+    def to_parameters(self) -> Parameters:
+        """Return the parameters."""
+        given = {
+            name: value
+            for name, value in msgspec.structs.asdict(self).items()
+            if value is not UNSET and name != "staleness_grace_seconds"
+        }
+        seconds = self.staleness_grace_seconds
+        if seconds is not UNSET:
+            given["staleness_grace"] = None if seconds is None else timedelta(seconds=seconds)
+        return Parameters(**given)
+
+
+class ConfigEntry(Entry, frozen=True, kw_only=True):
+    """The configuration of a cycle."""
+
+    actions: tuple[str, ...] | None = None
+    plugins: tuple[PluginEntry, ...] | None = None
+    parameters: ParametersEntry | None = None
+
+    @classmethod
+    def of(cls, config: SchedulerConfig) -> ConfigEntry:
+        """Return the entry for `config`."""
+        return cls(
+            actions=config.actions,
+            plugins=tuple(
+                PluginEntry(name=plugin.name, arguments=dict(plugin.arguments))
+                for plugin in config.plugins
+            ),
+            parameters=ParametersEntry.of(config.parameters),
+        )
+
+    def to_config(self) -> SchedulerConfig:
+        """Return the configuration; a missing part has its default."""
+        plugins = self.plugins
+        return SchedulerConfig(
+            actions=DEFAULT_ACTIONS if self.actions is None else self.actions,
+            plugins=(
+                DEFAULT_PLUGINS if plugins is None else tuple(one.to_plugin() for one in plugins)
+            ),
+            parameters=(self.parameters or ParametersEntry()).to_parameters(),
+        )
+
+
+class SnapshotEntry(Entry, frozen=True, kw_only=True):
+    """A snapshot file."""
+
+    schema: int | None = None
+    now: Annotated[datetime, Meta(tz=True)] | None = None
+    config: ConfigEntry | None = None
+    cluster: ClusterEntry
+
+
+def parse_snapshot(document: object) -> Snapshot:
     """Return the snapshot in `document`.
 
     Raises:
-        InvalidError: Something makes no sense; the message begins with the path of the field.
+        InvalidError: A field is wrong; the message begins with its path.
     """
-    document.only({"schema", "now", "cluster", "config"})
-    schema = document.find("schema")
-    if schema is not None and schema.whole() != SCHEMA:
-        schema.refuse(f"only schema {SCHEMA} is understood")
-    now = document.find("now")
-    config = document.find("config")
+    entry = convert(document, SnapshotEntry)
+    if entry.schema not in {None, SCHEMA}:
+        reject("schema", f"only schema {SCHEMA} is supported, not {entry.schema}")
+    check_references(entry.cluster, "cluster", keep_lost_jobs=False)
+    now = NO_TIME if entry.now is None else entry.now.astimezone(UTC)
     return Snapshot(
-        cluster=parse_cluster(document.get("cluster"), _parse_time(now) if now else NO_TIME),
-        config=parse_config(config) if config else SchedulerConfig(),
+        cluster=entry.cluster.to_cluster(now), config=(entry.config or ConfigEntry()).to_config()
     )
 
 
-def check_cluster(cluster: Cluster) -> None:
-    """Refuse a cluster that makes no sense, as if it had come from a file.
+def parse_cluster(document: object, now: datetime = NO_TIME, path: str = "") -> Cluster:
+    """Return the cluster in `document`, the object at `path`; its times are relative to `now`.
 
-    For whoever builds one in code: a session trusts the cluster it is given.
+    Raises:
+        InvalidError: A field is wrong; the message begins with its path.
+    """
+    entry = convert(document, ClusterEntry, path)
+    check_references(entry, path, keep_lost_jobs=False)
+    return entry.to_cluster(now)
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Check a cluster that was built in code as if it came from a file.
+
+    A session trusts the cluster it receives.
 
     Raises:
         InvalidError: The message begins with the path of the field; lists are ordered by name.
     """
-    parse_cluster(Field(render_cluster(cluster), "cluster"), cluster.now)
+    parse_cluster(read_document(json.dumps(render_cluster(cluster))), cluster.now, "cluster")
 
 
 def load_snapshot(text: str | bytes) -> Snapshot:
@@ -78,12 +178,17 @@ def load_snapshot(text: str | bytes) -> Snapshot:
     return parse_snapshot(read_document(text))
 
 
+def render_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return the cluster as plain values, ordered by name, so that equal clusters look equal."""
+    return _plain(ClusterEntry.of(cluster))
+
+
 def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
     """Return the snapshot as plain values."""
     return {
         "schema": SCHEMA,
         "now": snapshot.cluster.now.isoformat(),
-        "config": render_config(snapshot.config),
+        "config": _plain(ConfigEntry.of(snapshot.config)),
         "cluster": render_cluster(snapshot.cluster),
     }
 
@@ -93,85 +198,6 @@ def dump_snapshot(snapshot: Snapshot) -> str:
     return json.dumps(render_snapshot(snapshot), indent=1) + "\n"
 
 
-def parse_config(document: Field) -> SchedulerConfig:
-    """Return a configuration; what is left out has its default."""
-    document.only({"actions", "plugins", "parameters"})
-    actions, plugins = document.find("actions"), document.find("plugins")
-    parameters = document.find("parameters")
-    return SchedulerConfig(
-        actions=actions.texts() if actions else DEFAULT_ACTIONS,
-        plugins=parse_plugins(plugins) if plugins else DEFAULT_PLUGINS,
-        parameters=_parse_parameters(parameters) if parameters else Parameters(),
-    )
-
-
-def parse_plugins(document: Field) -> tuple[PluginConfig, ...]:
-    """Return a list of plugins with their arguments."""
-    plugins = []
-    for entry in document.items():
-        arguments = entry.only({"name", "arguments"}).find("arguments")
-        given = {key: value.value for key, value in arguments.members()} if arguments else {}
-        plugins.append(PluginConfig(name=entry.get("name").name(), arguments=given))
-    return tuple(plugins)
-
-
-def render_config(config: SchedulerConfig) -> dict[str, Any]:
-    """Return the configuration as plain values."""
-    parameters = config.parameters
-    grace = parameters.staleness_grace
-    return {
-        "actions": list(config.actions),
-        "plugins": [
-            {"name": plugin.name, "arguments": dict(plugin.arguments)} for plugin in config.plugins
-        ],
-        "parameters": {
-            "seed": parameters.seed,
-            "staleness_grace_seconds": None if grace is None else grace.total_seconds(),
-            "max_consolidation_victims": parameters.max_consolidation_victims,
-            "allow_consolidating_reclaim": parameters.allow_consolidating_reclaim,
-            "use_scheduling_signatures": parameters.use_scheduling_signatures,
-            "full_hierarchy_fairness": parameters.full_hierarchy_fairness,
-            "dynamic_resource_allocation": parameters.dynamic_resource_allocation,
-            "restrict_node_scheduling": parameters.restrict_node_scheduling,
-            "queue_depth_per_action": dict(parameters.queue_depth_per_action),
-            "victims_on_many_nodes": parameters.victims_on_many_nodes,
-            "simulations_per_action": parameters.simulations_per_action,
-            "seconds_per_action": parameters.seconds_per_action,
-            "fast_paths": parameters.fast_paths,
-            "check_fast_paths": parameters.check_fast_paths,
-        },
-    }
-
-
-def _parse_parameters(document: Field) -> Parameters:
-    document.only(_PARAMETERS)
-    values: dict[str, Any] = {}
-    for name, field in document.members():
-        match name:
-            case "seed":
-                values[name] = field.whole()
-            case "staleness_grace_seconds":
-                values["staleness_grace"] = _parse_grace(field)
-            case "seconds_per_action":
-                values[name] = None if field.value is None else field.number(at_least=0)
-            case "max_consolidation_victims" | "simulations_per_action":
-                values[name] = None if field.value is None else field.whole(at_least=0)
-            case "queue_depth_per_action":
-                values[name] = field.counts()
-            case _:
-                values[name] = field.flag()
-    return Parameters(**values)
-
-
-def _parse_grace(field: Field) -> timedelta | None:
-    return None if field.value is None else timedelta(seconds=field.number(at_least=0))
-
-
-def _parse_time(field: Field) -> datetime:
-    try:
-        moment = datetime.fromisoformat(field.text())
-    except ValueError:
-        field.refuse("must be a time such as 2026-01-01T00:00:00+00:00")
-    if moment.tzinfo is None:
-        field.refuse("must say its time zone")
-    return moment.astimezone(UTC)
+def _plain(entry: Entry) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(entry, order="deterministic")
+    return plain

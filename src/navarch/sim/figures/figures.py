@@ -1,6 +1,5 @@
 """The figures of one run."""
 
-import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -8,6 +7,7 @@ from decimal import Decimal
 from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.launch import Launch
+from navarch.core.records import is_record, record_fields
 from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.goodput import Goodput, JobRecord, goodput_of
 from navarch.sim.figures.reactions import find_false_cordons, measure_reactions
@@ -73,9 +73,9 @@ def measure(
 def flatten(figures: object, prefix: str = "") -> dict[str, float | None]:
     """Return every figure by its dotted name: `detection.p95_s`."""
     found: dict[str, float | None] = {}
-    for each in dataclasses.fields(figures):  # type: ignore[arg-type]
+    for each in record_fields(figures):
         value = getattr(figures, each.name)
-        if dataclasses.is_dataclass(value):
+        if is_record(value):
             found |= flatten(value, f"{prefix}{each.name}.")
         else:
             found[f"{prefix}{each.name}"] = float(value) if isinstance(value, Decimal) else value

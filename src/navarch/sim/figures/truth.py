@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedFault:
+class InjectedFault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault that was injected into one machine."""
 
     node: NodeId
@@ -33,9 +32,7 @@ class InjectedFault:
         return self.at <= at and (self.cleared_at is None or at < self.cleared_at)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedOutage:
+class RequestedOutage(msgspec.Struct, frozen=True, kw_only=True):
     """A period in which an operator or the owner of a machine keeps its node out of service."""
 
     at: datetime
@@ -46,9 +43,7 @@ class RequestedOutage:
         return self.at <= at and (self.over is None or at < self.over)
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """One machine, from its start to its end, and its price."""
 
     node: NodeId

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 
 from navarch.core.evolve import evolve
-from navarch.core.health import HEALTHY, CheckResult
+from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
 from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
@@ -283,7 +283,7 @@ class SimulatedFleet:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.environment.clock.now()
         harm = failure.harm
-        passing = harm is HEALTHY
+        passing = harm is Health.HEALTHY
         injury = InjectedFault(
             node=node,
             at=now,
@@ -379,7 +379,7 @@ class SimulatedFleet:
             agent.unreachable = False
         result = failure.result
         if result is not None and not result.lasting:
-            agent.results[result.check] = CheckResult(check=result.check, health=HEALTHY)
+            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
         agent.wake()
 
     def _close(self, fault: ActiveFault, now: datetime) -> None:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from navarch.core.health import DEGRADED, UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.node import GONE, READY, Node, NodeStatus, node_status
+from navarch.core.node import Node, NodeStatus, node_status
 from navarch.ports.store import Committed
 
 
@@ -19,7 +19,6 @@ class NodeCounter:
     rules: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each check has called a node degraded or unhealthy."""
     on_unhealthy: list[Callable[[NodeId], None]] = field(default_factory=list)
-    on_change: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -28,18 +27,13 @@ class NodeCounter:
 
     def watch(self, committed: Committed) -> None:
         """Take one commit into account."""
-        moved = False
         for before, node in committed.moved:
             self._count(before, node)
             if before is None or before.conditions is not node.conditions:
                 self._note_rules(before, node)
-            moved = moved or before is None or _serves_otherwise(before, node)
-            if node.health is UNHEALTHY and node.phase is not GONE and _was_well(before):
+            if node.health is Health.UNHEALTHY and not node.gone and _was_well(before):
                 for listener in self.on_unhealthy:
                     listener(node.id)
-        if moved:
-            for changed in self.on_change:
-                changed()
 
     def _count(self, before: Node | None, node: Node) -> None:
         was = None if before is None else _counted_as(before)
@@ -49,9 +43,9 @@ class NodeCounter:
                 self.by_status[was] -= 1
             if now is not None:
                 self.by_status[now] += 1
-        if before is not None and was is not None and before.health is DEGRADED:
+        if before is not None and was is not None and before.health is Health.DEGRADED:
             self.degraded -= 1
-        if now is not None and node.health is DEGRADED:
+        if now is not None and node.health is Health.DEGRADED:
             self.degraded += 1
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
@@ -63,14 +57,8 @@ class NodeCounter:
 
 
 def _was_well(before: Node | None) -> bool:
-    return before is None or before.health is not UNHEALTHY
-
-
-def _serves_otherwise(before: Node, node: Node) -> bool:
-    # Who is not ready serves nobody, and mostly it was not before.
-    at_work = before.phase is READY or node.phase is READY
-    return at_work and before.serving is not node.serving
+    return before is None or before.health is not Health.UNHEALTHY
 
 
 def _counted_as(node: Node) -> NodeStatus | None:
-    return None if node.phase is GONE else node_status(node)
+    return None if node.gone else node_status(node)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import Figures
 from navarch.sim.figures.goodput import JobRecord
@@ -49,9 +50,7 @@ class Happening:
     text: str
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEntry:
+class NodeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a node's history."""
 
     at_s: float

@@ -3,13 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
-from navarch.app.scheduling import placing_config
+from navarch.app.parts import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
@@ -19,6 +20,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import NodeStatus
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.checks.work import WORK
 from navarch.meters.jobs import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
@@ -26,6 +28,7 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
+from navarch.service.job_queue import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import NodeTimeline, read_timelines
 from navarch.sim.figures.truth import GroundTruth, Lease
@@ -39,6 +42,7 @@ from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.histories import NodeHistories
+from navarch.sim.runner.jobs import SimulatedJobs
 from navarch.sim.runner.judging import judge
 from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
@@ -46,7 +50,6 @@ from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world.failure import Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.job_system import JobSystem
 from navarch.sim.world.leader import Crash, CrashPoint
 from navarch.sim.world.scenario_agent import ScenarioAgent
 from navarch.sim.world.world import MachineAgent, World, check_bill
@@ -91,13 +94,7 @@ class ScenarioRunner:
         store = MemoryStore(cluster)
         store.on_prune = self.archive.keep
         self.clouds = self._clouds(clock)
-        self.jobs = JobSystem(
-            clock,
-            SeededEntropy(f"{seed}/workloads"),
-            fleet=store.fleet,
-            queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
-            config=placing_config(scenario.plugins),
-        )
+        self.jobs = SimulatedJobs(clock, SeededEntropy(f"{seed}/workloads"), fleet=store.fleet)
         self.world = World(
             seed,
             clock,
@@ -112,15 +109,16 @@ class ScenarioRunner:
             conflicts=scenario.control_plane.conflicts,
             replicas=scenario.control_plane.replicas,
             takeover_s=scenario.control_plane.takeover.total_seconds(),
-            opinions=opinions or Opinions(),
+            opinions=replace(opinions or Opinions(), scheduling=_scheduling(scenario)),
             policies=scenario.policy.compile() if scenario.policy is not None else None,
             autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
         )
         if scenario.pools:
             self.world.load = self.jobs.load
-            self.world.metrics = metrics or JobsMeter(store, self.jobs)
+            self.world.metrics = metrics or JobsMeter(store, JobQueue(store))
         self.fleet = self._simulated_fleet()
-        self.jobs.broken = self.fleet.stops_work
+        self.jobs.call = self.world.ask_jobs
+        self.jobs.stops_work = self.fleet.stops_work
         self.jobs.speed = self.fleet.slowest
         player = EventPlayer(
             fleet=self.fleet,
@@ -217,11 +215,12 @@ class ScenarioRunner:
         world.on_up = self._up
         world.on_stop = self._ended
         self.counter.on_unhealthy.append(self.driver.on_unhealthy)
-        self.counter.on_change.append(self.jobs.look)
+        if self.scenario.jobs:
+            world.store.subscribe(self.jobs.watch)
         fleet.on_fault.append(self._struck)
         if self._has_stragglers:
-            fleet.on_clear.append(self.jobs.slowed)
-        fleet.on_end.append(self.jobs.struck)
+            fleet.on_clear.append(self.jobs.change_pace_on)
+        fleet.on_end.append(self.jobs.fail_on)
 
     # What happens around the stage
 
@@ -274,9 +273,9 @@ class ScenarioRunner:
 
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
-            self.jobs.struck(node)
+            self.jobs.fail_on(node)
         elif self._has_stragglers:
-            self.jobs.slowed(node)
+            self.jobs.change_pace_on(node)
 
     def _crash(self, down_s: float) -> None:
         self.world.down_s = down_s
@@ -323,6 +322,7 @@ class ScenarioRunner:
             figures, timelines = await self._measure(began, ended)
             verdicts = [
                 *self.driver.player.verdicts,
+                *self.jobs.rejected,
                 *[
                     await judge(world, each, figures=flatten(figures), dropped=self.archive.journal)
                     for each in scenario.assertions
@@ -453,6 +453,15 @@ class ScenarioRunner:
             trace=sha256("\n".join(self.world.trace).encode()).hexdigest()[:16],
             crashes=self.world.crashes,
         )
+
+
+def _scheduling(scenario: Scenario) -> Callable[[], Scheduling]:
+    """Return how a scenario has jobs placed: by its queues and plugins."""
+    scheduling = Scheduling(
+        queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
+        config=placing_config(scenario.plugins),
+    )
+    return lambda: scheduling
 
 
 async def _found(fleet: FleetService, spec: PoolSpec) -> PoolView:

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.fleet import Fleet
-from navarch.core.health import UNHEALTHY
+from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import BOOTING, GONE, NEXT_PHASES, READY, REQUESTED, Node
+from navarch.core.node import NEXT_PHASES, Node, Phase
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 
 
-@drafted
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """How many nodes of a pool there are, and in which sense."""
 
     present: int = 0
@@ -36,9 +35,9 @@ _NOTHING: Weights = (0, 0, 0)
 
 
 def _weights(node: Node | None) -> Weights:
-    if node is None or node.phase is GONE:
+    if node is None or node.gone:
         return _NOTHING
-    return 1, node.phase is READY and node.serving, node.counts
+    return 1, node.phase is Phase.READY and node.serving, node.counts
 
 
 @dataclass(slots=True)
@@ -98,7 +97,7 @@ class Checkers:
     def _check_disturbance(self, old: Node, new: Node, after: Fleet) -> None:
         if new.retiring is None or old.retiring is not None or new.retiring.surplus:
             return
-        broken = old.health is UNHEALTHY or old.phase in (REQUESTED, BOOTING)
+        broken = old.health is Health.UNHEALTHY or old.phase in (Phase.REQUESTED, Phase.BOOTING)
         noticed = new.retiring.urgent
         if broken or noticed or new.id in self.may_be_retired:
             return
@@ -140,4 +139,4 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
 
 def _is_too_many(old: Node | None, node: Node) -> bool:
     """Return whether a node that leaves because it is too many does so from now on."""
-    return node.phase is not GONE and (old is None or old.retiring is None)
+    return not node.gone and (old is None or old.retiring is None)

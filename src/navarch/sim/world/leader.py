@@ -172,9 +172,9 @@ class LeaderStore:
             after=after, after_revision=after_revision, about=about, limit=limit
         )
 
-    def bookmark(self, reader: str) -> int | None:
+    def cursor(self, reader: str) -> int | None:
         """Return how far into the journal `reader` has read."""
-        return self.store.bookmark(reader)
+        return self.store.cursor(reader)
 
     @property
     def journal_start(self) -> int:

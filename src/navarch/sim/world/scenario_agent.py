@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
-from navarch.core.health import BOOT, HEALTHY, CheckResult, HealthReport
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics
@@ -204,10 +204,10 @@ class ScenarioAgent:
         self.boot_id = boot_id
         self.registered = False
         self.said = None
-        self.results = {BOOT: CheckResult(check=BOOT, health=HEALTHY)}
+        self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
 
     async def _register(self) -> None:
-        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=HEALTHY))
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
         found = dict(self.results)
         registration = Registration(
             node=self.node,
@@ -287,7 +287,7 @@ class ScenarioAgent:
         self._report_due = False
         # What happened and passed is told of once; what is wrong, until it is over.
         for check, result in list(found.items()):
-            if result.lasting and result.health is HEALTHY:
+            if result.lasting and result.health is Health.HEALTHY:
                 del found[check]
                 if self.results.get(check) is result:
                     del self.results[check]
@@ -297,7 +297,7 @@ class ScenarioAgent:
         facts = self.work() if self.work is not None else {}
         if not facts:
             return ()
-        return (CheckResult(check="work", health=HEALTHY, facts=facts),)
+        return (CheckResult(check="work", health=Health.HEALTHY, facts=facts),)
 
     async def _heartbeat(self) -> Sequence[Command]:
         metrics = None
@@ -335,7 +335,7 @@ class ScenarioAgent:
         return answer
 
 
-_WELL = frozenset({HEALTHY})
+_WELL = frozenset({Health.HEALTHY})
 
 
 def _all_well(results: Mapping[str, CheckResult]) -> bool:

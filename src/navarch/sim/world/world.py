@@ -29,6 +29,7 @@ from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Entropy
+from navarch.ports.jobs import JobApi
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
@@ -299,13 +300,18 @@ class World:
         self.crash_point.kill()
 
     async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
-        """Make an operator's request, again and again until the control plane answers."""
+        """Make an operator's request, and repeat it until the control plane answers."""
+        return await self._answer(lambda control: request(control.fleet))
+
+    async def ask_jobs(self, request: Callable[[JobApi], Awaitable[T]]) -> T:
+        """Make a request to the job service, and repeat it until the control plane answers."""
+        return await self._answer(lambda control: request(control.jobs))
+
+    async def _answer(self, request: Callable[[Plane], Awaitable[T]]) -> T:
         while True:
             if self.control is not None and not self.crash_point.dead:
-                try:
-                    return await request(self.control.fleet)
-                except Crash:
-                    pass
+                with suppress(Crash, SupersededError):
+                    return await request(self.control)
             await self.clock.sleep(0.5)
 
     def restart_agent(self, node: NodeId, *, boot_id: str | None = None) -> None:

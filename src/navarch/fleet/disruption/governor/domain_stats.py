@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from navarch.core.health import UNHEALTHY, Condition
+from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import GONE, Node
+from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
 from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
@@ -33,7 +33,7 @@ def fingerprints(node: Node) -> dict[str, Condition]:
     """Return the faults that make `node` unhealthy, each with its first condition."""
     found: dict[str, Condition] = {}
     for condition in node.conditions:
-        if condition.health is UNHEALTHY:
+        if condition.health is Health.UNHEALTHY:
             found.setdefault(fingerprint(condition), condition)
     return found
 
@@ -78,7 +78,7 @@ class DomainStats:
         known = self._known.get(name)
         self._known[name] = node
         before = known if name in self._places else None
-        is_here = node.registered_at is not None and node.phase is not GONE
+        is_here = node.registered_at is not None and not node.gone
         shows_the_same = before is not None and is_here and _show_the_same(before, node)
         was_shown = before is not None and not shows_the_same and self._hide(before)
         # Most of what happens to a node changes no count.
@@ -176,7 +176,7 @@ class DomainStats:
 
     def _show(self, node: Node) -> bool:
         """Note a node where there is something to look at; return whether there is, in its pool."""
-        conditions, held, is_unwell = node.conditions, node.held, node.health is UNHEALTHY
+        conditions, held, is_unwell = node.conditions, node.held, node.health is Health.UNHEALTHY
         if not conditions and held is None and node.cordoned is None and not is_unwell:
             return False
         name, pool = node.id, node.pool
@@ -202,7 +202,7 @@ class DomainStats:
     def _show_again(self, node: Node) -> bool:
         """Do what `_hide` and `_show` come to for a node that shows the same fault as before."""
         name, pool = node.id, node.pool
-        if node.health is UNHEALTHY:
+        if node.health is Health.UNHEALTHY:
             del self.unwell[name]
             self.unwell[name] = node
             for fault, condition in self._faults[name].items():
@@ -218,7 +218,7 @@ class DomainStats:
 
     def _hide(self, node: Node) -> bool:
         """Take back what was noted by `_show`, of which this returns what that did."""
-        held, is_unwell = node.held, node.health is UNHEALTHY
+        held, is_unwell = node.held, node.health is Health.UNHEALTHY
         if not node.conditions and held is None and node.cordoned is None and not is_unwell:
             return False
         name, pool = node.id, node.pool
@@ -236,7 +236,7 @@ class DomainStats:
         if node is None or name in self._with_people:
             return False
         if node.retiring is None:
-            return node.recovery is not None and node.phase is not GONE
+            return node.recovery is not None and not node.gone
         return not node.retiring.surplus and not self._is_succeeded(name) and is_missed(node)
 
     def _is_succeeded(self, name: NodeId) -> bool:
@@ -261,7 +261,7 @@ class DomainStats:
 
 
 def _is_present(node: Node) -> bool:
-    return node.registered_at is not None and node.phase is not GONE
+    return node.registered_at is not None and not node.gone
 
 
 def _show_the_same(before: Node, node: Node) -> bool:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 
-from navarch.core.drafting import drafted
+import msgspec
+
 from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
@@ -32,9 +33,7 @@ SILENCE_MAX = timedelta(minutes=30)
 somebody takes the change back. Large machines need up to half an hour for one."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedAction:
+class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
     """What a remediator wants done about one node."""
 
     node: Node
@@ -46,12 +45,10 @@ class ProposedAction:
     """Whether the node is acted on only because it does not report."""
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernorDecision:
-    """The answer to a wish."""
+class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a proposal."""
 
-    wish: ProposedAction
+    proposal: ProposedAction
     held: Held | None
     """None: go ahead."""
 
@@ -72,132 +69,132 @@ NO_OBSTACLES = Obstacles()
 
 
 def govern(
-    wishes: Sequence[ProposedAction],
-    census: DomainStats,
+    proposals: Sequence[ProposedAction],
+    stats: DomainStats,
     settings: GovernorSettings,
     obstacles: Obstacles = NO_OBSTACLES,
     *,
     is_missed: Callable[[Node], bool] = lambda _: True,
     now: datetime,
 ) -> list[GovernorDecision]:
-    """Return the answer to each wish, the most pressing first.
+    """Return the answer to each proposal, the most pressing first.
 
-    A wish passes if nothing stands in its way and every domain of its node has room left in its
+    A proposal passes if nothing stands in its way and every domain of its node has room left in its
     budget. Beyond the budget nodes wait for the next window, or for operators. `is_missed` returns
     whether the pool of a node is short of nodes.
     """
-    budgets = _Budgets(census, settings, is_missed, now)
-    verdicts: list[GovernorDecision] = []
+    budgets = _Budgets(stats, settings, is_missed, now)
+    decisions: list[GovernorDecision] = []
     replaced: Counter[PoolName] = Counter()
-    for wish in _ranked(wishes, census):
-        node, held = wish.node, None
-        if wish.dry_run:
-            held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
+    for proposal in _ranked(proposals, stats):
+        node, held = proposal.node, None
+        if proposal.dry_run:
+            held = _deferred(proposal, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
         elif not _released(node):
             held = (
-                _unreachable(wish, obstacles.outages, now)
-                or _blamed(wish, census, obstacles.suspicions, now)
-                or budgets.hold(wish, now)
-                or _looping(wish, obstacles.loops, replaced, now)
+                _in_outage(proposal, obstacles.outages, now)
+                or _blames_change(proposal, stats, obstacles.suspicions, now)
+                or budgets.hold(proposal, now)
+                or _in_replacement_loop(proposal, obstacles.loops, replaced, now)
             )
         if held is None:
             budgets.spend(node)
             if node.pool is not None:
                 replaced[node.pool] += 1
-        verdicts.append(GovernorDecision(wish=wish, held=held))
-    return verdicts
+        decisions.append(GovernorDecision(proposal=proposal, held=held))
+    return decisions
 
 
-def _ranked(wishes: Sequence[ProposedAction], census: DomainStats) -> Sequence[ProposedAction]:
-    if len(wishes) < 2:
-        return wishes
-    return sorted(wishes, key=lambda wish: _pressing(wish, census))
+def _ranked(proposals: Sequence[ProposedAction], stats: DomainStats) -> Sequence[ProposedAction]:
+    if len(proposals) < 2:
+        return proposals
+    return sorted(proposals, key=lambda proposal: _urgency(proposal, stats))
 
 
-def _pressing(wish: ProposedAction, census: DomainStats) -> tuple[bool, bool, datetime, str]:
-    """Rank wishes: released by hand, then fatal, then those that have waited longest."""
-    conditions = census.faults_of(wish.node).values()
+def _urgency(proposal: ProposedAction, stats: DomainStats) -> tuple[bool, bool, datetime, str]:
+    """Rank proposals: released by hand, then fatal, then those that have waited longest."""
+    conditions = stats.faults_of(proposal.node).values()
     fatal = any(condition.fatal for condition in conditions)
-    since = min((condition.since for condition in conditions), default=wish.node.since)
-    return not _released(wish.node), not fatal, since, wish.node.id
+    since = min((condition.since for condition in conditions), default=proposal.node.since)
+    return not _released(proposal.node), not fatal, since, proposal.node.id
 
 
 def _released(node: Node) -> bool:
     return node.held is not None and bool(node.held.released)
 
 
-def _blamed(
-    wish: ProposedAction, census: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
+def _blames_change(
+    proposal: ProposedAction, stats: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
 ) -> Held | None:
     """Hold a node all of whose faults are the work of changes it had; one more is its own."""
     if not suspicions:
         return None
-    faults = census.faults_of(wish.node)
+    faults = stats.faults_of(proposal.node)
     found = [suspicions.get(fault) for fault, why in faults.items() if not _may_boot(why, now)]
-    blamed = [each for each in found if each is not None and wish.node.id in each.nodes]
+    blamed = [each for each in found if each is not None and proposal.node.id in each.nodes]
     if not blamed or len(blamed) < len(found):
         return None
     because = "; ".join([each.words for each in blamed])
-    return _held(wish, HeldBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed]))
+    return _deferred(proposal, HeldBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed]))
 
 
 def _may_boot(condition: Condition, now: datetime) -> bool:
     return condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
 
 
-def _unreachable(
-    wish: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
+def _in_outage(
+    proposal: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
 ) -> Held | None:
     """Hold a node that only fails to report while many others do the same."""
-    if not wish.for_silence:
+    if not proposal.for_silence:
         return None
-    outage = outage_of(wish.node, outages)
-    return None if outage is None else _held(wish, HeldBy.SILENCE, outage.words, now)
+    outage = outage_of(proposal.node, outages)
+    return None if outage is None else _deferred(proposal, HeldBy.SILENCE, outage.words, now)
 
 
-def _looping(
-    wish: ProposedAction,
+def _in_replacement_loop(
+    proposal: ProposedAction,
     loops: Mapping[PoolName, LaunchBreaker],
     replaced: Mapping[PoolName, int],
     now: datetime,
 ) -> Held | None:
     """Hold a node of a pool whose replacements fall ill, unless one may be tried."""
-    pool = wish.node.pool
+    pool = proposal.node.pool
     loop = None if pool is None else loops.get(pool)
     if pool is None or loop is None or replaced[pool] < loop.allowance:
         return None
     # The pool shows the details, which change with each try.
     because = f"replacements in pool {pool} fall ill soon after they register"
-    return _held(wish, HeldBy.REPLACEMENT_LOOP, because, now)
+    return _deferred(proposal, HeldBy.REPLACEMENT_LOOP, because, now)
 
 
 class _Budgets:
-    """What is left of the budget of each domain while wishes are answered."""
+    """What is left of the budget of each domain while proposals are answered."""
 
     def __init__(
         self,
-        census: DomainStats,
+        stats: DomainStats,
         settings: GovernorSettings,
         is_missed: Callable[[Node], bool],
         now: datetime,
     ) -> None:
-        self._census = census
+        self._stats = stats
         self._settings = settings
-        self._recent = census.acted_since(now - settings.window, is_missed)
+        self._recent = stats.acted_since(now - settings.window, is_missed)
         self._in_window = Counter(chain.from_iterable(self._recent.values()))
-        in_a_day = census.acted_since(now - DAY, is_missed)
+        in_a_day = stats.acted_since(now - DAY, is_missed)
         self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
 
-    def hold(self, wish: ProposedAction, now: datetime) -> Held | None:
+    def hold(self, proposal: ProposedAction, now: datetime) -> Held | None:
         """Hold a node if the budget of one of its domains is spent."""
-        if self._is_disturbed_already(wish.node):
+        if self._is_disturbed_already(proposal.node):
             return None
-        for place in self._census.places_of(wish.node):
+        for place in self._stats.places_of(proposal.node):
             kind, name = place
             budget = self._settings.budgets.get(kind)
             if budget is None:
                 continue
-            size = self._census.sizes[place]
+            size = self._stats.sizes[place]
             if self._in_window[place] >= budget.allows(size):
                 period = _duration(self._settings.window)
                 least = budget.nodes_min
@@ -209,12 +206,12 @@ class _Budgets:
                 f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
                 f"{least} node{'' if least == 1 else 's'}, in {period}"
             )
-            return _held(wish, HeldBy.BUDGET, words, now)
+            return _deferred(proposal, HeldBy.BUDGET, words, now)
         return None
 
     def spend(self, node: Node) -> None:
         """Charge every domain of `node` for one action."""
-        places = self._census.places_of(node)
+        places = self._stats.places_of(node)
         self._in_window.update(places)
         self._in_a_day.update(places)
 
@@ -227,14 +224,19 @@ class _Budgets:
         return node.replaces in self._recent and fell_ill_at(node) is not None
 
 
-def _held(
-    wish: ProposedAction, by: HeldBy, because: str, now: datetime, *, faults: tuple[str, ...] = ()
+def _deferred(
+    proposal: ProposedAction,
+    by: HeldBy,
+    because: str,
+    now: datetime,
+    *,
+    faults: tuple[str, ...] = (),
 ) -> Held:
-    before = wish.node.held
-    same = before is not None and before.by is by and before.action == wish.action
+    before = proposal.node.held
+    same = before is not None and before.by is by and before.action == proposal.action
     return Held(
-        action=wish.action,
-        reason=wish.reason,
+        action=proposal.action,
+        reason=proposal.reason,
         because=because,
         by=by,
         since=before.since if before is not None and same else now,

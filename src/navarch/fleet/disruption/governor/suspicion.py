@@ -46,7 +46,7 @@ class Suspicion:
 
 
 def find_suspicions(
-    census: DomainStats,
+    stats: DomainStats,
     settings: GovernorSettings,
     *,
     policy: PolicyChange | None = None,
@@ -58,17 +58,17 @@ def find_suspicions(
     those that still have it are no more to blame than when all had it.
     """
     found = {}
-    many = max(settings.suspect_nodes, DOMINANCE_MIN * len(census.unwell))
-    for fault, shown in census.showing.items():
-        held = _held_for(fault, shown) if census.waiting else set()
+    many = max(settings.suspect_nodes, DOMINANCE_MIN * len(stats.unwell))
+    for fault, shown in stats.showing.items():
+        held = _held_for(fault, shown) if stats.waiting else set()
         if not held and len(shown) < many:
             continue
-        changes = list(_changes(shown, census, settings, policy))
+        changes = list(_changes(shown, stats, settings, policy))
         suspects = _still_suspect(changes, held) or [
-            change for change in changes if _is_suspect(change, shown, census, settings)
+            change for change in changes if _is_suspect(change, shown, stats, settings)
         ]
         if suspects:
-            found[fault] = _most_suspect(fault, suspects, shown, census)
+            found[fault] = _most_suspect(fault, suspects, shown, stats)
     return found
 
 
@@ -102,7 +102,7 @@ def _is_held_for(node: Node, fault: str) -> bool:
 
 def _changes(
     shown: Mapping[NodeId, Shown],
-    census: DomainStats,
+    stats: DomainStats,
     settings: GovernorSettings,
     policy: PolicyChange | None,
 ) -> Iterator[_Change]:
@@ -111,7 +111,7 @@ def _changes(
         by_value: dict[str, _Change] = {}
         for name, (node, condition) in shown.items():
             trait = trait_at(node, key, condition)
-            if trait is not None and _is_new(trait, key, condition, census, settings):
+            if trait is not None and _is_new(trait, key, condition, stats, settings):
                 change = by_value.setdefault(trait.value, _Change(key=key, value=trait.value))
                 change.note(name, trait.before)
         if by_value:
@@ -149,7 +149,7 @@ def _rules_at(policy: PolicyChange | None, condition: Condition) -> PolicyChange
 
 
 def _is_new(
-    trait: Trait, key: str, condition: Condition, census: DomainStats, settings: GovernorSettings
+    trait: Trait, key: str, condition: Condition, stats: DomainStats, settings: GovernorSettings
 ) -> bool:
     """Return whether a node had got something not long before it showed the fault."""
     if not trait.value:
@@ -158,10 +158,10 @@ def _is_new(
         return _shortly_before(trait.since, condition.since, settings)
     # A node that was born with it: then it is new if the fleet had another before, not long ago.
     value: TraitValue = (key, trait.value)
-    first = census.first_had.get(value, trait.since)
+    first = stats.first_had.get(value, trait.since)
     older = any(
         moment < first
-        for (kind, other), moment in census.first_had.items()
+        for (kind, other), moment in stats.first_had.items()
         if kind == key and other != trait.value
     )
     return older and _shortly_before(first, condition.since, settings)
@@ -172,11 +172,11 @@ def _shortly_before(change: datetime, fault: datetime, settings: GovernorSetting
 
 
 def _is_suspect(
-    change: _Change, shown: Mapping[NodeId, Shown], census: DomainStats, settings: GovernorSettings
+    change: _Change, shown: Mapping[NodeId, Shown], stats: DomainStats, settings: GovernorSettings
 ) -> bool:
     enough = SHARED_MIN * len(shown)
     if change.key != POLICY:
-        having = census.having[change.key, change.value]
+        having = stats.having[change.key, change.value]
         enough = max(enough, settings.suspect_nodes, settings.suspect_share * having)
     return len(change.nodes) >= enough
 
@@ -189,19 +189,19 @@ def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
 
 
 def _most_suspect(
-    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], census: DomainStats
+    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], stats: DomainStats
 ) -> Suspicion:
     """Name the change that tells the sick from the sound best; several, if none does so better."""
-    lifts = [_lift(suspect, shown, census) for suspect in suspects]
+    lifts = [_lift(suspect, shown, stats) for suspect in suspects]
     best = max(lifts)
     named = [suspect for suspect, lift in zip(suspects, lifts, strict=True) if lift >= 0.95 * best]
     nodes = frozenset[NodeId]().union(*(suspect.nodes for suspect in named))
     return Suspicion(fault=fault, change=", ".join(x.words for x in named), nodes=nodes)
 
 
-def _lift(change: _Change, shown: Mapping[NodeId, Shown], census: DomainStats) -> float:
+def _lift(change: _Change, shown: Mapping[NodeId, Shown], stats: DomainStats) -> float:
     """Return how much more often the change is found among nodes with the fault than anywhere."""
     if change.key == POLICY:
         return 1.0
-    having = max(census.having[change.key, change.value], 1)
-    return (len(change.nodes) / len(shown)) / (having / max(len(census), 1))
+    having = max(stats.having[change.key, change.value], 1)
+    return (len(change.nodes) / len(shown)) / (having / max(len(stats), 1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from navarch.scheduler.quantity import Amounts
-    from navarch.scheduler.state.node import Node
-    from navarch.scheduler.state.task import Task
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.quantity import Amounts
+    from navarch.scheduler.model.task import Task
 
 
 class Charges:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.quantity import RESOURCE_UNITS, UNLIMITED, Amounts
+from navarch.scheduler.model.quantity import RESOURCE_UNITS, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from navarch.scheduler.model.queues import Queue
     from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
-    from navarch.scheduler.state.queues import Queue
 
 NEGLIGIBLE = 1e-6
 """Less than this of a milli-core, a byte or a hundredth of a GPU is a rounding error."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
-from navarch.scheduler.quantity import GPU, RESOURCE_NAMES, UNLIMITED, Amounts
+from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
+from navarch.scheduler.model.quantity import GPU, RESOURCE_NAMES, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

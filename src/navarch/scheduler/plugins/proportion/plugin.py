@@ -7,9 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
-from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
+from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.pod_set import PodSet
+from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.queues import Queue
+from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion.charges import Charges
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import (
@@ -21,15 +30,6 @@ from navarch.scheduler.plugins.proportion.limits import (
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Shares
-from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.pod_set import PodSet
-from navarch.scheduler.state.queues import Queue
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
 
 @dataclass
@@ -116,27 +116,27 @@ class Proportion:
         for pod_set in job.pod_sets.values():
             if pod_set.untouched(TaskStatus.PENDING):
                 wants = _sum(wants, self._wanted(job, pod_set))
-            elif not job.is_made:
+            elif not job.is_materialised:
                 has = _sum(has, self._had(job, pod_set))
             else:
                 has = has.plus(self._placed(pod_set))
                 waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
-                wants = wants.plus(charge(waiting))
+                wants = wants.plus(requested_quota(waiting))
         return has, wants
 
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set, which all wait, would be charged."""
-        if pod_set.looks:
-            wanted = job.charge_all(pod_set)
+        if pod_set.shapes:
+            wanted = job.quota_of_all(pod_set)
         elif pod_set.alike:
-            wanted = job.charge_each
+            wanted = job.quota_each
             if pod_set.size > 1:
                 wanted = wanted.times(pod_set.size)
         else:
-            return charge(pod_set.tasks)
+            return requested_quota(pod_set.tasks)
         if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
-            job.turn_charge = (0, wanted)  # it will be the turn of all of them
+            job.requested_quota = (0, wanted)  # it will be the turn of all of them
         return wanted
 
     @staticmethod
@@ -228,12 +228,12 @@ class Proportion:
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check_all(job, request_to_place(self._session, job))
-        return self._check_all(job, charge(tasks))
+        return self._check_all(job, requested_quota(tasks))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         if job.preemptible:
             return CapacityVerdict()
-        return check_quotas(self._shares.promised(job.queue), charge(tasks))
+        return check_quotas(self._shares.promised(job.queue), requested_quota(tasks))
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
-from navarch.scheduler.taken import Taken
+from navarch.scheduler.framework.victim_list import VictimList
+from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from navarch.scheduler.model.job import Job
     from navarch.scheduler.plugins.proportion.charges import Charges
     from navarch.scheduler.plugins.proportion.shares import QueueShare
-    from navarch.scheduler.state.job import Job
 
 ZERO_SHARE_FACTOR = 1000
 """How heavily use counts against a queue that is due nothing at all."""
@@ -123,7 +123,7 @@ class Losses:
 
     def of(self, jobs: Sequence[Job]) -> Amounts:
         """Return what the tasks of `jobs` have, each task counted once."""
-        if not isinstance(jobs, Taken):
+        if not isinstance(jobs, VictimList):
             return self._add(NOTHING, jobs, set()) if jobs else NOTHING
         if not jobs.before:
             first = self._first

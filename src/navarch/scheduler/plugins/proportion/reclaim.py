@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.gang import charge
-from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.framework.gang import requested_quota
+from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.queues import QueueTree
+    from navarch.scheduler.model.scenario import Scenario, Victim
+    from navarch.scheduler.model.task import Task
     from navarch.scheduler.plugins.proportion.charges import Charges
     from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
-    from navarch.scheduler.scenario import Scenario, Victim
-    from navarch.scheduler.state.job import Job
-    from navarch.scheduler.state.queues import QueueTree
-    from navarch.scheduler.state.task import Task
 
 
 class ReclaimCheck:
@@ -45,7 +45,7 @@ class ReclaimCheck:
     def allows(self, scenario: Scenario) -> bool:
         """Say whether everybody the job takes from can spare it, and it does not overreach."""
         job = scenario.preemptor
-        request = charge(list(job.tasks.values()))
+        request = requested_quota(list(job.tasks.values()))
         involved = request
         for victim in scenario.victims.values():
             for block in self._blocks(victim):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.cluster import QueueUsage
-from navarch.scheduler.quantity import GPU, NOTHING, UNLIMITED, Amounts
-from navarch.scheduler.request import mig_slices
+from navarch.scheduler.model.cluster import QueueUsage
+from navarch.scheduler.model.quantity import GPU, NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.model.request import mig_slices
 
 if TYPE_CHECKING:
-    from navarch.scheduler.session import Session
-    from navarch.scheduler.state.queues import Queue
+    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.queues import Queue
 
 
 UNBOUNDED = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)

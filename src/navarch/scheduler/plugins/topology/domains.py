@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from navarch.scheduler.cluster import Topology
-    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.model.cluster import Topology
+    from navarch.scheduler.model.node import Node
 
 
 class Domain:

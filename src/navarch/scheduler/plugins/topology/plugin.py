@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.cluster import Topology, TopologyConstraint
-from navarch.scheduler.extension_points import Subsets
-from navarch.scheduler.fit import JobMisfit
+from navarch.scheduler.framework.extension_points import Subsets
+from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.cluster import Topology, TopologyConstraint
+from navarch.scheduler.model.fit import UnschedulableJob
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.pod_set import PodSet, SubGroup
+from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.topology.domains import Domain, build_tree, lowest_common
 from navarch.scheduler.plugins.topology.room import fits, measure
-from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
-from navarch.scheduler.state.node import Node
-from navarch.scheduler.state.pod_set import PodSet, SubGroup
-from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 STEPS = 10
 """Into how many levels preferred domains are graded."""
@@ -78,9 +78,9 @@ class TopologyPlugin:
             for pod_set in pod_sets:
                 self._scores[pod_set.name] = grades
         found = search.candidates(self._running_on(job, pod_sets))
-        return [domain.nodes for domain in found] or search.misfit(job)
+        return [domain.nodes for domain in found] or search.refusal(job)
 
-    def _problem(self, job: Job, constraint: TopologyConstraint) -> JobMisfit | None:
+    def _problem(self, job: Job, constraint: TopologyConstraint) -> UnschedulableJob | None:
         """Return why the constraint means nothing in this cluster, if so."""
         topology = self._topologies.get(constraint.topology)
         if topology is None:
@@ -91,7 +91,7 @@ class TopologyPlugin:
             if not unknown:
                 return None
             text = f"topology {topology.name} has no level {unknown[0]}"
-        return JobMisfit(summary=f"{text}, job <{job.namespace}/{job.name}>")
+        return UnschedulableJob(summary=f"{text}, job <{job.namespace}/{job.name}>")
 
     @staticmethod
     def _running_on(job: Job, pod_sets: Sequence[PodSet]) -> set[str]:
@@ -158,7 +158,7 @@ class DomainSearch:
             for node in domain.nodes
         }
 
-    def misfit(self, job: Job) -> JobMisfit:
+    def refusal(self, job: Job) -> UnschedulableJob:
         """Return why no domain could hold the tasks."""
         level = self._constraint.required_level or self._constraint.preferred_level
         summary = (
@@ -167,11 +167,11 @@ class DomainSearch:
         )
         if not fits(self._root, len(self._tasks)):
             text = f"{summary}: not enough resources in the cluster to allocate the job."
-            return JobMisfit(summary=text)
+            return UnschedulableJob(summary=text)
         domains = sorted(
             self._root.at_level(max(self._required, self._root.level)), key=lambda d: d.id
         )
-        return JobMisfit(
+        return UnschedulableJob(
             summary=f"{summary}.",
             details=tuple((domain.id, self._shortage(domain)) for domain in domains),
             level=level,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.request import GpuKind
+from navarch.scheduler.model.request import GpuKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.task import Task
     from navarch.scheduler.plugins.topology.domains import Domain
-    from navarch.scheduler.state.node import Node
-    from navarch.scheduler.state.task import Task
 
 MISSING = 1000.0
 """The ratio of asked for to free where nothing is free."""

@@ -1,0 +1,1 @@
+"""Packing benchmarks: policies next to FGD, and next to published figures."""

@@ -1,0 +1,266 @@
+"""The parts that a configuration and its extensions choose: buying, sizing, meters, notifiers."""
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from navarch.app.addresses import StartError
+from navarch.app.extensions import Extensions
+from navarch.clock.system import ThreadOffload
+from navarch.config import Config
+from navarch.config import scheduler as written
+from navarch.config.autoscaling import CustomConfig
+from navarch.config.budget import to_budget
+from navarch.config.pool import PoolConfig
+from navarch.config.pool_providers import Strategy
+from navarch.config.scheduler import to_queue
+from navarch.config.server import NotifierConfig, PrometheusConfig
+from navarch.core.budget import Budget
+from navarch.core.errors import ExtensionError
+from navarch.core.ids import PoolName
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.jobs import JobsMeter
+from navarch.meters.merged import Merged
+from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
+from navarch.notifiers.everyone import Everyone
+from navarch.notifiers.log import LogWorkloads
+from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.clock import Clock
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.remediator import Remediator
+from navarch.provision.strategies import (
+    Availability,
+    CarbonAware,
+    Cost,
+    FirstAvailable,
+    RegionPreference,
+    RoundRobin,
+)
+from navarch.registry import build_part, check_part
+from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.service.job_queue import JobQueue
+from navarch.stores.sqlite import SqliteStore
+from navarch.stores.telemetry import TelemetryTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Parts:
+    """Parts that a reload may change: the collections stay the same objects, updated in place."""
+
+    provision_schedulers: dict[PoolName, ProvisionScheduler]
+    autoscalers: dict[PoolName, Autoscaler]
+    budgets: list[Budget]
+    remediators: dict[str, Remediator]
+
+    def become(self, other: "Parts") -> None:
+        """Hold what `other` holds. Keep old remediators, which nodes may still name."""
+        _become(self.provision_schedulers, other.provision_schedulers)
+        _become(self.autoscalers, other.autoscalers)
+        self.budgets[:] = other.budgets
+        self.remediators |= other.remediators
+
+
+def load_parts(config: Config, extensions: Extensions) -> Parts:
+    """Return the parts that the file and the extensions name; raises if one cannot be used."""
+    _check(extensions)
+    named = provision_schedulers(config, extensions.provision_scheduler)
+    strategies = (pool.remediation.strategy for pool in config.pools.values())
+    return Parts(
+        provision_schedulers={**named, **extensions.provision_schedulers},
+        autoscalers={**custom_autoscalers(config), **extensions.autoscalers},
+        budgets=[*(to_budget(each) for each in config.budgets), *extensions.budgets],
+        remediators=dict(load_remediators(strategies)),
+    )
+
+
+def _check(extensions: Extensions) -> None:
+    """Raise ExtensionError if a part of the embedding program lacks its method."""
+    default = extensions.provision_scheduler
+    check_part("provision_schedulers", type(default).__name__, default, method="score")
+    for kind, parts, method in (
+        ("provision_schedulers", extensions.provision_schedulers, "score"),
+        ("autoscalers", extensions.autoscalers, "recommend"),
+    ):
+        for pool, part in parts.items():
+            check_part(kind, f'{type(part).__name__} for pool "{pool}"', part, method=method)
+
+
+def _become(old: dict[K, V], new: Mapping[K, V]) -> None:
+    for gone in [key for key in old if key not in new]:
+        del old[gone]
+    old.update(new)
+
+
+def provision_schedulers(
+    config: Config, default: ProvisionScheduler
+) -> dict[PoolName, ProvisionScheduler]:
+    """Return the provision scheduler of each configured pool; `default` if the file names none."""
+    return {
+        PoolName(name): _provision_scheduler(pool, default) for name, pool in config.pools.items()
+    }
+
+
+def _provision_scheduler(pool: PoolConfig, default: ProvisionScheduler) -> ProvisionScheduler:
+    if pool.provision_scheduler is not None:
+        factory, settings = pool.provision_scheduler, pool.provision_settings
+        made = _build_part(pool, "provision_schedulers", factory, settings, "score")
+        return cast("ProvisionScheduler", made)
+    match pool.strategy:
+        case Strategy.PRIORITY:
+            return default
+        case Strategy.FIRST_AVAILABLE:
+            return FirstAvailable()
+        case Strategy.COST:
+            return Cost()
+        case Strategy.AVAILABILITY:
+            return Availability()
+        case Strategy.ROUND_ROBIN:
+            return RoundRobin({source.name: source.weight for source in pool.sources})
+        case Strategy.REGION_PREFERENCE:
+            return RegionPreference(pool.region_order)
+        case Strategy.CARBON_AWARE:
+            return CarbonAware(pool.carbon_g_per_kwh)
+
+
+def custom_autoscalers(config: Config) -> dict[PoolName, Autoscaler]:
+    """Return the third-party autoscalers that the file names, by pool."""
+    return {
+        PoolName(name): cast(
+            "Autoscaler",
+            _build_part(pool, "autoscalers", custom.factory, custom.settings, "recommend"),
+        )
+        for name, pool in config.pools.items()
+        if isinstance(custom := pool.autoscaling, CustomConfig)
+    }
+
+
+def _build_part(
+    pool: PoolConfig, kind: str, factory: str, settings: Mapping[str, object], method: str
+) -> object:
+    try:
+        return build_part(kind, factory, settings, method=method)
+    except ExtensionError as error:
+        raise ExtensionError(f'pool "{pool.name}": {error}') from error
+
+
+def load_remediators(names: Iterable[str]) -> Mapping[str, Remediator]:
+    """Return the third-party remediators among `names`, each written as `module:Class`.
+
+    Only a configuration file may name them, never the API: loading one runs its code in this
+    process.
+    """
+    return {
+        name: _load_remediator(name) for name in sorted({name for name in names if ":" in name})
+    }
+
+
+def _load_remediator(name: str) -> Remediator:
+    module, _, attribute = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), attribute)()
+    except Exception as error:
+        raise StartError(f"remediation {name!r} cannot be loaded: {error}") from error
+    if not callable(getattr(made, "remediate", None)):
+        raise StartError(f"remediation {name!r} has no method remediate(pool, node)")
+    remediator: Remediator = made
+    return remediator
+
+
+def build_meter(
+    store: SqliteStore,
+    telemetry: TelemetryTable,
+    prometheus: PrometheusConfig | None,
+    extensions: Extensions,
+    closing: ExitStack,
+) -> MetricsSource:
+    """Return every source of metrics as one; sources of extensions take precedence."""
+    return Merged(
+        [
+            *extensions.metrics_sources,
+            *_prometheus(prometheus, closing),
+            JobsMeter(store, JobQueue(store)),
+            HeartbeatMeter(store, telemetry),
+        ]
+    )
+
+
+def _prometheus(config: PrometheusConfig | None, closing: ExitStack) -> Iterator[MetricsSource]:
+    if config is not None:
+        threads = ThreadOffload("navarch-prometheus")
+        closing.callback(threads.close)
+        yield PrometheusMeter(threads, _queries(config))
+
+
+def _queries(config: PrometheusConfig) -> PrometheusQueries:
+    return PrometheusQueries(
+        url=config.url,
+        utilization=config.utilization or "",
+        pending_jobs=config.pending_jobs or "",
+        queue_depth=config.queue_depth or "",
+        nodes_needed=config.nodes_needed or "",
+        timeout=config.timeout,
+        headers={name: value.reveal() for name, value in config.headers.items()},
+    )
+
+
+def build_notifier(
+    clock: Clock, config: NotifierConfig, extensions: Extensions, closing: ExitStack
+) -> WorkloadNotifier:
+    """Return every configured workload notifier as one; the log if there is none."""
+    notifiers = list(extensions.workload_notifiers)
+    urls = _webhook(config)
+    if urls is not None:
+        threads = ThreadOffload("navarch-webhook")
+        closing.callback(threads.close)
+        notifiers.append(WebhookWorkloads(clock, threads, urls))
+    if len(notifiers) > 1:
+        return Everyone(notifiers)
+    return notifiers[0] if notifiers else LogWorkloads()
+
+
+def _webhook(config: NotifierConfig) -> WebhookUrls | None:
+    hook = config.webhook
+    if hook is None or config.type != "webhook":
+        return None
+    return WebhookUrls(
+        cordon=hook.cordon_url or "",
+        uncordon=hook.uncordon_url or "",
+        drain=hook.drain_url or "",
+        drain_status=hook.drain_status_url or "",
+        timeout=hook.timeout,
+        headers={name: value.reveal() for name, value in hook.headers.items()},
+    )
+
+
+def to_scheduling(config: written.SchedulerConfig) -> Scheduling:
+    """Return the scheduling of jobs. A list of plugins in the file replaces the default list."""
+    more = _listed(config.more_plugins)
+    named = {plugin.name for plugin in more}
+    defaults = [plugin for plugin in OWN_PLUGINS if plugin.name not in named]
+    return Scheduling(
+        queues={name: to_queue(queue) for name, queue in config.queues.items()},
+        config=SchedulerConfig(
+            plugins=_listed(config.plugins) or (*more, *defaults),
+            parameters=Parameters(
+                simulations_per_action=config.simulations_per_action,
+                seconds_per_action=config.seconds_per_action,
+            ),
+        ),
+    )
+
+
+def placing_config(plugins: Iterable[written.PluginConfig]) -> SchedulerConfig:
+    """Return a scheduler configuration with the listed plugins, or with the default ones."""
+    return SchedulerConfig(plugins=_listed(plugins) or OWN_PLUGINS)
+
+
+def _listed(plugins: Iterable[written.PluginConfig]) -> tuple[PluginConfig, ...]:
+    return tuple(PluginConfig(name=plugin.name, arguments=plugin.arguments) for plugin in plugins)

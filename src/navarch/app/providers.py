@@ -1,0 +1,297 @@
+"""Builds a provider from its block in the configuration.
+
+Each builder imports its adapter when it is called, so a server needs the libraries of those clouds
+only that its configuration names.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from navarch.app.addresses import StartError
+from navarch.app.bringup import AgentEnvironment, open_shells
+from navarch.clock.system import ThreadOffload
+from navarch.config.provider import (
+    AwsConfig,
+    BareMetalConfig,
+    DockerConfig,
+    GcpConfig,
+    HostConfig,
+    LambdaConfig,
+    ProviderConfig,
+)
+from navarch.core.errors import InvalidError
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.provider import Provider
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+    from navarch.providers.baremetal import Host
+    from navarch.providers.gcp.pricelist import PriceList
+    from navarch.providers.gcp.translation import GcpSettings
+    from navarch.providers.lambdalabs.account import RateLimits
+
+GCP_CALLS_AT_ONCE = 8
+"""A launch is a handful of short calls; more of them at once would only exceed the rate limit."""
+
+LAMBDA_CALLS_AT_ONCE = 4
+"""The rate limit is one call per second, and the slowest calls take a few seconds."""
+
+EXTRAS: Mapping[str, str] = {"aws": "aws", "gcp": "gcp", "baremetal": "ssh"}
+"""The optional install that a type of provider needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContext:
+    """What a builder receives from the process in which the provider runs."""
+
+    clock: Clock
+    entropy: Entropy
+    data_dir: Path
+    """A provider may keep files in `<data_dir>/<type>/<name>`."""
+    closing: ExitStack
+    """Callbacks that the server runs when it stops, in reverse order."""
+    agents: AgentEnvironment = field(default_factory=AgentEnvironment)
+
+    def threads(self, name: str, *, at_once: int = 1) -> ThreadOffload:
+        """Return threads for blocking calls, which end with the server."""
+        threads = ThreadOffload(f"navarch-{name}", at_once=at_once)
+        self.closing.callback(threads.close)
+        return threads
+
+
+def build_provider(config: ProviderConfig, context: ProviderContext) -> Provider:
+    """Return the provider that `config` describes, or raise StartError.
+
+    Builders open no connections: the server starts even if a cloud is down.
+    """
+    build = _BUILDERS.get(config.type)
+    if build is None:
+        raise StartError(
+            f"provider {config.name!r}: this version has no provider of type "
+            f"{config.type}; register one with ControlPlane(providers=...)"
+        )
+    try:
+        return build(config, context)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get(config.type, config.type)
+        raise StartError(
+            f"provider {config.name!r} needs the Python package {error.name!r}, which is not "
+            f"installed; run: pip install 'navarch[{extra}]'"
+        ) from error
+
+
+def renew_provider(provider: Provider, config: ProviderConfig) -> None:
+    """Pass on what a reloaded configuration may change of a running provider: Lambda's API key."""
+    if isinstance(config, LambdaConfig) and config.api_key is not None:
+        from navarch.providers.lambdalabs.provider import LambdaCloud
+
+        assert isinstance(provider, LambdaCloud), provider
+        provider.account.use_key(config.api_key.reveal())
+
+
+def _aws(config: ProviderConfig, context: ProviderContext) -> Provider:
+    from navarch.providers.aws.account import AwsAccount
+    from navarch.providers.aws.ec2 import CALLS_AT_ONCE
+    from navarch.providers.aws.settings import AwsSettings
+
+    assert isinstance(config, AwsConfig), config
+    settings = AwsSettings(
+        name=config.name,
+        region=config.region or "",
+        regions=config.regions,
+        profile=config.profile or "",
+        credentials_file=config.credentials_file or "",
+        image=config.image or "",
+        images=config.images,
+        subnets=(*((config.subnet,) if config.subnet else ()), *config.subnets),
+        security_groups=config.security_groups,
+        instance_profile=config.instance_profile or "",
+        efa=config.efa,
+        root_gb=config.root_disk_gb,
+        event_queue=config.event_queue or "",
+        endpoint=config.endpoint or "",
+    )
+    threads = context.threads(f"aws-{config.name}", at_once=CALLS_AT_ONCE)
+    return AwsAccount(context.clock, threads, settings)
+
+
+def _gcp(config: ProviderConfig, context: ProviderContext) -> Provider:
+    from navarch.providers.gcp.client import ComputeClient
+    from navarch.providers.gcp.credentials import COMPUTE
+    from navarch.providers.gcp.provider import GcpCloud
+
+    assert isinstance(config, GcpConfig), config
+    threads = context.threads(f"gcp-{config.name}", at_once=GCP_CALLS_AT_ONCE)
+    client = ComputeClient(
+        threads,
+        project=config.project,
+        credentials=_gcp_credentials(COMPUTE, config.endpoint, config),
+        endpoint=config.endpoint,
+    )
+    prices = _gcp_prices(config, context, threads)
+    return GcpCloud(context.clock, client, gcp_settings(config), prices=prices)
+
+
+def _gcp_prices(
+    config: GcpConfig, context: ProviderContext, threads: ThreadOffload
+) -> "PriceList | None":
+    """Return the price list; None if the compute API has an endpoint of its own and prices none."""
+    from navarch.providers.gcp.credentials import PRICES
+    from navarch.providers.gcp.pricelist import ENDPOINT, PriceList
+
+    endpoint = config.billing_endpoint or (ENDPOINT if config.endpoint is None else None)
+    if endpoint is None:
+        return None
+    credentials = _gcp_credentials(PRICES, endpoint, config)
+    prices = PriceList(context.clock, threads, credentials, endpoint=endpoint)
+    context.closing.callback(prices.close)
+    return prices
+
+
+def _gcp_credentials(
+    scope: str, endpoint: str | None, config: GcpConfig
+) -> "Callable[[], Credentials]":
+    from navarch.providers.gcp.credentials import anonymous, credentials_for
+
+    # An endpoint without TLS is a local one, for tests: never send it a key.
+    if endpoint is not None and endpoint.startswith("http://"):
+        return anonymous
+    return credentials_for(scope, file=config.credentials_file)
+
+
+def gcp_settings(config: GcpConfig) -> "GcpSettings":
+    """Return the settings of the GCP adapter."""
+    from navarch.providers.gcp.translation import IMAGE, NETWORK, GcpSettings
+
+    return GcpSettings(
+        name=config.name,
+        project=config.project,
+        zone=config.zone,
+        image=config.image or IMAGE,
+        network=config.network or NETWORK,
+        subnetwork=config.subnetwork or "",
+        service_account=config.service_account or "",
+        public_address=config.public_address,
+        disk_gb=config.disk_gb,
+        flex_start=config.flex_start,
+        max_run=config.max_run,
+    )
+
+
+_limits: "WeakValueDictionary[bytes, RateLimits]" = WeakValueDictionary()
+"""By account: two providers with one key share one limit."""
+
+
+def _lambda(config: ProviderConfig, context: ProviderContext) -> Provider:
+    from navarch.providers.lambdalabs.account import LambdaAccount
+    from navarch.providers.lambdalabs.provider import LambdaCloud
+
+    assert isinstance(config, LambdaConfig), config
+    if config.api_key is None:
+        raise StartError(
+            f"provider {config.name!r}: {config.api_key_env} environment variable is required; "
+            "set it where the server runs, or write api_key_file"
+        )
+    key = config.api_key.reveal()
+    account = LambdaAccount(
+        context.clock,
+        context.threads(f"lambda-{config.name}", at_once=LAMBDA_CALLS_AT_ONCE),
+        lambda_limits_of(config.endpoint, key, context.clock.monotonic()),
+        api_key=key,
+        endpoint=config.endpoint,
+    )
+    return LambdaCloud(context.clock, account, name=config.name, ssh_key=config.ssh_key or "")
+
+
+def lambda_limits_of(endpoint: str, key: str, now_s: float) -> "RateLimits":
+    """Return the rate limits of an account, shared by all providers of this process."""
+    from navarch.providers.lambdalabs.account import lambda_rate_limits
+
+    account = hashlib.sha256(f"{endpoint}\0{key}".encode()).digest()
+    return _limits.setdefault(account, lambda_rate_limits(now_s))
+
+
+def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
+    from navarch.providers.docker import Containers, Docker, engine_at
+    from navarch.providers.docker.engine import DEFAULT_HOST
+
+    assert isinstance(config, DockerConfig), config
+    host = config.host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+    try:
+        engine = engine_at(host)
+    except InvalidError as error:
+        raise StartError(f"provider {config.name!r}: {error}") from error
+    key = {"PUBLIC_KEY": _public_key(config)} if config.ssh_public_key_path else {}
+    containers = Containers(
+        image=config.image,
+        network=config.network,
+        command=config.command,
+        simulated_gpus=config.gpu_count,
+        real_gpus=config.real_gpus,
+        environment=lambda request: {**context.agents.variables(request, config.name), **key},
+    )
+    return Docker(engine, containers, name=config.name)
+
+
+def _public_key(config: DockerConfig) -> str:
+    path = config.ssh_public_key_path or ""
+    try:
+        return Path(path).expanduser().read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
+
+
+def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
+    from navarch.providers.baremetal import BareMetal, FolderLeases, Inventory
+
+    assert isinstance(config, BareMetalConfig), config
+    folder = context.data_dir / "baremetal" / config.name
+    return BareMetal(
+        context.clock,
+        context.threads(f"leases-{config.name}"),
+        open_shells(),
+        name=config.name,
+        inventory=Inventory(hosts={host.name: _host(host, config) for host in config.hosts}),
+        leases=FolderLeases(Path(config.lease_dir) if config.lease_dir else folder),
+        clean_up=config.clean_up_commands,
+        claim_path=config.claim_file,
+    )
+
+
+def _host(host: HostConfig, config: BareMetalConfig) -> "Host":
+    from navarch.providers.baremetal import Host
+
+    return Host(
+        name=host.name,
+        address=host.address,
+        instance_type=host.instance_type,
+        host_key=host.host_key,
+        private_address=host.private_address,
+        region=host.region,
+        zone=host.zone,
+        block=host.block,
+        rack=host.rack,
+        gpus=host.gpus,
+        gpu_type=host.gpu_type,
+        ssh_user=host.ssh_user,
+        ssh_port=host.ssh_port,
+        ssh_key_file=config.ssh_private_key_path or "",
+        labels=host.labels,
+    )
+
+
+_BUILDERS: Mapping[str, Callable[[ProviderConfig, ProviderContext], Provider]] = {
+    "aws": _aws,
+    "baremetal": _baremetal,
+    "docker": _docker,
+    "gcp": _gcp,
+    "lambda": _lambda,
+}
+"""By the `type` in the configuration."""

@@ -1,0 +1,43 @@
+"""The fields of records: `msgspec` structs and dataclasses alike."""
+
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import msgspec
+
+
+class RecordField(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a record."""
+
+    name: str
+    required: bool
+    default: object = None
+    """The default value; None if the field is required or makes its default anew."""
+
+
+def is_record(value: object) -> bool:
+    """Return whether `value` is a struct, a dataclass or a class of either kind."""
+    kind = value if isinstance(value, type) else type(value)
+    return issubclass(kind, msgspec.Struct) or is_dataclass(kind)
+
+
+def record_fields(record: Any) -> tuple[RecordField, ...]:  # noqa: ANN401 - any record
+    """Return the fields of a record or of its class, in order."""
+    kind = record if isinstance(record, type) else type(record)
+    if issubclass(kind, msgspec.Struct):
+        return tuple(
+            RecordField(
+                name=field.name,
+                required=field.required,
+                default=None if field.default is msgspec.NODEFAULT else field.default,
+            )
+            for field in msgspec.structs.fields(kind)
+        )
+    return tuple(
+        RecordField(
+            name=field.name,
+            required=field.default is MISSING and field.default_factory is MISSING,
+            default=None if field.default is MISSING else field.default,
+        )
+        for field in fields(kind)  # type: ignore[arg-type]
+    )

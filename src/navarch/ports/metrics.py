@@ -1,0 +1,102 @@
+"""Instruments that the control plane measures itself with.
+
+A controller declares its instruments once and records with labels:
+
+    runs = metrics.counter(
+        "navarch_controller_runs_total", "Runs by result.", labels=("controller", "result")
+    )
+    runs.add(controller="inventory", result="ok")
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+"""From a round of a controller to the longest call to a provider."""
+
+
+class Counter(Protocol):
+    """A number that only grows."""
+
+    def add(self, amount: float = 1.0, **labels: str) -> None:
+        """Increase the value for these labels."""
+        ...
+
+
+class Gauge(Protocol):
+    """A number that goes up and down."""
+
+    def set(self, value: float, **labels: str) -> None:
+        """Set the value for these labels."""
+        ...
+
+
+class Histogram(Protocol):
+    """A distribution of observed values."""
+
+    def observe(self, value: float, **labels: str) -> None:
+        """Record one value for these labels."""
+        ...
+
+
+class Metrics(Protocol):
+    """Creates instruments. A name is declared once; a counter's name ends in `_total`."""
+
+    def counter(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Counter:
+        """Return a new counter."""
+        ...
+
+    def gauge(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Gauge:
+        """Return a new gauge."""
+        ...
+
+    def histogram(
+        self,
+        name: str,
+        description: str,
+        *,
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = DURATION_BUCKETS_S,
+    ) -> Histogram:
+        """Return a new histogram."""
+        ...
+
+
+class NoMetrics:
+    """Metrics that record nothing, for the simulator and for tools."""
+
+    def counter(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Counter:
+        """Return a counter without effect."""
+        del labels
+        return _NO_INSTRUMENT
+
+    def gauge(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Gauge:
+        """Return a gauge without effect."""
+        del labels
+        return _NO_INSTRUMENT
+
+    def histogram(
+        self,
+        _name: str,
+        _description: str,
+        *,
+        labels: Sequence[str] = (),
+        buckets: Sequence[float] = DURATION_BUCKETS_S,
+    ) -> Histogram:
+        """Return a histogram without effect."""
+        del labels, buckets
+        return _NO_INSTRUMENT
+
+
+class _NoInstrument:
+    def add(self, amount: float = 1.0, **labels: str) -> None:
+        pass
+
+    def set(self, value: float, **labels: str) -> None:
+        pass
+
+    def observe(self, value: float, **labels: str) -> None:
+        pass
+
+
+_NO_INSTRUMENT = _NoInstrument()

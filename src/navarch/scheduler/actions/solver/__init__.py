@@ -1,0 +1,1 @@
+"""The search for victims whose places a pending job could have."""

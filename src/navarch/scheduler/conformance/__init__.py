@@ -1,1 +1,0 @@
-"""Running cases that say what a scheduler has to decide."""

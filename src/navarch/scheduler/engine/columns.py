@@ -1,0 +1,447 @@
+"""Node state as arrays, one copy for all kinds of tasks, brought up to date when looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+import numpy as np
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.framework.node_table import (
+    CPU_COLUMN,
+    GPU_COLUMN,
+    Amounts,
+    NodeTable,
+    Rows,
+    need_of,
+    pick,
+)
+from navarch.scheduler.model.nodes import NodeList
+from navarch.scheduler.model.quantity import GPU
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence, Set
+
+    import numpy.typing as npt
+
+    from navarch.scheduler.model.change_log import ChangeLog
+    from navarch.scheduler.model.cluster import NodeSpec
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.request import Request
+
+EXACT_BELOW: Final = 2**53
+"""Amounts that arrays and plain numbers divide alike."""
+
+_GPU_MEMORY = attrgetter("gpu_memory_mib")
+
+FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
+"""Figures whose extremes over all nodes scores may depend on."""
+FIGURE_UNIT: Final = {"gpu": GPU, "cpu": 1}
+"""The least amount of each that is worth anything."""
+
+NONE: Final = -(2**62)
+"""Stands for what is free of a resource that the node does not have at all."""
+
+FEW: Final = 24
+"""So many nodes are quicker to update one by one."""
+VERY_FEW: Final = 6
+"""So many nodes are quicker to write down one by one, all their amounts at once."""
+
+
+class Stock(Protocol):
+    """What nodes have, a row each."""
+
+    idle: Amounts
+    free: Amounts
+    total: Amounts
+
+
+class Columns:
+    """The session's nodes as arrays."""
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog, stock: Stock | None = None) -> None:
+        """With `stock`, the arrays that say what nodes have that nobody has changed yet."""
+        self.nodes = nodes
+        self.log = log
+        self._behind: list[int] = []
+        """Rows that the arrays do not show as they are: nobody has looked at them since."""
+        if stock is None:
+            self._synced = len(log.rows)
+            self._idle = _columns(nodes, _IDLE)
+            self._free = self._idle + _columns(nodes, _COMING)
+            self.total = _columns(nodes, _ALL)
+        else:
+            self._synced = 0
+            self._idle, self._free, self.total = stock.idle, stock.free, stock.total
+        self._extents: dict[str, Extent] = {}
+        """Those that somebody has asked for; they catch up when somebody asks again."""
+        self._labels: dict[str, npt.NDArray[np.object_]] = {}
+        self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
+
+    whole: ClassVar[bool] = True
+    """Whether these are all nodes of the session, so that the log speaks of rows."""
+
+    def row_of(self, node: Node) -> int:
+        """Return the row of a node."""
+        return node.index
+
+    @property
+    def exact(self) -> bool:
+        """Whether arrays hold all amounts and divide them as plain numbers are divided."""
+        return not len(self.nodes) or bool(self.total.max() < EXACT_BELOW)
+
+    @property
+    def idle(self) -> Amounts:
+        """What can be had now, as far as `sync` has looked."""
+        if self._behind:
+            self._catch_up()
+        return self._idle
+
+    @property
+    def free(self) -> Amounts:
+        """What is idle or will come free unpromised, as far as `sync` has looked."""
+        if self._behind:
+            self._catch_up()
+        return self._free
+
+    def at(self, rows: Sequence[int]) -> list[Node]:
+        """Return the nodes of these rows."""
+        nodes = self.nodes
+        return nodes.at(rows) if isinstance(nodes, NodeList) else [nodes[row] for row in rows]
+
+    def sync(self) -> None:
+        """Take note of what has changed."""
+        rows = self.log.rows
+        if self._synced == len(rows):
+            return
+        changed = rows[self._synced :]
+        self._synced = len(rows)
+        self._behind += changed
+
+    def up_to_date(self) -> Columns:
+        """Return this, after a look at what has changed."""
+        self.sync()
+        return self
+
+    def extent(self, figure: str) -> Extent:
+        """Return the extremes of a figure over all nodes, as far as `sync` has looked."""
+        known = self._extents.get(figure)
+        if known is None:
+            known = Extent(self.free, self.total, FIGURE_COLUMN[figure], FIGURE_UNIT[figure])
+            known.seen = self._synced
+            self._extents[figure] = known
+        elif known.seen != self._synced:
+            rows = list(set(self.log.rows[known.seen : self._synced]))
+            known.seen = self._synced
+            if len(rows) <= FEW:
+                free = _FREE[figure]
+                for row, node in zip(rows, self.at(rows), strict=True):
+                    known.update(row, free(node))
+            else:
+                known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
+        return known
+
+    def extremes_among(self, figure: str, rows: Set[int]) -> tuple[int, int]:
+        """Return the least and the most of a figure that some nodes have, if they have any."""
+        free = list(map(self.extent(figure).values.__getitem__, rows))
+        least = min(free, default=NONE)
+        if least == NONE:
+            free = [value for value in free if value != NONE]
+            least = min(free, default=0)
+        return least, max(free, default=0)
+
+    def keeps_extremes(self, figure: str, node: Node) -> bool:
+        """Say whether a figure has the same extremes with a node as it is for a moment."""
+        return self.extent(figure).keeps_extremes(node.index, _FREE[figure](node))
+
+    def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
+        """Take note that so many equal tasks have been put on what is idle on nodes.
+
+        Only a short cut where these are many: `sync` would find out, one by one.
+        """
+        if self._synced != len(self.log.rows) - len(rows):
+            return
+        self._synced = len(self.log.rows)
+        idle, free, where = self.idle.T, self.free.T, np.array(rows, dtype=np.intp)
+        taken = np.outer(need_of(request), counts)
+        idle[:, where] -= taken
+        free[:, where] -= taken
+
+    def _catch_up(self) -> None:
+        """Write rows down that nobody has looked at; some may have changed again since."""
+        rows = list(set(self._behind))
+        self._behind = []
+        if len(rows) <= VERY_FEW:
+            idle_rows, free_rows = self._idle, self._free
+            for row, node in zip(rows, self.at(rows), strict=True):
+                now, later = node.idle, node.releasing
+                cpu, memory, gpu, pods = now.cpu, now.memory, now.gpu, now.pods
+                idle_rows[row] = (cpu, memory, gpu, pods)
+                free_rows[row] = (
+                    cpu + later.cpu,
+                    memory + later.memory,
+                    gpu + later.gpu,
+                    pods + later.pods,
+                )
+            return
+        pools = [(node.idle, node.releasing) for node in self.at(rows)]
+        idle = np.array([(i.cpu, i.memory, i.gpu, i.pods) for i, _ in pools], dtype=np.int64)
+        self._idle[rows] = idle
+        coming = [(r.cpu, r.memory, r.gpu, r.pods) for _, r in pools]
+        self._free[rows] = idle + np.array(coming, dtype=np.int64)
+
+    def table(self, rows: Rows | None = None) -> ColumnTable:
+        """Return all nodes, or some, as they are."""
+        if rows is None:
+            return ColumnTable(self, None, self.idle, self.free)
+        return ColumnTable(self, rows, pick(self.idle, rows), pick(self.free, rows))
+
+    @cached_property
+    def specs(self) -> Sequence[NodeSpec]:
+        """The nodes as the snapshot found them."""
+        if isinstance(self.nodes, NodeList):
+            return self.nodes.specs
+        return [node.spec for node in self.nodes]
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """Return every node's value of a label."""
+        known = self._labels.get(key)
+        if known is None:
+            known = np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
+            self._labels[key] = known
+        return known
+
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        known = self._labelled.get((key, value))
+        if known is None:
+            known = self._labelled[key, value] = self.label(key) == value
+        return known
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
+        known = self._traits.get(trait)
+        if known is None:
+            known = [row for row, has in enumerate(map(trait, self.specs)) if has]
+            self._traits[trait] = known
+        return known
+
+    @cached_property
+    def gpu_labels(self) -> npt.NDArray[np.int64]:
+        """How many GPUs each node is labelled with."""
+        return np.fromiter((spec.gpu_count for spec in self.specs), np.int64, len(self.specs))
+
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each GPU of each node has, in MiB."""
+        return np.fromiter(map(_GPU_MEMORY, self.specs), np.int64, len(self.specs))
+
+
+class SomeColumns(Columns):
+    """Some of the session's nodes as arrays, made anew after every change."""
+
+    whole: ClassVar[bool] = False
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
+        super().__init__(nodes, log)
+        self._rows = {node.index: row for row, node in enumerate(nodes)}
+
+    def row_of(self, node: Node) -> int:
+        """Return the row of a node."""
+        return self._rows[node.index]
+
+    def sync(self) -> None:
+        """Bring the arrays up to date."""
+        if self._synced == len(self.log.rows):
+            return
+        self._synced = len(self.log.rows)
+        self._idle = _columns(self.nodes, _IDLE)
+        self._free = self._idle + _columns(self.nodes, _COMING)
+        self._extents.clear()
+
+
+class ColumnTable(NodeTable):
+    """A table over shared arrays; with other amounts, the same nodes as they might be."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        rows: Rows | None,
+        idle: Amounts,
+        free: Amounts,
+        *,
+        real: bool = True,
+    ) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._real = real
+        # Not `cached_property` values any more: they are known.
+        self.__dict__["idle"] = idle
+        self.__dict__["free"] = free
+
+    def __len__(self) -> int:
+        return len(self.idle)
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes, where the table shows them as they are."""
+        if not self._real:
+            raise InvalidError("this table shows nodes as they might be: use its columns")
+        if self._rows is None:
+            return self._columns.nodes
+        return self._columns.at(self._rows.tolist())
+
+    @cached_property
+    def total(self) -> Amounts:
+        """What there is."""
+        total = self._columns.total
+        return total if self._rows is None else pick(total, self._rows)
+
+    @cached_property
+    def gpu_labels(self) -> npt.NDArray[np.int64]:
+        """How many GPUs the node is labelled with."""
+        labels = self._columns.gpu_labels
+        return labels if self._rows is None else labels[self._rows]
+
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each of the node's GPUs has, in MiB."""
+        memory = self._columns.gpu_memory
+        return memory if self._rows is None else memory[self._rows]
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """Return every node's value of a label, nothing where it has none."""
+        values = self._columns.label(key)
+        return values if self._rows is None else values[self._rows]
+
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        has = self._columns.labelled(key, value)
+        return has if self._rows is None else has[self._rows]
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
+        if self._rows is None:
+            return self._columns.rows_of(trait)
+        return super().rows_of(trait)
+
+    def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
+        """Return the same nodes with other amounts."""
+        return ColumnTable(self._columns, self._rows, idle, free, real=False)
+
+
+class Extent:
+    """The least and the most that nodes have free of one resource, among those that have any."""
+
+    def __init__(self, free: Amounts, total: Amounts, column: int, unit: int) -> None:
+        self._unit = unit
+        self.has = total[:, column] > 0
+        self.values: list[int] = free[:, column].tolist()
+        """What each node has free, where it has any."""
+        for row in np.flatnonzero(~self.has).tolist():
+            self.values[row] = NONE
+        values, counts = np.unique(free[self.has, column], return_counts=True)
+        self.counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        self.least = min(self.counts, default=0)
+        self.most = max(self.counts, default=0)
+        self.sum = int(free[self.has, column].sum())
+        """What all of them together have free."""
+        self.overdrawn = bool(free[~self.has, column].any())
+        """Whether somebody is on a node that has lost all it had: that is missing in the sum."""
+        self._rows: set[int] | None = None
+        self.seen = 0
+        """How much of the log of changes it takes into account."""
+
+    @property
+    def rows(self) -> set[int]:
+        """The nodes that have at least a unit free; only searches for victims ask for them."""
+        if self._rows is None:
+            unit = self._unit
+            self._rows = {row for row, value in enumerate(self.values) if value >= unit}
+        return self._rows
+
+    def update(self, row: int, value: int) -> None:
+        """Take into account that a node has another amount free."""
+        before = self.values[row]
+        if before in (NONE, value):
+            return
+        self.values[row] = value
+        self.sum += value - before
+        if self._rows is not None:
+            (self._rows.add if value >= self._unit else self._rows.discard)(row)
+        counts = self.counts
+        counts[value] = counts.get(value, 0) + 1
+        left = counts[before] - 1
+        if left:
+            counts[before] = left
+        else:
+            del counts[before]
+        if value < self.least or (not left and before == self.least):
+            self.least = min(counts)
+        if value > self.most or (not left and before == self.most):
+            self.most = max(counts)
+
+    def keeps_extremes(self, row: int, value: int) -> bool:
+        """Say whether extremes would stay if a node had another amount free."""
+        before = self.values[row]
+        if before in (NONE, value):
+            return True
+        if not self.least <= value <= self.most:
+            return False
+        return before not in (self.least, self.most) or self.counts[before] > 1
+
+    def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
+        """Take into account that nodes have other amounts free."""
+        known, counts = self.values, self.counts
+        before = [known[row] for row in rows]
+        if NONE in before:
+            kept = [index for index, value in enumerate(before) if value != NONE]
+            rows, values = [rows[index] for index in kept], [values[index] for index in kept]
+            before = [before[index] for index in kept]
+        self.sum += sum(values) - sum(before)
+        roomy = self._rows
+        for row, value in zip(rows, values, strict=True):
+            known[row] = value
+            if roomy is not None:
+                (roomy.add if value >= self._unit else roomy.discard)(row)
+        for value, count in Counter(values).items():
+            counts[value] = counts.get(value, 0) + count
+        for value, count in Counter(before).items():
+            counts[value] -= count
+            if not counts[value]:
+                del counts[value]
+        self.least = min(self.counts, default=0)
+        self.most = max(self.counts, default=0)
+
+
+def _free_gpus(node: Node) -> int:
+    return node.idle.gpu + node.releasing.gpu
+
+
+def _free_cpu(node: Node) -> int:
+    return node.idle.cpu + node.releasing.cpu
+
+
+_FREE: Final = {"gpu": _free_gpus, "cpu": _free_cpu}
+_IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))
+_COMING: Final = tuple(
+    map(attrgetter, ("releasing.cpu", "releasing.memory", "releasing.gpu", "releasing.pods"))
+)
+_ALL: Final = tuple(
+    map(
+        attrgetter,
+        ("allocatable.cpu", "allocatable.memory", "allocatable.gpu", "allocatable.pods"),
+    )
+)
+
+
+def _columns(nodes: Sequence[Node], figures: Sequence[Callable[[Node], int]]) -> Amounts:
+    """Return figures of many nodes, a row each."""
+    table = np.empty((len(nodes), 4), dtype=np.int64, order="F")
+    for index, figure in enumerate(figures):
+        table[:, index] = np.fromiter(map(figure, nodes), np.int64, len(nodes))
+    return table

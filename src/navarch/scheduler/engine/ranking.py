@@ -1,0 +1,480 @@
+"""What all nodes are worth to one kind of task."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from navarch.scheduler.engine.columns import FEW, FIGURE_COLUMN, NONE, Columns, ColumnTable
+from navarch.scheduler.engine.kept_answers import KeptAnswers, ask_each
+from navarch.scheduler.framework.node_table import (
+    GPU_COLUMN,
+    Amounts,
+    Column,
+    Rows,
+    fits,
+    need_of,
+    pick,
+)
+from navarch.scheduler.model.fit import Fit, Later
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence, Set
+
+    import numpy.typing as npt
+
+    from navarch.scheduler.framework.points import Hook
+    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.task import Task
+
+NO, LATER = int(Fit.NO), int(Fit.LATER)
+MANY: Final = 64
+"""So many changes are quicker to sort out with arrays."""
+NEVER: Final = -math.inf
+"""The score of a node that the task cannot go to."""
+
+
+class Rules:
+    """The answers that concern one kind of task, sorted by what they depend on."""
+
+    def __init__(
+        self, predicates: Sequence[Hook], scores: Sequence[Hook], looks: Sequence[Hook]
+    ) -> None:
+        self.static_predicates = [hook for hook in predicates if hook.scope == "static"]
+        self.node_predicates = [hook for hook in predicates if hook.scope == "node"]
+        self.scores = list(scores)
+        self._measures = [hook.measure for hook in looks if hook.measure is not None]
+        self._looking = {hook.owner for hook in looks}
+        moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
+        self.predicates_foreseeable = all(hook.vector for hook in self.node_predicates)
+        self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
+        """Whether answers can be had about nodes as they might be."""
+
+    def can_keep(self, hook: Hook) -> bool:
+        """Say whether an answer holds until its node changes, whatever other nodes do."""
+        return hook.scope == "node" and hook.owner not in self._looking
+
+    def extremes(self, task: Task) -> list[tuple[str, Callable[[Task, int, int], None]]]:
+        """Return the figures on whose extremes scores of the task depend, and whom to tell."""
+        found = ((measure.figure(task), measure.tell) for measure in self._measures)
+        return [(figure, tell) for figure, tell in found if figure is not None]
+
+
+class Ranking:
+    """The score of every node for one kind of task, kept until the node changes."""
+
+    def __init__(self, columns: Columns, task: Task, job: Job, rules: Rules) -> None:
+        self.task = task
+        self.need = need_of(task.request)
+        self._columns = columns
+        self._job = job
+        self._rules = rules
+        self._extremes = rules.extremes(task)
+        self.extents: list[tuple[int, int]] = []
+        """The extremes that scores were found with."""
+        self._seen = -1
+        self._grown = -1
+        self._allowed = self._static_fits()
+        self.terms = self._score_terms()
+        self._kept: dict[int, KeptAnswers] = {}
+        count = len(columns.nodes)
+        self.scores: Column = np.full(count, NEVER)
+        self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
+        """Nodes where the task has to wait although there may be room."""
+        self.waits = False
+        """Whether there has been such a node."""
+        self.room: npt.NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+        """How many such tasks each node could hold once those leaving have gone."""
+        self.total_room = 0
+        self._room_seen = -1
+        self._fitting: Rows = np.empty(0, dtype=np.intp)
+        """Nodes outside of which it fits nowhere, as long as nothing has come free since."""
+        self._fitting_grown = -1
+        self._among: Ranking | None = None
+        """The scores that nodes have if extremes are those of some of them."""
+
+    @property
+    def foreseeable(self) -> bool:
+        """Whether the order of many such tasks can be worked out at once."""
+        return self._rules.foreseeable
+
+    @property
+    def predicates_foreseeable(self) -> bool:
+        """Whether only scorers have to be asked about nodes as they are."""
+        return self._rules.predicates_foreseeable
+
+    def is_hopeless(self, count: int) -> bool:
+        """Say whether it is known without looking again that `count` of the task do not fit."""
+        return self.total_room < count and self._grown == self._columns.log.grown
+
+    def has_kept_room(self, count: int) -> bool:
+        """Say whether nodes that have not changed since the last look still hold so many."""
+        if self._room_seen < 0 or self.total_room < count:
+            return False
+        changed = self._columns.log.rows[self._room_seen :]
+        return self.total_room - int(self.room.take(changed).sum()) >= count
+
+    def refresh(self) -> None:
+        """Bring the scores up to date."""
+        known = self.look()
+        self.catch_up_since(known, self._measure())
+
+    def look(self) -> int:
+        """Have nodes shown as they are now; return how much of the log was known before."""
+        known, self._seen = self._seen, len(self._columns.log.rows)
+        self._columns.sync()
+        return known
+
+    def catch_up_since(self, known: int, extents: list[tuple[int, int]]) -> None:
+        """Score nodes again that may have another score now, with these extremes."""
+        columns, now = self._columns, self._seen
+        if known < 0 or (known != now and not columns.whole):
+            self.extents = extents
+            self._rescore_all()
+        elif extents != self.extents:
+            self.extents = extents
+            self._rescore_fitting()
+        elif known != now:
+            if now - known <= MANY:
+                self._catch_up(set(columns.log.rows[known:]))
+            else:
+                self._catch_up_on_many(np.array(columns.log.rows[known:], dtype=np.intp))
+
+    def _catch_up(self, rows: set[int]) -> None:
+        """Score nodes again that have changed."""
+        changed = list(rows)
+        need = self.need[GPU_COLUMN]
+        if need:
+            # Most nodes that others have been put on are full: of those nothing need be asked.
+            free = self._columns.extent("gpu").values
+            changed = [row for row in rows if free[row] >= need]
+            if len(changed) < len(rows):
+                self.scores[[row for row in rows if free[row] < need]] = NEVER
+        if len(changed) <= FEW:
+            for row in changed:
+                self._rescore_row(row)
+        else:
+            self._rescore(np.array(changed, dtype=np.intp))
+
+    def _catch_up_on_many(self, rows: Rows) -> None:
+        """Do as `_catch_up` does, of rows of which some may be named twice."""
+        full = self._columns.free[:, GPU_COLUMN].take(rows) < self.need[GPU_COLUMN]
+        self.scores[rows[full]] = NEVER
+        changed = set(rows[~full].tolist())
+        if len(changed) <= FEW:
+            for row in changed:
+                self._rescore_row(row)
+        else:
+            self._rescore(np.array(list(changed), dtype=np.intp))
+
+    def best(self) -> int | None:
+        """Return the node with the highest score, the first by name of several, or nothing."""
+        if not len(self.scores):
+            return None
+        row = int(self.scores.argmax())
+        return None if self.scores[row] == NEVER else row
+
+    def best_among(self, rows: Set[int]) -> int | None:
+        """Return the best of some nodes as they are, as if there were no others, or nothing."""
+        if not rows:
+            return None
+        known = self.look()
+        # Extremes are what they were if nothing has changed; plugins are told those among `rows`.
+        extents = self.extents if known == self._seen else self._measure()
+        among = self._measure_among(rows)
+        if among == extents:
+            self.catch_up_since(known, extents)
+            return self._best_in(rows)
+        # The others count for nothing then, so scores are kept apart.
+        self._seen = known
+        if self._among is None:
+            self._among = Ranking(self._columns, self.task, self._job, self._rules)
+        self._among.catch_up_since(self._among.look(), among)
+        return self._among._best_in(rows)  # noqa: SLF001 - its own
+
+    def _best_in(self, rows: Set[int]) -> int | None:
+        """Return the node with the highest score of some, the first of several, or nothing."""
+        best = self.best()
+        if best is None or best in rows:
+            return best
+        some = sorted(rows)
+        scores = self.scores.take(some)
+        row = int(scores.argmax())
+        return None if scores[row] == NEVER else some[row]
+
+    def score_for_a_moment(self, node: Node) -> float | None:
+        """Return what a node is worth as it is for a moment, of which no figures know.
+
+        All other nodes are as the last look found them; nothing if they might have other scores
+        because of it, or if figures have to be asked.
+        """
+        columns = self._columns
+        if not columns.whole or any(hook.vectorised and own is None for hook, own in self.terms):
+            return None
+        if not all(columns.keeps_extremes(figure, node) for figure, _ in self._extremes):
+            return None
+        return self._score_node(node.index, node)[0]
+
+    def is_best_at(self, row: int, score: float) -> bool:
+        """Say whether a node would be the best if it had another score."""
+        known = float(self.scores[row])
+        self.scores[row] = score
+        best = self.best()
+        self.scores[row] = known
+        return best == row
+
+    def _measure_among(self, rows: Set[int]) -> list[tuple[int, int]]:
+        """Tell plugins the extremes among some nodes, and return them."""
+        found = []
+        for figure, tell in self._extremes:
+            least, most = self._columns.extremes_among(figure, rows)
+            tell(self.task, least, most)
+            found.append((least, most))
+        return found
+
+    def moves_an_extreme(self) -> bool:
+        """Say whether the next task alone moves an extreme that scores depend on."""
+        row = int(self.scores.argmax()) if self._extremes and len(self.scores) else 0
+        for figure, _ in self._extremes:
+            extent = self._columns.extent(figure)
+            amount = self.need[FIGURE_COLUMN[figure]]
+            free = extent.values[row]
+            if amount and free != NONE:
+                if free - amount < extent.least:
+                    return True
+                if free == extent.most and extent.counts[free] == 1:
+                    return True
+        return False
+
+    def can_start(self, nodes: Sequence[Node]) -> bool:
+        """Say whether tasks on these nodes have nobody to wait for."""
+        if not self._columns.log.waits and not self.waits:
+            return True
+        later = self.later
+        row_of = self._columns.row_of
+        previous: Node | None = None
+        for node in nodes:
+            if node is previous:
+                continue
+            previous = node
+            coming = node.releasing
+            if coming.gpu or coming.cpu or coming.memory or coming.pods or later[row_of(node)]:
+                return False
+        return True
+
+    def must_wait(self, node: Node) -> bool:
+        """Say whether the task has to wait on the node although there may be room."""
+        return bool(self.later[self._columns.row_of(node)])
+
+    def _measure(self) -> list[tuple[int, int]]:
+        """Tell plugins the extremes that their scores depend on, and return them."""
+        found = []
+        for figure, tell in self._extremes:
+            extent = self._columns.extent(figure)
+            tell(self.task, extent.least, extent.most)
+            found.append((extent.least, extent.most))
+        return found
+
+    def extents_used(self) -> list[str]:
+        """Return the figures whose extremes the scores depend on."""
+        return [figure for figure, _ in self._extremes]
+
+    def score_table(self, table: ColumnTable, rows: Rows | None) -> Column:
+        """Return the scores of a table's nodes; which of them fit is not looked at."""
+        totals = np.zeros(len(table))
+        for term in self.terms:
+            totals = totals + self.ask(term, table, rows)
+        return totals
+
+    def ask(
+        self, term: tuple[Hook, Column | None], table: ColumnTable, rows: Rows | None
+    ) -> Column:
+        """Return what one scorer says of a table's nodes."""
+        hook, fixed = term
+        if fixed is not None:
+            return fixed if rows is None else fixed.take(rows)
+        if hook.vector is not None:
+            answer: Column = hook.vector(self.task, table)
+            return answer
+        if hook.vectorised:
+            return np.asarray(hook.fn(self.task, table), dtype=np.float64)
+        if not self._columns.whole or not self._rules.can_keep(hook):
+            return ask_each(hook, self.task, table.nodes)
+        kept = self._kept.get(id(hook))
+        if kept is None:
+            kept = self._kept[id(hook)] = KeptAnswers(self._columns, hook, self.task)
+        return kept.of(rows)
+
+    def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
+        """Say of every node of a table whether nobody objects to it as it is shown."""
+        fit = np.full(len(table), Fit.NOW, dtype=np.int8)
+        for hook in self._rules.node_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        return fit > NO
+
+    def _rescore_all(self) -> None:
+        columns = self._columns
+        self.scores = np.full(len(columns.nodes), NEVER)
+        self.later = np.zeros(len(columns.nodes), dtype=np.bool_)
+        self._room_seen = -1
+        # On a full cluster few nodes are left to ask about.
+        rows = np.flatnonzero(fits(columns.free, self.need) & (self._allowed > NO))
+        self._fitting, self._fitting_grown = rows, columns.log.grown
+        if len(rows) == len(columns.nodes):
+            self._rescore_table(columns.table(), None, self._allowed)
+        else:
+            self._rescore_table(columns.table(rows), rows, self._allowed.take(rows))
+
+    def _rescore_fitting(self) -> None:
+        """Score all nodes again that still have what the task asks for."""
+        if self._fitting_grown != self._columns.log.grown:
+            self._rescore_all()
+            return
+        rows = self._fitting
+        still = fits(pick(self._columns.free, rows), self.need)
+        self.scores[rows[~still]] = NEVER
+        self._fitting = rows = rows[still]
+        before = self.scores.take(rows) != NEVER
+        self._rescore_table(self._columns.table(rows), rows, self._allowed.take(rows))
+        if not np.array_equal(before, self.scores.take(rows) != NEVER):
+            self._room_seen = -1  # somebody leaves nodes out for what others have
+
+    def fitting(self) -> Rows:
+        """Return the nodes that have a score, in order of their names."""
+        if self._fitting_grown != self._columns.log.grown:
+            self._fitting = np.flatnonzero(fits(self._columns.free, self.need))
+            self._fitting_grown = self._columns.log.grown
+        rows = self._fitting
+        scored: Rows = rows[self.scores.take(rows) != NEVER]
+        return scored
+
+    def _rescore(self, rows: Rows) -> None:
+        table = self._columns.table(rows)
+        self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed.take(rows))
+
+    def _rescore_table(
+        self, table: ColumnTable, rows: Rows | None, fit: npt.NDArray[np.int8]
+    ) -> None:
+        for hook in self._rules.node_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        scores = self.score_table(table, rows)
+        scores[(fit == NO) | np.isnan(scores)] = NEVER
+        later = fit == LATER
+        self.waits = self.waits or bool(later.any())
+        if rows is None:
+            self.scores, self.later = scores, later
+        else:
+            self.scores[rows] = scores
+            self.later[rows] = later
+
+    def find_room(self) -> int:
+        """Return how many such tasks all nodes together could hold, up to date."""
+        log = self._columns.log
+        known = self._room_seen
+        self._room_seen = len(log.rows)
+        changed = log.rows[known:] if known >= 0 else []
+        if known < 0 or not self._columns.whole or len(changed) > len(self.room) // 4:
+            rows = self.fitting()
+            room = _room(pick(self._columns.free, rows), self.need)
+            self.room = np.zeros(len(self.scores), dtype=np.int64)
+            self.room[rows] = room
+            self.total_room = int(room.sum())
+        elif changed:
+            rows = np.array(list(set(changed)), dtype=np.intp)
+            room = self._room_in(pick(self._columns.free, rows), self.scores.take(rows))
+            self.total_room += int(room.sum() - self.room.take(rows).sum())
+            self.room[rows] = room
+        self._grown = log.grown
+        return self.total_room
+
+    def _room_in(self, free: Amounts, scores: Column) -> npt.NDArray[np.int64]:
+        room = _room(free, self.need)
+        room[scores == NEVER] = 0
+        return room
+
+    def _rescore_row(self, row: int) -> None:
+        node = self._columns.nodes[row]
+        self.scores[row], later = self._score_node(row, node)
+        self.later[row] = later
+        self.waits = self.waits or later
+
+    def _score_node(self, row: int, node: Node) -> tuple[float, bool]:
+        task = self.task
+        if not self._allowed[row] or not node.fits_eventually(task.request):
+            return NEVER, False
+        later = False
+        for hook in self._rules.node_predicates:
+            reason = hook.fn(task, self._job, node)
+            if reason:
+                if not isinstance(reason, Later):
+                    return NEVER, False
+                later = True
+        total = 0.0
+        for hook, fixed in self.terms:
+            if fixed is not None:
+                total += float(fixed[row])
+            elif hook.vectorised:
+                table = self._columns.table(np.array([row], dtype=np.intp))
+                total += float(hook.fn(task, table)[0])
+            else:
+                answer = hook.fn(task, node)
+                if answer is None:
+                    return NEVER, later
+                total += answer
+        return (NEVER if math.isnan(total) else total), later
+
+    def _static_fits(self) -> npt.NDArray[np.int8]:
+        table = self._columns.table()
+        fit = np.full(len(table), Fit.NOW, dtype=np.int8)
+        for hook in self._rules.static_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        return fit
+
+    def _ask_predicate(self, hook: Hook, table: ColumnTable) -> npt.NDArray[np.int8]:
+        if hook.vector is not None:
+            answer: npt.NDArray[np.int8] = hook.vector(self.task, self._job, table)
+            return answer
+        fit = [_fit_of(hook.fn(self.task, self._job, node)) for node in table.nodes]
+        return np.array(fit, dtype=np.int8)
+
+    def _score_terms(self) -> list[tuple[Hook, Column | None]]:
+        """Return the scorers in order, with what they say where that never changes."""
+        terms: list[tuple[Hook, Column | None]] = []
+        table = self._columns.table()
+        for hook in self._rules.scores:
+            if hook.scope != "static":
+                terms.append((hook, None))
+                continue
+            if hook.vector is not None:
+                fixed = hook.vector(self.task, table)
+            elif hook.vectorised:
+                fixed = np.asarray(hook.fn(self.task, table), dtype=np.float64)
+            else:
+                fixed = ask_each(hook, self.task, table.nodes)
+            # Adding nought changes no sum, so such terms can be left out.
+            if np.any(fixed != 0):
+                terms.append((hook, fixed))
+        return terms
+
+
+def _fit_of(reason: str | None) -> Fit:
+    if not reason:
+        return Fit.NOW
+    return Fit.LATER if isinstance(reason, Later) else Fit.NO
+
+
+def _room(free: Amounts, need: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return how often `need` fits into each row."""
+    room: npt.NDArray[np.int64] | None = None
+    for column, amount in enumerate(need):
+        if amount:
+            times = free[:, column] // amount
+            room = times if room is None else np.minimum(room, times)
+    return np.full(len(free), UNBOUNDED) if room is None else np.maximum(room, 0)
+
+
+UNBOUNDED: Final = 10**9
+"""How many tasks that ask for nothing at all a node is said to hold."""

@@ -1,1 +1,0 @@
-"""Placing many equal tasks quickly, exactly where one at a time would have put them."""

@@ -1,0 +1,170 @@
+"""What a session decided, as values. Carrying them out is somebody else's work."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from navarch.scheduler.model.cluster import Device
+
+
+class Bind(NamedTuple):
+    """Start `task` on `node` now.
+
+    A tuple, unlike other decisions: tens of thousands are made in a cycle, and it is made in a
+    third of the time.
+    """
+
+    task: str
+    job: str
+    node: str
+    action: str
+    gpu_groups: tuple[str, ...] = ()
+    gpu_portion: float = 0.0
+    devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
+    annotations: Mapping[str, str] = MappingProxyType({})
+
+
+_new_bind = tuple.__new__
+
+
+def a_bind(
+    task: str, job: str, node: str, action: str, portion: float, annotations: Mapping[str, str]
+) -> Bind:
+    """Return a bind without shared GPUs or devices."""
+    return _new_bind(Bind, (task, job, node, action, (), portion, (), annotations))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Stop `task` on `node`; `reason` is shown to its owner."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    reason: str
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nominate:
+    """Keep a place on `node` for `task`, which fits once others have left."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    gpu_groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Give up the place on `node` that was kept for `task`; others are to have it."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    reason: str
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkStarted:
+    """Write down that `job` began to run."""
+
+    job: str
+    at: datetime
+
+
+# A frozen dataclass sets its fields one by one, with a look-up for each. A start is noted for every
+# job, so its slots are filled directly.
+_new_start = object.__new__
+_set_started_job = MarkStarted.__dict__["job"].__set__
+_set_started_at = MarkStarted.__dict__["at"].__set__
+
+
+def a_start(job: str, at: datetime) -> MarkStarted:
+    """Return a note that a job began to run; made as often as `a_bind`."""
+    started = _new_start(MarkStarted)
+    _set_started_job(started, job)
+    _set_started_at(started, at)
+    return started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkStale:
+    """Write down since when `job` has run with too few members; nothing means it no longer does."""
+
+    job: str
+    since: datetime | None
+
+
+Decision = Bind | Evict | Nominate | Withdraw | MarkStarted | MarkStale
+
+
+class DecisionSink(Protocol):
+    """Takes decisions down as they are made, and may refuse one.
+
+    A refusal takes back everything that was decided together with it, so what a sink has
+    accepted and not been asked to withdraw is always a whole number of statements.
+    """
+
+    def accept(self, decision: Decision) -> str | None:
+        """Take `decision` down, or say why not."""
+        ...
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget `decision`, which was accepted a moment ago."""
+        ...
+
+
+class DecisionLog:
+    """Accepts everything and keeps it in order."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+
+    def accept(self, decision: Decision) -> str | None:
+        """Take `decision` down."""
+        self.decisions.append(decision)
+        return None
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget the last decision, which must be this one."""
+        last = self.decisions.pop()
+        assert last == decision, f"withdrew {decision}, but the last was {last}"
+
+
+def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return what is left to carry out of a cycle's decisions, in order.
+
+    A later action may stop what an earlier one of the same cycle has started, or give up a place
+    it kept. Neither needs to happen at all.
+    """
+    left: list[Decision] = []
+    for decision in decisions:
+        undone = _undone_by(decision, left)
+        if undone is None:
+            left.append(decision)
+        else:
+            left.remove(undone)
+    started = {decision.job for decision in left if isinstance(decision, Bind)}
+    return [d for d in left if not isinstance(d, MarkStarted) or d.job in started]
+
+
+def _undone_by(decision: Decision, earlier: list[Decision]) -> Decision | None:
+    """Return the decision whose effect this one takes back, if it was made in the same cycle."""
+    match decision:
+        case Evict():
+            kinds: tuple[type[Bind | Nominate], ...] = (Bind,)
+        case Withdraw():
+            kinds = (Nominate,)
+        case _:
+            return None
+    for other in reversed(earlier):
+        if isinstance(other, kinds) and other.task == decision.task:
+            return other
+    return None

@@ -1,0 +1,154 @@
+"""Nodes as columns, for plugins that answer about all of them in one go."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from navarch.scheduler.model.cluster import NodeSpec
+    from navarch.scheduler.model.node import Node, Resources
+    from navarch.scheduler.model.request import Request
+
+Column = npt.NDArray[np.float64]
+Amounts = npt.NDArray[np.int64]
+"""One row per node; columns are cpu, memory, gpu, pods, in the scheduler's whole units."""
+Fits = npt.NDArray[np.int8]
+"""One `Fit` per node."""
+Rows = npt.NDArray[np.intp]
+
+CPU_COLUMN: Final = 0
+MEMORY_COLUMN: Final = 1
+GPU_COLUMN: Final = 2
+PODS_COLUMN: Final = 3
+
+
+class NodeTable:
+    """One array per figure, row i about `nodes[i]`. Columns are made when first looked at."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes, as they are now."""
+        return self._nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The nodes' names."""
+        return [node.name for node in self.nodes]
+
+    @cached_property
+    def idle(self) -> Amounts:
+        """What can be had now."""
+        return _table([amounts_of(node.idle) for node in self.nodes])
+
+    @cached_property
+    def free(self) -> Amounts:
+        """What is idle or will come free and is not promised to anybody."""
+        return self.idle + _table([amounts_of(node.releasing) for node in self.nodes])
+
+    @cached_property
+    def total(self) -> Amounts:
+        """What there is."""
+        return _table([amounts_of(node.allocatable) for node in self.nodes])
+
+    @cached_property
+    def gpu_labels(self) -> npt.NDArray[np.int64]:
+        """How many GPUs the node is labelled with."""
+        return np.array([node.spec.gpu_count for node in self.nodes], dtype=np.int64)
+
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each of the node's GPUs has, in MiB."""
+        return np.array([node.gpu_memory_mib for node in self.nodes], dtype=np.int64)
+
+    @property
+    def gpu_idle(self) -> Column:
+        """GPUs that are free now."""
+        return self.idle[:, GPU_COLUMN] / 100
+
+    @property
+    def gpu_releasing(self) -> Column:
+        """GPUs that will come free and are not promised to anybody."""
+        return (self.free[:, GPU_COLUMN] - self.idle[:, GPU_COLUMN]) / 100
+
+    @property
+    def gpu_total(self) -> Column:
+        """GPUs the node has."""
+        return self.total[:, GPU_COLUMN] / 100
+
+    @property
+    def cpu_idle(self) -> Column:
+        """Thousandths of cores that are free now."""
+        return self.idle[:, CPU_COLUMN].astype(np.float64)
+
+    @property
+    def cpu_releasing(self) -> Column:
+        """Thousandths of cores that will come free and are not promised."""
+        return (self.free[:, CPU_COLUMN] - self.idle[:, CPU_COLUMN]).astype(np.float64)
+
+    @property
+    def cpu_total(self) -> Column:
+        """Thousandths of cores the node has."""
+        return self.total[:, CPU_COLUMN].astype(np.float64)
+
+    @property
+    def memory_idle(self) -> Column:
+        """Bytes that are free now."""
+        return self.idle[:, MEMORY_COLUMN].astype(np.float64)
+
+    def fits_now(self, request: Request) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a request for whole GPUs, or none, fits on what is idle."""
+        return fits(self.idle, need_of(request))
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """Return every node's value of a label, nothing where it has none."""
+        return np.array([node.labels.get(key) for node in self.nodes], dtype=object)
+
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        has: npt.NDArray[np.bool_] = self.label(key) == value
+        return has
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
+        return [row for row, node in enumerate(self.nodes) if trait(node.spec)]
+
+
+def need_of(request: Request) -> tuple[int, int, int, int]:
+    """Return what a request for whole GPUs, or none, takes, in the order of the columns."""
+    return (request.cpu_milli, request.memory_bytes, request.gpu.whole, request.pods)
+
+
+def pick(amounts: Amounts, rows: Rows) -> Amounts:
+    """Return some rows of a table that is laid out column by column, as the result is."""
+    picked: Amounts = amounts.T.take(rows, axis=1).T  # eight times as quick as amounts[rows]
+    return picked
+
+
+def fits(have: Amounts, need: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Say of every row whether there is as much as is needed of everything."""
+    result: npt.NDArray[np.bool_] = have[:, PODS_COLUMN] >= need[PODS_COLUMN]
+    result &= have[:, GPU_COLUMN] >= need[GPU_COLUMN]
+    result &= have[:, CPU_COLUMN] >= need[CPU_COLUMN]
+    result &= have[:, MEMORY_COLUMN] >= need[MEMORY_COLUMN]
+    return result
+
+
+def amounts_of(pool: Resources) -> tuple[int, int, int, int]:
+    """Return a node's amounts in the order of the columns."""
+    return (pool.cpu, pool.memory, pool.gpu, pool.pods)
+
+
+def _table(rows: Sequence[Any]) -> Amounts:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 4)

@@ -1,0 +1,387 @@
+"""A job inside a session: a tree of groups whose leaves are pod sets."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from navarch.scheduler.model.cluster import JobSpec, TaskSpec
+from navarch.scheduler.model.lazy_tasks import LazyTasks
+from navarch.scheduler.model.pod_set import PodSet, TaskShape, grow, prune
+from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.status import (
+    ACTIVE_ALLOCATED_MASK,
+    ACTIVE_USED_MASK,
+    ANY_MASK,
+    TaskStatus,
+)
+from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.task_kinds import Kinds, end_of_equals
+
+T = TypeVar("T")
+
+FEW_SHAPES: Final = 4
+"""Gangs in which looks of tasks change more often than this are looked at task by task."""
+
+
+class Job:
+    """One job. A *view* of a job shares its tasks but shows only some of them."""
+
+    __slots__ = (
+        "_first",
+        "_kinds",
+        "_min_gpu_memory_mib",
+        "_tasks",
+        "created_at",
+        "enter",
+        "last_start",
+        "memo",
+        "name",
+        "namespace",
+        "origin",
+        "pod_sets",
+        "preemptible",
+        "priority",
+        "queue",
+        "requested_quota",
+        "root",
+        "spec",
+        "stale_since",
+        "turn",
+        "version",
+    )
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        *,
+        min_gpu_memory_mib: int,
+        kinds: Kinds | None = None,
+    ) -> None:
+        """With `kinds`, tasks that all look alike are made when they are needed."""
+        self.spec = spec
+        self.name = spec.name
+        self.namespace = spec.namespace
+        self.queue = spec.queue
+        self.priority = spec.priority
+        self.preemptible = spec.preemptible
+        self.created_at: datetime = spec.created_at
+        self.last_start = spec.last_start
+        self.stale_since = spec.stale_since
+        self.origin: Job = self
+        self.version = 0
+        """Changes with every change of a task; a view looks at its origin's."""
+        self.memo: dict[object, tuple[int, Any]] = {}
+        self.turn: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
+        """The version it holds for, and whose turn it is, really and in simulations."""
+        self.requested_quota: tuple[int, Amounts] | None = None
+        self._tasks: dict[str, Task] | None = None
+        self._first: Task | None = None
+        self._min_gpu_memory_mib = min_gpu_memory_mib
+        self._kinds = kinds
+        self.enter: Callable[[Task], None] | None = None
+        """What puts a task where the snapshot found it, if that is still to be done."""
+        self.root = grow(spec.root)
+        root = self.root
+        pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
+        self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
+        if kinds is None:
+            self.materialise()
+        elif not self._look(kinds):
+            self.materialise()
+            for pod_set in self.pod_sets.values():
+                _compare(pod_set, self, kinds)
+
+    def _look(self, kinds: Kinds) -> bool:
+        """Find out what the tasks have in common; say whether they need not be made to be known.
+
+        That is so if all are alike but for their names, or wait and are of a few kinds.
+        """
+        specs = self.spec.tasks
+        if len(self.pod_sets) != 1 or not specs or specs[0].sub_group not in self.pod_sets:
+            return False
+        first = specs[0]
+        if len(specs) > 1:
+            end = end_of_equals(specs, 0)
+            if end < len(specs):
+                return self._look_closer(end, kinds)
+        pod_set = self.pod_sets[first.sub_group]
+        pod_set.owner, pod_set.found = self, first.status
+        pod_set.hold(None, len(specs))
+        if first.status is TaskStatus.PENDING:
+            pod_set.alike, pod_set.kind = True, kinds.number(first)
+            if len(specs) == 1:
+                # The only one there is: whatever orders tasks, it is its turn.
+                self.turn = (0, members := LazyTasks(pod_set, 1), members)
+                self.requested_quota = (0, self.quota_each)
+        return True
+
+    def _look_closer(self, end: int, kinds: Kinds) -> bool:
+        """Sort tasks of several looks into kinds; say whether there are only a few.
+
+        The first `end` tasks look alike.
+        """
+        first, specs = self.spec.tasks[0], self.spec.tasks
+        if first.status is not TaskStatus.PENDING:
+            return False
+        found: dict[int, list[TaskSpec]] = {}
+        start = 0
+        for _ in range(FEW_SHAPES):
+            spec = specs[start]
+            if not _looks_apart_in_kind_only(spec, first):
+                return False
+            found.setdefault(kinds.number(spec), []).extend(specs[start:end])
+            start = end
+            if start == len(specs):
+                break
+            end = end_of_equals(specs, start)
+        else:
+            return False
+        pod_set = self.pod_sets[first.sub_group]
+        pod_set.owner, pod_set.found, pod_set.shapes = (
+            self,
+            first.status,
+            [TaskShape(kind, members) for kind, members in found.items()],
+        )
+        pod_set.hold(None, len(self.spec.tasks))
+        return True
+
+    def materialise(self) -> None:
+        """Make the tasks, each where the snapshot found it."""
+        first, specs = self._first, self.spec.tasks
+        if len(specs) == 1:
+            tasks = [first or self._make(specs[0])]
+        else:
+            tasks = [
+                first if first is not None and spec is first.spec else self._make(spec)
+                for spec in sorted(specs, key=_uid)
+            ]
+        self._tasks = {task.uid: task for task in tasks}
+        for pod_set in self.pod_sets.values():
+            members = tasks
+            if len(self.pod_sets) > 1:
+                members = [task for task in tasks if task.spec.sub_group == pod_set.name]
+            pod_set.hold(members, len(members))
+        if self.enter is not None:
+            for task in tasks:
+                if task is not first:
+                    self.enter(task)
+
+    def _make(self, spec: TaskSpec) -> Task:
+        task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
+        pod_set = self.pod_sets[spec.sub_group]
+        task.kind = pod_set.kind
+        if pod_set.shapes and self._kinds is not None:
+            task.kind = self._kinds.number(spec)
+        return task
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks by uid, made when somebody first asks for one of them."""
+        if self._tasks is None:
+            self.materialise()
+        assert self._tasks is not None, "they have been made"
+        return self._tasks
+
+    def first_of(self, pod_set: PodSet) -> Task:
+        """Return the first task by uid of the only pod set, the others of which are not made."""
+        if self._first is None:
+            spec = min(self.spec.tasks, key=_uid)
+            self._first = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
+            self._first.kind = pod_set.kind
+            if self.enter is not None:
+                self.enter(self._first)
+        return self._first
+
+    @property
+    def is_materialised(self) -> bool:
+        """Whether somebody has asked for the tasks."""
+        return self._tasks is not None
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        total = 0
+        for pod_set in self.pod_sets.values():  # there is one, mostly: summing up takes longer
+            total += pod_set.size
+        return total
+
+    @property
+    def quota_each(self) -> Amounts:
+        """What queues would be charged for each of equal tasks before it has a place."""
+        return self.spec.tasks[0].request.quota_on(self._min_gpu_memory_mib)
+
+    def quota_of_all(self, pod_set: PodSet) -> Amounts:
+        """Return what queues would be charged for tasks of a few kinds that have no place."""
+        total = NOTHING
+        for shape in pod_set.shapes:
+            quota = shape.specs[0].request.quota_on(self._min_gpu_memory_mib)
+            total = total.plus(quota.times(len(shape.specs)))
+        return total
+
+    @property
+    def gpus_wanted(self) -> int:
+        """How many GPUs, in hundredths, tasks that were not made ask for whole."""
+        (pod_set,) = self.pod_sets.values()
+        shapes = pod_set.shapes
+        if not shapes:
+            return self.spec.tasks[0].request.gpu.whole * pod_set.size
+        return sum(shape.specs[0].request.gpu.whole * len(shape.specs) for shape in shapes)
+
+    @property
+    def exemplars(self) -> Sequence[TaskSpec]:
+        """Tasks of every look there is among those of the snapshot."""
+        if self._tasks is not None:
+            return self.spec.tasks
+        (pod_set,) = self.pod_sets.values()
+        shapes = pod_set.shapes
+        return [shape.specs[0] for shape in shapes] or self.spec.tasks[:1]
+
+    @property
+    def uid(self) -> str:
+        """The job's name, which identifies it."""
+        return self.name
+
+    @property
+    def elastic(self) -> bool:
+        """Whether some pod set has more members than it needs."""
+        return any(s.size > s.min_available for s in self.pod_sets.values())
+
+    @property
+    def ready(self) -> bool:
+        """Whether every pod set could reach its minimum."""
+        for pod_set in self.pod_sets.values():  # noqa: SIM110 - asked of every job: twice as quick
+            if not pod_set.ready:
+                return False
+        return True
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether every pod set has its minimum, counting tasks on their way out."""
+        for pod_set in self.pod_sets.values():
+            if pod_set.count(ACTIVE_USED_MASK) < pod_set.min_available:
+                return False
+        return True
+
+    @property
+    def stale(self) -> bool:
+        """Whether the job runs with fewer members than it needs, and has finished none."""
+        if not self.count(ACTIVE_ALLOCATED_MASK) or self.count(TaskStatus.SUCCEEDED):
+            return False
+        return not self.satisfied
+
+    def count(self, mask: int) -> int:
+        """Return how many tasks are in one of the states of `mask`."""
+        total = 0
+        for pod_set in self.pod_sets.values():
+            total += pod_set.count(mask)
+        return total
+
+    def has_any(self, mask: int) -> bool:
+        """Say whether some task is in one of the states of `mask`."""
+        for pod_set in self.pod_sets.values():
+            if pod_set.untouched(ANY_MASK):
+                if pod_set.size and pod_set.untouched(mask):
+                    return True
+                continue
+            for task in pod_set.tasks:
+                if task.placement.status & mask:
+                    return True
+        return False
+
+    def tasks_in(self, mask: int) -> list[Task]:
+        """Return the tasks in one of the states of `mask`, by uid."""
+        return [task for task in self.tasks.values() if task.placement.status & mask]
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a task waits for a place."""
+        for pod_set in self.pod_sets.values():
+            if pod_set.untouched(ANY_MASK):
+                if pod_set.found is TaskStatus.PENDING:
+                    return True
+                continue
+            for task in pod_set.tasks:
+                if task.placement.status is TaskStatus.PENDING:
+                    return True
+        return False
+
+    def remember(self, key: object, work_out: Callable[[], T]) -> T:
+        """Return what `work_out` gives, worked out again only after a task has changed."""
+        version = self.origin.version
+        known = self.memo.get(key)
+        if known is None or known[0] != version:
+            known = (version, work_out())
+            self.memo[key] = known
+        value: T = known[1]
+        return value
+
+    def view_of(self, tasks: Iterable[Task]) -> "Job":
+        """Return this job as if it had only `tasks`; minimums stay as they are."""
+        uids = {task.uid for task in tasks}
+        return self if len(uids) == self.size else self._view(uids, shrink=False)
+
+    def part_of(self, tasks: Sequence[Task]) -> "Job":
+        """Return a job of only `tasks`, all of which it needs."""
+        if len(tasks) == self.size:
+            for pod_set in self.pod_sets.values():
+                if pod_set.min_available != pod_set.size:
+                    break
+            else:
+                return self
+        return self._view({task.uid for task in tasks}, shrink=True)
+
+    def _view(self, uids: set[str], *, shrink: bool) -> "Job":
+        view = Job.__new__(Job)
+        for name in _SHARED_BY_VIEWS:
+            setattr(view, name, getattr(self, name))
+        view.memo = {}
+        view.turn = view.requested_quota = None
+        view._tasks = {  # noqa: SLF001 - its own
+            uid: task for uid, task in self.tasks.items() if uid in uids
+        }
+        view.root = prune(self.root, uids, shrink=shrink)
+        view.pod_sets = {pod_set.name: pod_set for pod_set in view.root.all_pod_sets()}
+        return view
+
+    def __repr__(self) -> str:
+        return f"Job({self.name}, queue={self.queue}, tasks={self.size})"
+
+
+_SHARED_BY_VIEWS: Final = tuple(
+    name
+    for name in Job.__slots__
+    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "requested_quota"}
+)
+"""What a view of a job has in common with it."""
+
+_uid = attrgetter("uid")
+
+
+def _looks_apart_in_kind_only(spec: TaskSpec, first: TaskSpec) -> bool:
+    """Say whether two tasks are in the same state, pod set and of the same age."""
+    return (spec.status, spec.sub_group, spec.created_at) == (
+        first.status,
+        first.sub_group,
+        first.created_at,
+    )
+
+
+def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:
+    """Find out what the tasks of a pod set have in common."""
+    tasks = pod_set.tasks
+    if not tasks:
+        return
+    first = tasks[0]
+    if all(task.placement is first.placement for task in tasks):
+        pod_set.owner, pod_set.found = owner, first.status
+    if first.status is not TaskStatus.PENDING:
+        return
+    number = kinds.number(first.spec)
+    alike = True
+    for task in tasks:
+        task.kind = kinds.number(task.spec)
+        if task.kind != number or task.created_at is not first.created_at:
+            alike = False
+    pod_set.alike = alike
+    pod_set.kind = number if alike else None

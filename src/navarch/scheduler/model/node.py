@@ -1,0 +1,425 @@
+"""A node inside a session: what is idle, what will come free, who holds what.
+
+`idle` is what can be had now, `releasing` what will come free; a task that waits for somebody to
+leave is booked against `releasing`, so `idle + releasing` is what is left to promise. All amounts
+are whole numbers, so bookings can be taken back in any order and leave no trace.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from navarch.scheduler.model.change_log import ChangeLog
+from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.placement import Booking, Hold, Placement
+from navarch.scheduler.model.quantity import GPU, Amounts
+from navarch.scheduler.model.request import Request, mig_slices
+from navarch.scheduler.model.shared_gpus import SharedGpu
+from navarch.scheduler.model.status import TaskStatus
+from navarch.scheduler.model.task import UNPLACED, Task
+
+WHOLE_GPU: Final = "-2"
+"""Stands for 'any whole free GPU' where a shared GPU is asked for by its id."""
+
+
+# Made for every node that a task goes to: the plain way, keyword by keyword, takes thrice as long.
+_placement = tuple.__new__
+_booking = tuple.__new__
+ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.PIPELINED
+NOW, NEXT = Hold.NOW, Hold.NEXT
+
+
+class Resources:
+    """Amounts of everything a node has."""
+
+    __slots__ = ("cpu", "gpu", "memory", "mig", "pods")
+
+    def __init__(
+        self, cpu: int, memory: int, gpu: int, pods: int, mig: Mapping[str, int] | None = None
+    ) -> None:
+        self.cpu = cpu
+        self.memory = memory
+        self.gpu = gpu
+        self.pods = pods
+        self.mig: dict[str, int] = dict(mig) if mig else {}
+
+    def add(self, request: Request, sign: int) -> None:
+        """Add what `request` takes whole, or with `sign` -1 take it away."""
+        self.cpu += sign * request.cpu_milli
+        self.memory += sign * request.memory_bytes
+        self.pods += sign * request.pods
+        gpu = request.gpu
+        self.gpu += sign * gpu.whole
+        for profile, count in gpu.mig.items():
+            self.mig[profile] = self.mig.get(profile, 0) + sign * count
+
+    def state(self) -> tuple[int, int, int, int, tuple[tuple[str, int], ...]]:
+        """Return everything that matters, for comparison."""
+        mig = tuple(sorted((name, count) for name, count in self.mig.items() if count))
+        return (self.cpu, self.memory, self.gpu, self.pods, mig)
+
+
+class Node:
+    """One node and its books."""
+
+    __slots__ = (
+        "_promised",
+        "_taken",
+        "_tasks",
+        "allocatable",
+        "bound",
+        "gpu_memory_mib",
+        "groups",
+        "idle",
+        "index",
+        "labels",
+        "log",
+        "name",
+        "releasing",
+        "spec",
+        "version",
+    )
+
+    def __init__(self, spec: NodeSpec, index: int = 0, log: ChangeLog | None = None) -> None:
+        self.spec = spec
+        self.index = index
+        """Its place among the session's nodes."""
+        self.log = log or ChangeLog()
+        self.name = spec.name
+        self.labels = spec.labels
+        self.gpu_memory_mib = spec.gpu_memory_mib
+        cpu, memory, gpu, pods = spec.cpu_milli, spec.memory_bytes, spec.gpus * GPU, spec.pods
+        self.allocatable = Resources(cpu, memory, gpu, pods, spec.mig)
+        self.idle = Resources(cpu, memory, gpu, pods, spec.mig)
+        self.releasing = Resources(0, 0, 0, 0)
+        self.groups: dict[str, SharedGpu] = {}
+        self._tasks: dict[str, tuple[Task, int]] = {}
+        self._taken: Placement | None = None
+        self._promised: Placement | None = None
+        self.bound = UNPLACED[BINDING]
+        """Where a task that `take_whole` has put here stands once that is committed."""
+        self.version = 0
+        """Changes with every booking, so that what was worked out before can be kept until then."""
+
+    @property
+    def tasks(self) -> dict[str, tuple[Task, int]]:
+        """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        if self.log.enter_all is not None:
+            self.log.enter_all()
+        return self._tasks
+
+    def enter(self, task: Task) -> None:
+        """Write down who is here; what the task takes has been booked before."""
+        self._tasks[task.uid] = (task, 1)
+
+    @property
+    def taken(self) -> Placement:
+        """Where a task without shared GPUs or devices stands that a statement has put here."""
+        taken = self._taken
+        if taken is None:
+            name = self.name
+            bookings = (_booking(Booking, (name, NOW, (), ())),)
+            taken = self._taken = _placement(Placement, (ALLOCATED, name, (), bookings, True))
+            self.bound = _placement(Placement, (BINDING, name, (), bookings, False))
+        return taken
+
+    @property
+    def promised(self) -> Placement:
+        """Where such a task stands that a statement has only promised a place here."""
+        promised = self._promised
+        if promised is None:
+            name = self.name
+            bookings = (_booking(Booking, (name, NEXT, (), ())),)
+            promised = _placement(Placement, (PIPELINED, name, (), bookings, True))
+            self._promised = promised
+        return promised
+
+    def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
+        """Write `booking` into the books."""
+        self._apply(task, booking, 1, loading=loading)
+
+    def unbook(self, task: Task, booking: Booking) -> None:
+        """Take `booking` out of the books."""
+        self._apply(task, booking, -1, loading=False)
+
+    def take_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Put tasks on what is idle here, each of which takes that much CPU, memory, GPUs, pods."""
+        cpu, memory, gpu, pods = need
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu -= count * cpu
+        idle.memory -= count * memory
+        idle.gpu -= count * gpu
+        idle.pods -= count * pods
+        self.version += count
+        self.log.rows.append(self.index)
+        here, taken = self._tasks, self._taken or self.taken
+        for task in tasks:
+            here[task.uid] = (task, 1)
+            task.placement = taken
+
+    @staticmethod
+    def take_one_each(
+        need: tuple[int, int, int, int], tasks: Sequence[Task], nodes: Sequence["Node"]
+    ) -> None:
+        """Do as `take_whole` does with one task on each of different nodes of a session."""
+        cpu, memory, gpu, pods = need
+        note = nodes[0].log.rows.append
+        for task, node in zip(tasks, nodes, strict=True):
+            idle = node.idle
+            idle.cpu -= cpu
+            idle.memory -= memory
+            idle.gpu -= gpu
+            idle.pods -= pods
+            node.version += 1
+            note(node.index)
+            node._tasks[task.uid] = (task, 1)  # noqa: SLF001 - its own
+            task.placement = node._taken or node.taken  # noqa: SLF001 - its own
+
+    def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
+        """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
+        cpu, memory, gpu, pods = need
+        idle = self.idle
+        idle.cpu -= cpu
+        idle.memory -= memory
+        idle.gpu -= gpu
+        idle.pods -= pods
+        self.version += 1
+        self._tasks[task.uid] = (task, 1)
+
+    def try_on(
+        self,
+        need: tuple[int, int, int, int],
+        tasks: Sequence[Task],
+        ask: Callable[[Task, "Node"], float | None],
+    ) -> list[float | None]:
+        """Return what `ask` says with the first task here, with the second, too, and so on.
+
+        Afterwards none of them is here.
+        """
+        cpu, memory, gpu, pods = need
+        idle, here = self.idle, self._tasks
+        answers: list[float | None] = []
+        put = 0
+        try:
+            for task in tasks:
+                idle.cpu -= cpu
+                idle.memory -= memory
+                idle.gpu -= gpu
+                idle.pods -= pods
+                self.version += 1
+                here[task.uid] = (task, 1)
+                put += 1
+                answers.append(ask(task, self))
+        finally:
+            self.end_rehearsal(need, tasks[:put])
+        return answers
+
+    def end_rehearsal(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Have the tasks no longer here that were rehearsed."""
+        cpu, memory, gpu, pods = need
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu += count * cpu
+        idle.memory += count * memory
+        idle.gpu += count * gpu
+        idle.pods += count * pods
+        self.version += 1
+        for task in tasks:
+            del self._tasks[task.uid]
+
+    def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
+        """Take back what `take_whole` has booked."""
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu += count * request.cpu_milli
+        idle.memory += count * request.memory_bytes
+        idle.pods += count * request.pods
+        idle.gpu += count * request.gpu.whole
+        self.version += count
+        self.log.rows.append(self.index)
+        self.log.grown += 1
+        for task in tasks:
+            del self._tasks[task.uid]
+
+    def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
+        self.log.rows.append(self.index)
+        if sign < 0:
+            self.log.grown += 1
+        if booking.hold is not Hold.NOW:
+            self.log.waits = True
+        self.show(task, booking, sign)
+        if booking.gpu_groups:
+            self.log.shares = True
+            memory = task.request.gpu.memory_on(self.gpu_memory_mib)
+            for group in booking.gpu_groups:
+                self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
+
+    def show(self, task: Task, booking: Booking, sign: int) -> None:
+        """Write a booking into the books, or take it out, as far as it is no part of a GPU.
+
+        The log is for whoever calls: without it, whatever keeps figures will not know.
+        """
+        self.version += 1
+        if booking.hold is not Hold.NEXT:
+            self.idle.add(task.request, -sign)
+        if booking.hold is Hold.LEAVING:
+            self.releasing.add(task.request, sign)
+        elif booking.hold is Hold.NEXT:
+            self.releasing.add(task.request, -sign)
+        _, bookings = self._tasks.get(task.uid, (task, 0))
+        if bookings + sign:
+            self._tasks[task.uid] = (task, bookings + sign)
+        else:
+            del self._tasks[task.uid]
+
+    def _apply_group(
+        self, group: str, hold: Hold, memory: int, sign: int, *, opened_here: bool
+    ) -> None:
+        shared = self.groups.get(group)
+        if shared is None:
+            shared = self.groups[group] = SharedGpu(opened_here=opened_here)
+        taken, freed = shared.weights()
+        shared.add(hold, memory, sign)
+        taken_after, freed_after = shared.weights()
+        self.idle.gpu -= (taken_after - taken) * GPU
+        self.releasing.gpu += (freed_after - freed) * GPU
+        if shared.opened_here:
+            # Its reservation pod takes a slot of its own, now or when the GPU comes free.
+            self.idle.pods -= taken_after - taken
+            self.releasing.pods += min(freed_after, 0) - min(freed, 0)
+        if shared.members == 0:
+            del self.groups[group]
+
+    def fits_eventually(self, request: Request) -> bool:
+        """Say whether the request fits once everybody who is leaving has gone."""
+        idle, releasing = self.idle, self.releasing
+        if request.cpu_milli > idle.cpu + releasing.cpu:
+            return False
+        if request.memory_bytes > idle.memory + releasing.memory:
+            return False
+        if request.pods > idle.pods + releasing.pods:
+            return False
+        gpu = request.gpu
+        if gpu.shared:
+            free = self.whole_gpus_free + len(self.groups_with_room(request))
+            return free >= gpu.devices
+        if gpu.whole > idle.gpu + releasing.gpu:
+            return False
+        return not gpu.mig or all(
+            count <= idle.mig.get(profile, 0) + releasing.mig.get(profile, 0)
+            for profile, count in gpu.mig.items()
+        )
+
+    def fits_now(self, request: Request) -> bool:
+        """Say whether the request fits on what is idle."""
+        if not self._fits_now_beside_gpus(request):
+            return False
+        gpu = self.idle.gpu
+        if request.gpu.shared:
+            free = gpu // GPU + sum(
+                self.group_fits_now(group, request) for group in self.groups_with_room(request)
+            )
+            return free >= request.gpu.devices
+        return request.gpu.whole <= gpu
+
+    def _fits_now_beside_gpus(self, request: Request) -> bool:
+        idle = self.idle
+        if request.cpu_milli > idle.cpu or request.memory_bytes > idle.memory:
+            return False
+        if request.pods > idle.pods:
+            return False
+        mig = request.gpu.mig
+        return not mig or all(count <= idle.mig.get(name, 0) for name, count in mig.items())
+
+    @property
+    def whole_gpus_free(self) -> int:
+        """How many whole GPUs are idle or will come free unpromised."""
+        return self.idle.gpu // GPU + self.releasing.gpu // GPU
+
+    def groups_with_room(self, request: Request) -> list[str]:
+        """Return the shared GPUs with room for the request once those leaving have gone, by id."""
+        room = self.gpu_memory_mib - request.gpu.memory_on(self.gpu_memory_mib)
+        return sorted(
+            name
+            for name, shared in self.groups.items()
+            if shared.promised_memory <= room and not shared.vacating
+        )
+
+    def group_fits_now(self, group: str, request: Request) -> bool:
+        """Say whether the shared GPU and the rest of the node can take the request at once.
+
+        A shared GPU that is only promised cannot: its GPU is still to come free.
+        """
+        shared = self.groups[group]
+        need = request.gpu.memory_on(self.gpu_memory_mib)
+        free = self.gpu_memory_mib - shared.occupied_memory
+        return shared.taken and need <= free and self._fits_now_beside_gpus(request)
+
+    def can_open_now(self, count: int, request: Request) -> bool:
+        """Say whether the request can start on `count` idle GPUs that become shared with it.
+
+        Each of these GPUs takes one more pod slot, for the pod that reserves it.
+        """
+        if count == 0:
+            return True
+        return count <= self.idle.gpu // GPU and request.pods + count <= self.idle.pods
+
+    def group_used(self, group: str) -> float:
+        """Return which part of the shared GPU is in use, from 0 to 1."""
+        return self.groups[group].occupied_memory / self.gpu_memory_mib
+
+    @property
+    def is_cpu_only(self) -> bool:
+        """Whether the node has no GPU of any kind."""
+        return self.allocatable.gpu == 0 and not self.is_mig and self.spec.dra_gpus == 0
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether the node's GPUs are cut into MIG slices."""
+        return bool(self.spec.mig_strategy) or bool(self.allocatable.mig)
+
+    def has_available_gpus(self) -> bool:
+        """Say whether a GPU, whole, shared or sliced, is idle or about to be."""
+        if self.whole_gpus_free > 0 or self.spec.dra_gpus > 0:
+            return True
+        if any(s.promised_memory < self.gpu_memory_mib for s in self.groups.values()):
+            return True
+        free = (n + self.releasing.mig.get(p, 0) for p, n in self.idle.mig.items())
+        return any(count > 0 for count in free)
+
+    def gpu_to_spare(self) -> int:
+        """Return hundredths of GPUs, whole, shared or sliced, that are or will be unpromised."""
+        spare = self.idle.gpu + self.releasing.gpu
+        for shared in self.groups.values():
+            free = self.gpu_memory_mib - shared.promised_memory
+            spare += 0 if shared.vacating else max(0, free) * GPU // self.gpu_memory_mib
+        for profile, count in self.idle.mig.items():
+            free = count + self.releasing.mig.get(profile, 0)
+            spare += max(0, free) * mig_slices(profile) * GPU
+        return spare
+
+    def gpu_utilization(self) -> float:
+        """Return which part of the node's GPUs is not idle, from 0 to 1."""
+        if self.allocatable.gpu == 0:
+            return 0.0
+        return 1.0 - self.idle.gpu / self.allocatable.gpu
+
+    def quota_of(self, request: Request) -> Amounts:
+        """Return what a queue is charged for `request` on this node."""
+        return request.quota_on(self.gpu_memory_mib)
+
+    def capacity(self) -> Amounts:
+        """Return what the node adds to what queues share."""
+        slices = sum(mig_slices(name) * n for name, n in self.allocatable.mig.items())
+        gpu = self.allocatable.gpu + slices * GPU
+        return Amounts(self.allocatable.cpu, self.allocatable.memory, gpu)
+
+    def state(self) -> tuple[object, ...]:
+        """Return everything that a booking changes, for comparison."""
+        groups = tuple((name, shared.state()) for name, shared in sorted(self.groups.items()))
+        tasks = tuple((uid, count) for uid, (_, count) in sorted(self.tasks.items()))
+        return (self.name, self.idle.state(), self.releasing.state(), groups, tasks)
+
+    def __repr__(self) -> str:
+        idle, releasing = self.idle.gpu / GPU, self.releasing.gpu / GPU
+        return f"Node({self.name}, idle={idle:g}, releasing={releasing:g})"

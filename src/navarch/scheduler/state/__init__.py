@@ -1,1 +1,0 @@
-"""The session's private, mutable copy of the cluster."""

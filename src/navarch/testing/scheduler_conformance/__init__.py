@@ -1,0 +1,1 @@
+"""Conformance cases: clusters with the decisions that a scheduler must make."""

@@ -1,0 +1,89 @@
+"""Metrics: the port's adapters, and what the server exposes."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from navarch.api.metrics import PrometheusMetrics, fleet_metrics, render_metrics, server_metrics
+from navarch.core.fleet import Fleet
+from navarch.meters.recording import RecordingMetrics
+from navarch.ports.metrics import Metrics, NoMetrics
+
+
+def record(metrics: Metrics) -> None:
+    """Record one of each instrument."""
+    runs = metrics.counter("runs_total", "Runs.", labels=("controller", "result"))
+    depth = metrics.gauge("depth", "Queue depth.")
+    seconds = metrics.histogram("run_seconds", "Seconds.", labels=("controller",), buckets=(1, 5))
+    runs.add(controller="a", result="ok")
+    runs.add(2, controller="a", result="ok")
+    depth.set(7)
+    depth.set(3)
+    for value in (0.5, 2.0, 9.0):
+        seconds.observe(value, controller="a")
+
+
+def test_every_adapter_takes_the_same_calls() -> None:
+    for metrics in (NoMetrics(), RecordingMetrics(), PrometheusMetrics()):
+        record(metrics)
+
+
+def test_recorded_values_can_be_read_back() -> None:
+    metrics = RecordingMetrics()
+    record(metrics)
+
+    assert metrics.value("runs_total", controller="a", result="ok") == 3
+    assert metrics.value("runs_total", controller="b", result="ok") == 0
+    assert metrics.value("depth") == 3
+    assert metrics.observations("run_seconds", controller="a") == (0.5, 2.0, 9.0)
+    assert metrics.names() == ["depth", "run_seconds", "runs_total"]
+
+
+def test_prometheus_receives_the_same_values() -> None:
+    metrics = PrometheusMetrics()
+    record(metrics)
+
+    lines = render_metrics(metrics.collect()).decode().splitlines()
+
+    assert [line for line in lines if not line.startswith("#")] == [
+        'runs_total{controller="a",result="ok"} 3.0',
+        "depth 3.0",
+        'run_seconds_bucket{controller="a",le="1.0"} 1.0',
+        'run_seconds_bucket{controller="a",le="5.0"} 2.0',
+        'run_seconds_bucket{controller="a",le="+Inf"} 3.0',
+        'run_seconds_count{controller="a"} 3.0',
+        'run_seconds_sum{controller="a"} 11.5',
+    ]
+
+
+@pytest.mark.parametrize("metrics", [RecordingMetrics(), PrometheusMetrics()], ids=type)
+def test_a_wrong_name_or_label_is_an_error(metrics: Metrics) -> None:
+    with pytest.raises(AssertionError, match="ends in _total"):
+        metrics.counter("runs", "Runs.")
+    runs = metrics.counter("runs_total", "Runs.", labels=("controller",))
+    with pytest.raises((AssertionError, ValueError)):
+        runs.add(pool="a")
+    with pytest.raises((AssertionError, ValueError)):
+        metrics.counter("runs_total", "Runs.")
+
+
+def test_the_servers_metrics_keep_their_names() -> None:
+    text = render_metrics(server_metrics(Fleet(), 5)).decode()
+
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        "navarch_store_revision 0.0",
+        "navarch_heartbeats_received_total 5.0",
+        "navarch_commands_waiting 0.0",
+    ]
+
+
+def test_promtool_accepts_the_exposition() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool to check the text with")
+    metrics = PrometheusMetrics()
+    record(metrics)
+    text = render_metrics((*fleet_metrics(()), *server_metrics(Fleet(), 5), *metrics.collect()))
+
+    subprocess.run([promtool, "check", "metrics", "--lint=none"], input=text, check=True)
