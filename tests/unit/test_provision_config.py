@@ -46,7 +46,7 @@ class Steady:
 
 
 class Backwards:
-    """A third-party provision scheduler that prefers the last offering."""
+    """A third-party provision scheduler that prefers the last option."""
 
     def score(self, option: object) -> float:
         return float(option.position)  # type: ignore[attr-defined]
@@ -68,13 +68,13 @@ def config(pools: str, head: str = HEAD) -> Config:
         (f'provision_scheduler: "{__name__}:Backwards"', Backwards),
     ],
 )
-def test_each_configured_strategy_builds_the_scheduler_of_that_name(lines: str, kind: type) -> None:
+def test_each_strategy_of_the_file_is_built(lines: str, kind: type) -> None:
     text = f"pools: {{p: {{provider: c, instance_type: h100-8x, max_nodes: 2, {lines}}}}}"
     (made,) = provision_schedulers(config(text), Backwards()).values()
     assert isinstance(made, kind)
 
 
-def test_without_a_strategy_the_scheduler_of_the_embedder_is_used() -> None:
+def test_without_a_strategy_the_scheduler_of_the_embedding_program_chooses() -> None:
     own = Backwards()
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     assert provision_schedulers(config(text), own) == {PoolName("p"): own}
@@ -128,7 +128,7 @@ pools:
     )
 
 
-def test_stockout_settings_determine_how_long_a_refusal_closes_an_offering() -> None:
+def test_stockout_settings_set_how_long_a_refusal_closes_an_offering() -> None:
     head = HEAD.replace("server: {", "server: {stockouts: {sold_out_first: 3s, human: 1h}, ")
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     spans = to_pauses(config(text, head).server.stockouts)

@@ -34,11 +34,11 @@ NOT_A_FACTORY = 7
 
 
 class MissingMethod:
-    """An extension that lacks the required method."""
+    """Lacks the method of its port."""
 
 
 class AsyncScore:
-    """A scheduler with an async method where a plain one is required."""
+    """Has an async method where a plain one is needed."""
 
     async def score(self, option: object) -> float:
         del option
@@ -53,7 +53,7 @@ class Nameless:
 
 
 class NamedByMethod(Nameless):
-    """An autoscaler with a method instead of a name attribute."""
+    """An autoscaler with a name that is a method."""
 
     def name(self) -> str:
         return "mine"
@@ -66,7 +66,7 @@ def point(name: str, value: str) -> EntryPoint:
 OWL = f"{__name__}:Configurable"
 
 
-def test_a_class_is_loaded_by_its_module_and_built_with_its_settings() -> None:
+def test_a_class_is_found_by_its_module_and_built_with_its_settings() -> None:
     made = build_part(KIND, OWL, {"factor": 3}, method="score")
     assert isinstance(made, Configurable)
     assert made.factor == 3
@@ -88,7 +88,7 @@ def test_an_extension_is_loaded_by_the_name_of_its_entry_point() -> None:
         (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
         (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
         (f"{__name__}:MissingMethod", {}, [], "has no method score"),
-        (f"{__name__}:AsyncScore", {}, [], "has an async score, which nobody awaits"),
+        (f"{__name__}:AsyncScore", {}, [], "has an async score, which is never awaited"),
         (OWL, {"speed": 1}, [], "failed: TypeError"),
         (OWL, {"factor": -1}, [], "factor must not be negative"),
         ("owl", {}, [], "no installed package offers owl; installed are none"),
@@ -97,7 +97,7 @@ def test_an_extension_is_loaded_by_the_name_of_its_entry_point() -> None:
         ("owl", {}, [point("owl", "no.such:Thing")], "owl cannot be loaded"),
     ],
 )
-def test_an_extension_that_cannot_be_loaded_is_refused_by_name(
+def test_a_part_that_cannot_be_loaded_is_refused_by_name(
     name: str, settings: dict[str, object], installed: list[EntryPoint], words: str
 ) -> None:
     with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
@@ -106,7 +106,7 @@ def test_an_extension_that_cannot_be_loaded_is_refused_by_name(
 
 
 @pytest.mark.parametrize("part", [Nameless, NamedByMethod])
-def test_an_autoscaler_without_a_name_is_refused_before_it_is_called(part: type[Nameless]) -> None:
+def test_an_autoscaler_without_a_name_is_refused_before_it_is_used(part: type[Nameless]) -> None:
     with pytest.raises(ExtensionError, match="has no name; give its class a line name"):
         build_part("autoscalers", f"{__name__}:{part.__name__}", {}, method="recommend")
 
@@ -125,7 +125,7 @@ def test_an_autoscaler_without_a_name_is_refused_before_it_is_called(part: type[
         (Extensions(provision_scheduler=MissingMethod()), "MissingMethod has no method score"),  # type: ignore[arg-type]
     ],
 )
-def test_extensions_of_an_embedder_are_checked_before_the_server_starts(
+def test_parts_of_the_embedding_program_are_checked_before_the_start(
     extensions: Extensions, words: str
 ) -> None:
     with pytest.raises(ExtensionError) as caught:

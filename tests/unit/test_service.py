@@ -98,11 +98,11 @@ def test_cordoning_a_node_that_is_drained_by_hand_calls_the_drain_off() -> None:
     run(story)
 
 
-def test_a_node_that_is_terminating_cannot_be_uncordoned() -> None:
+def test_a_node_that_is_being_terminated_cannot_be_uncordoned() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0")
         await services.fleet.retire(NodeId("training-0"), reason="too old")
-        with pytest.raises(NotPossibleError, match="being given back: too old"):
+        with pytest.raises(NotPossibleError, match="being terminated: too old"):
             await services.fleet.uncordon(NodeId("training-0"))
 
     run(story)
@@ -117,7 +117,7 @@ def test_an_override_needs_a_reason() -> None:
     run(story)
 
 
-def test_a_request_for_an_unknown_object_is_not_found_and_writes_nothing() -> None:
+def test_a_request_for_an_unknown_name_fails_and_writes_nothing() -> None:
     async def story(services: Services) -> None:
         for request in (
             services.fleet.cordon(NodeId("nope"), reason="x"),
@@ -136,7 +136,7 @@ def test_a_request_for_an_unknown_object_is_not_found_and_writes_nothing() -> No
     run(story)
 
 
-def test_why_describes_the_size_of_a_pool_and_the_result_of_a_launch() -> None:
+def test_why_shows_the_state_of_a_pool_and_the_outcome_of_a_launch() -> None:
     async def story(services: Services) -> None:
         spec = replace(pool_spec(a_pool()), nodes_min=0, nodes_max=4)
         await services.fleet.put_pool(spec, reason="a test")
@@ -245,7 +245,7 @@ def test_a_pool_of_exactly_the_limit_is_allowed() -> None:
     run(story)
 
 
-def test_scaling_stops_at_the_limit_even_if_a_larger_maximum_is_stored() -> None:
+def test_a_pool_cannot_scale_above_the_limit_even_with_a_larger_stored_maximum() -> None:
     async def story(services: Services) -> None:
         old = a_pool(size=0, nodes_max=2**53, nodes_wanted=4)
         await services.store.commit(Change(pools=[old]), based_on=0)
@@ -287,7 +287,7 @@ def test_a_stored_pool_above_the_limit_is_shown_as_paused_with_the_remedy() -> N
     run(story)
 
 
-def test_a_stored_pool_whose_minimum_is_above_the_limit_names_the_minimum() -> None:
+def test_a_stored_pool_with_a_minimum_above_the_limit_names_the_minimum() -> None:
     async def story(services: Services) -> None:
         old = a_pool(size=10**9, nodes_max=2**53)
         await services.store.commit(Change(pools=[old]), based_on=0)
@@ -316,9 +316,9 @@ def test_capacity_is_bought_in_whole_machines_of_the_cheapest_kind() -> None:
     run(story)
 
 
-def test_an_unavailable_gpu_type_is_refused_with_the_available_ones() -> None:
+def test_a_type_that_is_not_for_sale_is_refused_with_the_available_types() -> None:
     async def story(services: Services) -> None:
-        with pytest.raises(InvalidError, match="there is a100, h100"):
+        with pytest.raises(InvalidError, match="available: a100, h100"):
             await services.fleet.up(Capacity(name=PoolName("x"), gpus=8, gpu_type="b200"))
 
     run(story)
@@ -427,7 +427,7 @@ def test_why_follows_the_reasons_behind_the_reasons() -> None:
     run(story)
 
 
-def test_a_machine_that_no_pool_bought_can_register_but_not_be_terminated() -> None:
+def test_a_machine_that_navarch_did_not_buy_may_register_but_is_never_terminated() -> None:
     async def story(services: Services) -> None:
         place = Offering(provider=ProviderName("rack"), instance_type="dgx")
         inventory = Inventory(gpus=(Gpu(index=0, uuid="g"),), labels={"rack": "7"})
@@ -436,13 +436,13 @@ def test_a_machine_that_no_pool_bought_can_register_but_not_be_terminated() -> N
         detail = await services.fleet.get_node(name)
         assert (detail.node.status, detail.node.provider) == (NodeStatus.ACTIVE, "rack")
         assert (detail.node.gpus, detail.node.labels) == (1, {"rack": "7"})
-        with pytest.raises(NotPossibleError, match="was not bought here"):
+        with pytest.raises(NotPossibleError, match="was not bought by Navarch"):
             await services.fleet.retire(name, reason="x")
 
     run(story)
 
 
-def test_an_agent_can_register_by_the_name_of_its_machine() -> None:
+def test_an_agent_may_register_under_the_name_of_its_machine() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0", phase=Phase.BOOTING)
         welcome = await services.agents.register(Registration(node=NodeId("i-training-0")))
@@ -474,7 +474,7 @@ BROKEN = HealthReport(
 )
 
 
-def test_a_machine_that_registers_with_a_bad_report_is_never_healthy() -> None:
+def test_a_machine_that_boots_with_a_fault_never_counts_as_healthy() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0", phase=Phase.BOOTING)
         commits: list[list[str]] = []
@@ -494,7 +494,7 @@ def test_a_machine_that_registers_with_a_bad_report_is_never_healthy() -> None:
     run(story)
 
 
-def test_the_answer_to_a_registration_without_a_report_covers_no_report() -> None:
+def test_a_registration_without_a_report_returns_no_status() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0", phase=Phase.BOOTING)
         welcome = await services.agents.register(Registration(node=NodeId("training-0")))
@@ -503,7 +503,7 @@ def test_the_answer_to_a_registration_without_a_report_covers_no_report() -> Non
     run(story)
 
 
-def test_the_report_of_a_refused_registration_is_not_evaluated() -> None:
+def test_the_report_of_a_refused_machine_is_not_evaluated() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
@@ -546,7 +546,7 @@ def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
     run(story)
 
 
-def test_registration_clears_the_silence_of_a_node() -> None:
+def test_a_node_that_registers_is_no_longer_silent() -> None:
     async def story(services: Services) -> None:
         silence = Condition(
             check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=NOW, times=2
@@ -567,7 +567,7 @@ def test_registration_clears_the_silence_of_a_node() -> None:
     run(story)
 
 
-def test_the_machine_of_an_older_launch_cannot_report_for_the_node() -> None:
+def test_the_machine_of_an_older_launch_may_not_report_for_the_node() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
@@ -588,7 +588,7 @@ def test_a_node_that_is_gone_cannot_register_again() -> None:
     run(story)
 
 
-def test_a_report_that_comes_twice_counts_once() -> None:
+def test_a_repeated_report_counts_once() -> None:
     async def story(services: Services) -> None:
         await services.put("training-0")
         name = NodeId("training-0")
@@ -645,7 +645,7 @@ def test_the_status_counts_nodes_and_pools() -> None:
     run(story)
 
 
-def test_the_description_of_a_pool_counts_spares_above_its_size() -> None:
+def test_a_pool_with_spares_shows_how_many_nodes_are_spare() -> None:
     pool = a_pool(size=2, nodes_max=5, spares=2)
     nodes = [a_node(f"training-{index}") for index in range(3)]
 

@@ -32,7 +32,7 @@ class HandClock:
         self.steady_s += seconds
 
     def set(self, seconds: float) -> None:
-        """Set the wall clock ahead."""
+        """Set the wall clock ahead by that much."""
         self.moment += timedelta(seconds=seconds)
 
 
@@ -82,7 +82,7 @@ def test_the_next_change_is_when_the_first_node_becomes_silent() -> None:
     assert table.next_change() is None
 
 
-def test_overdue_from_names_the_first_deadline_until_that_node_reports() -> None:
+def test_overdue_from_names_the_first_overdue_node_before_and_after_its_deadline() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     assert table.overdue_from() is None
@@ -101,7 +101,7 @@ def test_overdue_from_names_the_first_deadline_until_that_node_reports() -> None
     assert table.overdue_from() is None
 
 
-def test_a_heartbeat_ends_the_silence_of_a_node() -> None:
+def test_a_node_with_a_new_heartbeat_is_no_longer_silent() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     table.heard(A)
@@ -181,7 +181,7 @@ def test_a_torn_snapshot_is_ignored(share: float) -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
-def test_the_utilization_of_a_node_does_not_depend_on_other_nodes(gpus: int) -> None:
+def test_the_utilization_of_a_node_is_the_same_alone_and_in_a_batch(gpus: int) -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT)
     table.heard(B, readings(8))
     table.heard(A, readings(gpus))
@@ -192,7 +192,7 @@ def test_the_utilization_of_a_node_does_not_depend_on_other_nodes(gpus: int) -> 
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
-def test_setting_the_clock_neither_causes_nor_hides_silence(jump_s: float) -> None:
+def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: float) -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     table.heard(A)
@@ -212,7 +212,7 @@ def test_setting_the_clock_neither_causes_nor_hides_silence(jump_s: float) -> No
     assert table.silent().keys() == {B}
 
 
-def test_a_heartbeat_after_the_clock_was_set_counts_as_now() -> None:
+def test_a_heartbeat_right_after_the_clock_was_set_counts_as_now() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     table.heard(A)
@@ -224,7 +224,7 @@ def test_a_heartbeat_after_the_clock_was_set_counts_as_now() -> None:
     assert table.silent().keys() == {A}
 
 
-def test_subscribers_are_notified_of_unexpected_heartbeats_only() -> None:
+def test_listeners_are_notified_of_unexpected_heartbeats_only() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
@@ -246,7 +246,7 @@ def test_subscribers_are_notified_of_unexpected_heartbeats_only() -> None:
     assert moments[2] == clock.now(), "it was overdue"
 
 
-def test_subscribers_are_notified_of_a_shorter_timeout() -> None:
+def test_listeners_are_notified_of_a_shorter_timeout() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
@@ -255,7 +255,7 @@ def test_subscribers_are_notified_of_a_shorter_timeout() -> None:
     assert moments == [NOW]
 
 
-def test_restored_readings_fill_empty_rows_and_create_none() -> None:
+def test_earlier_readings_fill_an_empty_row_and_create_none() -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT)
     table.heard(A)
     before = [Sample(at=NOW, metrics=readings(2))]

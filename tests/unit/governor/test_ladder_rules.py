@@ -10,7 +10,14 @@ from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
-from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryState, RecoveryStep, rung
+from navarch.core.recovery import (
+    LADDER,
+    Recovery,
+    RecoveryAttempt,
+    RecoveryState,
+    RecoveryStep,
+    rung,
+)
 from navarch.core.remediation import Remediation
 from navarch.fleet.recovery.ladder import Transition, advance, begin
 from navarch.fleet.recovery.rules import RULES, RecoveryContext
@@ -223,7 +230,9 @@ def test_a_rebooted_machine_returns_to_service_after_its_boot_check_passes(
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
 def test_a_step_that_exceeds_its_weekly_budget_is_skipped(step: RecoveryStep) -> None:
     def past(days: float) -> list[Recovery]:
-        tried = Attempt(step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True)
+        tried = RecoveryAttempt(
+            step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True
+        )
         done = evolve(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
         return [evolve(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
 
