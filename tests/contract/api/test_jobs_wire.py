@@ -27,7 +27,7 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 
 
 async def place(local: LocalApi) -> None:
-    """Do one round of the loop, which the local API does not run."""
+    """Run one round of the job controller, which the local API does not run."""
     loop = JobReconciler(SystemClock(), local.store, InlineOffload(), scheduling=Scheduling)
     await loop.reconcile()
 

@@ -1,4 +1,4 @@
-"""A real server, real agents, a real wire."""
+"""A real server and real agents, over the network."""
 
 import json
 import random
@@ -54,7 +54,7 @@ def machines(fleet: FleetProcess) -> list[Machine]:
     return [m for m in msgspec.json.decode(saved, type=list[Machine]) if m.alive]
 
 
-def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> None:
+def test_a_broken_gpu_is_replaced_and_the_reason_can_be_read(fleet: Start) -> None:
     server = fleet()
     up = server.navarch("up", "--gpus", "16", "--type", "h100", "--name", "demo", "--wait")
     assert up.returncode == 0, up.stderr
@@ -72,7 +72,7 @@ def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> No
     assert [pool["spec"]["name"] for pool in pools] == ["training"]
 
 
-def test_what_proves_a_fault_can_be_read_while_the_node_stands_and_after_it_is_gone(
+def test_the_evidence_of_a_fault_can_be_read_before_and_after_the_node_is_gone(
     fleet: Start,
 ) -> None:
     server = fleet()
@@ -112,14 +112,14 @@ def test_a_second_start_is_quick_and_has_lost_nothing(fleet: Start) -> None:
     server.until(lambda: len(active(server)) == 2)
     before = active(server)
     assert server.stop() == 0
-    assert server.start() < 15.0  # Under three seconds on a machine that does nothing else.
+    assert server.start() < 15.0  # Under three seconds on an idle machine.
     assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
-    time.sleep(3.5)  # Longer than the timeout of heartbeats: their agents must be back.
+    time.sleep(3.5)  # Longer than the heartbeat timeout: the agents must have reconnected.
     assert active(server) == before
     assert len(machines(server)) == 2
 
 
-def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> None:
+def test_kills_at_random_moments_leak_duplicate_and_lose_nothing(fleet: Start) -> None:
     server = fleet()
     chance = random.Random(7)
     sizes = [2, 4, 3, 4, 2, 3]
@@ -131,7 +131,7 @@ def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> N
         server.start()
     server.until(lambda: len(active(server)) == sizes[-1], within_s=120)
     server.until(lambda: len(machines(server)) == sizes[-1], within_s=120)
-    # An agent may be quicker than the answer to the purchase of its machine.
+    # An agent can register before the launch of its machine returns.
     server.until(lambda: known_instances(server) == {m.id for m in machines(server)}, within_s=120)
     names = [m.request.name for m in machines(server)]
     assert len(names) == len(set(names)), "a node was bought twice"
@@ -157,7 +157,7 @@ def test_every_server_requires_the_token_and_agents_have_it(fleet: Start) -> Non
     assert "s3cret" not in server.log.read_text()
 
 
-def test_a_second_server_on_the_same_state_is_refused_in_a_sentence(
+def test_a_second_server_on_the_same_state_is_refused_with_a_clear_message(
     fleet: Start, tmp_path: Path
 ) -> None:
     server = fleet()
@@ -174,7 +174,7 @@ def test_a_second_server_on_the_same_state_is_refused_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_a_sentence(fleet: Start, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_a_clear_message(fleet: Start, tmp_path: Path) -> None:
     server = fleet()
     other = FleetProcess(tmp_path)
     other.port = server.port
@@ -190,7 +190,7 @@ def test_a_port_that_is_taken_is_a_sentence(fleet: Start, tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_without_a_token_will_not_listen_to_strangers(tmp_path: Path) -> None:
+def test_a_server_without_a_token_refuses_to_listen_on_other_interfaces(tmp_path: Path) -> None:
     other = FleetProcess(tmp_path)
     done = subprocess.run(
         [*other.command(), "--address=0.0.0.0:0", "--data-dir", str(tmp_path / "elsewhere")],
