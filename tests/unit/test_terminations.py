@@ -25,7 +25,7 @@ LEAVING = a_node(NAME, phase=Phase.TERMINATING, registered_at=NOW)
 
 
 class Cloud:
-    """A cloud whose listing lacks a machine before its terminate call returns."""
+    """A cloud that no longer lists a machine before its terminate call returns."""
 
     name = H100.provider
 

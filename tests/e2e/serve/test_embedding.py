@@ -131,7 +131,7 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
             spec = PoolSpec(name=PoolName("other"), offerings=places, nodes_min=1, nodes_max=1)
             await fleet.put_pool(spec, reason="the test")
             async with asyncio.timeout(30):
-                while not (  # noqa: ASYNC110 - several things, none of which tells
+                while not (  # noqa: ASYNC110 - several conditions without a notification
                     len((await fleet.list_nodes(Query(pool=PoolName("training")))).items) == 2
                     and ears.cordoned
                     and "node.cordoned" in ears.heard

@@ -203,8 +203,10 @@ def test_a_server_without_a_token_refuses_to_listen_on_other_interfaces(tmp_path
     assert "NAVARCH_AUTH_TOKEN" in done.stderr
 
 
-def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v1/status") -> bytes:
-    """Return the answer to one request, sent under that Host."""
+def response_to(
+    server: FleetProcess, host: str, *headers: str, request: str = "GET /v1/status"
+) -> bytes:
+    """Return the response to one request with that Host header."""
     head = [f"{request} HTTP/1.1", f"Host: {host}", *headers, "Connection: close"]
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(("\r\n".join(head) + "\r\n\r\n").encode())
@@ -215,16 +217,16 @@ def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v
 def test_a_server_without_a_token_listens_on_loopback_only_and_reports_it(fleet: Start) -> None:
     server = fleet()
     evil = f"evil.example:{server.port}"
-    refused = heard(server, evil, f"Origin: http://{evil}")
+    refused = response_to(server, evil, f"Origin: http://{evil}")
     assert refused.startswith(b"HTTP/1.1 421")
     assert f"http://127.0.0.1:{server.port}".encode() in refused
-    described = heard(server, f"localhost:{server.port}", request="GET /openapi.json")
+    described = response_to(server, f"localhost:{server.port}", request="GET /openapi.json")
     assert described.startswith(b"HTTP/1.1 200")
     paths = json.loads(described.partition(b"\r\n\r\n")[2])["paths"]
     routes = [f"{method.upper()} {path}" for path in paths for method in paths[path]]
     assert "GET /v1/status" in routes
     for route in routes:
-        assert heard(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
+        assert response_to(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
     server.until(lambda: "is serving" in server.log.read_text())
     said = server.log.read_text()
     assert f"HTTP     http://127.0.0.1:{server.port}, clear text" in said
@@ -244,7 +246,7 @@ def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_list
     try:
         server.start()
         token = "Authorization: Bearer s3cret"
-        assert heard(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
+        assert response_to(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
         server.until(lambda: "is serving" in server.log.read_text())
         said = server.log.read_text()
         assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in said

@@ -165,12 +165,12 @@ def test_reserved_machines_come_first_then_spot_then_on_demand_then_another_prov
     assert Counter(node.provider for node in listed) == {"east": 4, "west": 1}
     last = next(node.id for node in listed if node.provider == "west")
 
-    def told() -> str:
+    def why() -> str:
         return server.navarch("why", "node", last).stdout
 
     # Its agent can register before the provider answers, which precedes the table.
-    server.until(lambda: "→ h100-8x at west" in told())
-    table = told()
+    server.until(lambda: "→ h100-8x at west" in why())
+    table = why()
     assert "h100-8x at east, reserved paid-for, 20/h" in table
     assert "1 of 1 reserved machines are used" in table
     assert "h100-8x at east, spot, 5/h" in table

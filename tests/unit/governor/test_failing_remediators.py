@@ -44,7 +44,7 @@ def broken(name: str, pool: str) -> Node:
 
 
 class ScriptedRemediator:
-    """A custom remediator whose behaviour the test sets."""
+    """A custom remediator with behaviour that the test sets."""
 
     def __init__(self, answer: Callable[[Node], object]) -> None:
         self.answer = answer
@@ -363,7 +363,7 @@ def test_a_message_that_changes_with_every_failure_is_recorded_once() -> None:
 
 
 def test_a_long_or_unprintable_error_is_contained() -> None:
-    class Silent(Exception):  # noqa: N818 - it is somebody else's
+    class Silent(Exception):  # noqa: N818 - a third-party name
         def __str__(self) -> str:
             raise RuntimeError("no words")
 

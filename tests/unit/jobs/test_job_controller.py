@@ -50,7 +50,7 @@ class Case:
         return self.store.fleet().jobs[JobName(job)].state
 
 
-def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+def run(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
     async def main() -> None:
         await story(Case(scheduling))
 
@@ -77,7 +77,7 @@ def test_only_changes_of_jobs_and_capacity_wake_the_controller() -> None:
         await case.write(nodes=[a_node("n1")])
         assert case.loop.due_at() == case.clock.now() + PAUSE
 
-    told(story)
+    run(story)
 
 
 def test_a_job_that_fits_is_placed_at_once() -> None:
@@ -86,7 +86,7 @@ def test_a_job_that_fits_is_placed_at_once() -> None:
         await case.loop.reconcile()
         assert case.state("j") is JobState.PLACED
 
-    told(story)
+    run(story)
 
 
 def test_no_plan_is_made_while_nothing_has_changed() -> None:
@@ -96,7 +96,7 @@ def test_no_plan_is_made_while_nothing_has_changed() -> None:
         assert case.looks == 1
         assert all(moment is not None and moment > case.clock.now() for moment in moments)
 
-    told(story)
+    run(story)
 
 
 def test_a_new_node_is_considered_within_about_a_second() -> None:
@@ -111,7 +111,7 @@ def test_a_new_node_is_considered_within_about_a_second() -> None:
         await case.loop.reconcile()
         assert case.state("j") is JobState.PLACED
 
-    told(story)
+    run(story)
 
 
 def test_a_fleet_without_jobs_costs_nothing() -> None:
@@ -120,7 +120,7 @@ def test_a_fleet_without_jobs_costs_nothing() -> None:
         assert await case.loop.reconcile() is None
         assert case.looks == 0
 
-    told(story)
+    run(story)
 
 
 def test_an_abandoned_search_is_recorded_once() -> None:
@@ -138,7 +138,7 @@ def test_an_abandoned_search_is_recorded_once() -> None:
         assert said == ["preempt gave up looking for room after 0 simulations"]
 
     bounded = Parameters(simulations_per_action=0)
-    told(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))
+    run(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))
 
 
 def test_jobs_that_ended_long_ago_are_deleted() -> None:
@@ -159,7 +159,7 @@ def test_jobs_that_ended_long_ago_are_deleted() -> None:
         await case.loop.reconcile()
         assert not case.store.fleet().jobs
 
-    told(story)
+    run(story)
 
 
 def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
@@ -169,7 +169,7 @@ def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
         assert not await notifier.is_drained(NodeId("n0"))
         assert await notifier.is_drained(NodeId("n1"))
 
-    told(story)
+    run(story)
 
 
 class Idle:
@@ -193,4 +193,4 @@ def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
         await case.write(jobs=[ended])
         assert list(readings.utilization(names)) == [0.0, 0.0]
 
-    told(story)
+    run(story)

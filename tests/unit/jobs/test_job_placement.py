@@ -351,27 +351,27 @@ def test_growth_suggests_no_size_above_the_limit() -> None:
 
 
 def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> None:
-    def said(job: Job, pool: Offering = H100, **settings: object) -> str:
+    def rendered(job: Job, pool: Offering = H100, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(offerings=(pool,), **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job)
         return only.says
 
-    assert "navarch pool scale training 3" in said(a_job("j"))
-    assert said(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
-    assert "16 GPUs" in said(a_job("j", gpus=16))
+    assert "navarch pool scale training 3" in rendered(a_job("j"))
+    assert rendered(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
+    assert "16 GPUs" in rendered(a_job("j", gpus=16))
 
 
 def test_growth_requests_the_nodes_that_unplaced_tasks_need() -> None:
-    def said(missing: int, job: Job, **settings: object) -> str:
+    def rendered(missing: int, job: Job, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(nodes_max=9, **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job, missing=missing)
         return only.says
 
     gang = a_job("gang", tasks=6, gpus=4)
-    assert "navarch pool scale training 5" in said(6, gang)  # two tasks per node
-    assert "navarch pool scale training 3" in said(2, gang)
-    assert "navarch pool scale training 8" in said(6, gang, gang=4)
-    assert said(20, gang) == (
+    assert "navarch pool scale training 5" in rendered(6, gang)  # two tasks per node
+    assert "navarch pool scale training 3" in rendered(2, gang)
+    assert "navarch pool scale training 8" in rendered(6, gang, gang=4)
+    assert rendered(20, gang) == (
         "a higher max_nodes for pool training: it has 2 of at most 9 nodes and would need 12"
     )
 

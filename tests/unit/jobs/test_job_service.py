@@ -40,7 +40,7 @@ class Case:
         await self.store.commit(Change(**change), based_on=self.store.fleet().revision)  # type: ignore[arg-type]
 
 
-def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+def run(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
     async def main() -> None:
         await story(Case(scheduling or Scheduling()))
 
@@ -56,7 +56,7 @@ def test_a_submitted_job_waits() -> None:
         (entry,) = await case.store.events()
         assert entry.event.reason == "requests 2 tasks with 8 GPUs each"
 
-    told(story)
+    run(story)
 
 
 def test_the_same_request_again_changes_nothing() -> None:
@@ -66,7 +66,7 @@ def test_the_same_request_again_changes_nothing() -> None:
         assert await case.jobs.submit_job(TRAIN) == first
         assert case.store.fleet().revision == revision
 
-    told(story)
+    run(story)
 
 
 def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
@@ -78,7 +78,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         again = await case.jobs.submit_job(replace(TRAIN, gpus=4))
         assert (again.state, again.gpus) == (JobState.WAITING, 4)
 
-    told(story)
+    run(story)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_invalid_request_is_refused_with_the_name_of_the_field(
             await case.jobs.submit_job(replace(TRAIN, **wrong))  # type: ignore[arg-type]
         assert not case.store.fleet().jobs
 
-    told(story)
+    run(story)
 
 
 def test_jobs_are_accepted_by_leaf_queues_only() -> None:
@@ -115,7 +115,7 @@ def test_jobs_are_accepted_by_leaf_queues_only() -> None:
             await case.jobs.submit_job(replace(TRAIN, queue="all"))
         assert (await case.jobs.submit_job(replace(TRAIN, queue="team"))).queue == "team"
 
-    told(story, Scheduling(queues=queues))
+    run(story, Scheduling(queues=queues))
 
 
 def test_a_job_ends_once() -> None:
@@ -131,7 +131,7 @@ def test_a_job_ends_once() -> None:
         with pytest.raises(NotFoundError):
             await case.jobs.cancel_job(JobName("nobody"), reason="")
 
-    told(story)
+    run(story)
 
 
 def test_ended_jobs_are_listed_on_request() -> None:
@@ -141,7 +141,7 @@ def test_ended_jobs_are_listed_on_request() -> None:
         assert len(await case.jobs.list_jobs(over=True)) == 3
         assert await case.jobs.list_jobs(queue="other") == []
 
-    told(story)
+    run(story)
 
 
 def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> None:
@@ -161,7 +161,7 @@ def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> No
         ended = await case.jobs.cancel_job(huge.name, reason="")
         assert (ended.state, ended.reason) == (JobState.CANCELLED, "cancelled by hand")
 
-    told(story)
+    run(story)
 
 
 def test_only_a_running_job_can_record_a_checkpoint() -> None:
@@ -172,7 +172,7 @@ def test_only_a_running_job_can_record_a_checkpoint() -> None:
         with pytest.raises(NotPossibleError):
             await case.jobs.checkpoint_job(JobName("waits"))
 
-    told(story)
+    run(story)
 
 
 def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
@@ -188,7 +188,7 @@ def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
         with pytest.raises(NotPossibleError, match="is cancelled already"):
             await case.jobs.requeue_job(JobName("runs"), reason="")
 
-    told(story)
+    run(story)
 
 
 def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
@@ -201,7 +201,7 @@ def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
         ended = await case.jobs.requeue_job(first.name, reason="died", placed_at=again.since)
         assert ended.state is JobState.WAITING
 
-    told(story)
+    run(story)
 
 
 def test_an_explanation_names_the_progress_the_refusing_plugin_and_remedies() -> None:
@@ -222,7 +222,7 @@ def test_an_explanation_names_the_progress_the_refusing_plugin_and_remedies() ->
         assert any("the node is cordoned" in remedy.says for remedy in found.remedies)
         assert any("navarch pool scale training 4" in remedy.says for remedy in found.remedies)
 
-    told(story)
+    run(story)
 
 
 def test_an_explanation_of_a_full_queue_names_the_queue_and_the_shortfall() -> None:
@@ -244,7 +244,7 @@ def test_an_explanation_of_a_full_queue_names_the_queue_and_the_shortfall() -> N
             "quota, and raise the limit of queue r by 8 GPUs",
         ]
 
-    told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
+    run(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
 
 
 def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
@@ -258,7 +258,7 @@ def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
         assert not any("navarch pool scale" in remedy.says for remedy in found.remedies)
         assert any("lift what gputypequota says of n0" in remedy.says for remedy in found.remedies)
 
-    told(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
+    run(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 
 
 @pytest.mark.parametrize(
@@ -273,4 +273,4 @@ def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, says: str) 
         assert says in found.summary
         assert "enough" in found.summary
 
-    told(story)
+    run(story)

@@ -266,7 +266,7 @@ def test_one_machine_at_a_time_is_tried_while_the_other_offering_is_sold_out() -
     assert bought(brake_on(*failures, asked_since, pool=both), *failures, pool=both) == 0
 
 
-def asked_where(plan: Plan) -> list[Offering]:
+def requested_offerings(plan: Plan) -> list[Offering]:
     return [action.launch.offering for action in plan.actions if isinstance(action, Request)]
 
 
@@ -279,7 +279,7 @@ def test_a_failed_offering_is_tried_with_pauses_while_the_other_is_sold_out() ->
         minute = next(
             minute
             for minute in range(1, 100)
-            if asked_where(
+            if requested_offerings(
                 plan_sold_out(THERE, both, failures, tokens, at + timedelta(minutes=minute))
             )
         )
@@ -311,9 +311,9 @@ def test_success_at_another_offering_does_not_lift_a_quarantine() -> None:
     both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     assert brake_on(*nodes, pool=both) is None
-    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
+    assert requested_offerings(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
     nodes.append(a_node(10, Phase.BOOTING, asked=-1))
-    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == []
+    assert requested_offerings(plan_sold_out(THERE, both, nodes, tokens, NOW)) == []
 
 
 def test_an_hour_after_the_last_failure_one_machine_is_tried_at_the_failed_offering() -> None:
@@ -323,7 +323,7 @@ def test_an_hour_after_the_last_failure_one_machine_is_tried_at_the_failed_offer
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(both, nodes, now=NOW)
     plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
-    assert asked_where(plan) == [HERE] + [THERE] * 8
+    assert requested_offerings(plan) == [HERE] + [THERE] * 8
 
 
 def test_a_missing_member_of_a_gang_waits_for_the_quarantine_of_its_offering() -> None:
@@ -334,9 +334,9 @@ def test_a_missing_member_of_a_gang_waits_for_the_quarantine_of_its_offering() -
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(pool, nodes, now=NOW)
     plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
-    assert asked_where(plan) == []
+    assert requested_offerings(plan) == []
     later = NOW + FIRST_PAUSE
     shy = quarantined_offerings(pool, nodes, now=later)
-    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)) == [
-        HERE
-    ]
+    assert requested_offerings(
+        plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)
+    ) == [HERE]

@@ -135,13 +135,13 @@ def test_a_machine_that_is_recorded_twice_counts_once_even_after_its_node_was_de
     assert once.spent == still.spent == TEN
 
 
-async def _asked_twice() -> tuple[CostReport, CostReport, int]:
+async def _two_reports() -> tuple[CostReport, CostReport, int]:
     class CountingStore(MemoryStore):
         reads = 0
 
-        async def launches(self, **asked: object) -> list[Launch]:
+        async def launches(self, **filters: object) -> list[Launch]:
             CountingStore.reads += 1
-            return list(await super().launches(**asked))  # type: ignore[arg-type]
+            return list(await super().launches(**filters))  # type: ignore[arg-type]
 
     store = CountingStore(Cluster(id="c", secret=b"s"))
     ledger = Ledger(SimClock(), store)
@@ -157,7 +157,7 @@ async def _asked_twice() -> tuple[CostReport, CostReport, int]:
 
 def test_the_ledger_is_read_once_and_then_updated() -> None:
     with asyncio.Runner(loop_factory=lambda: SimLoop(0.0)) as runner:
-        first, second, reads = runner.run(_asked_twice())
+        first, second, reads = runner.run(_two_reports())
     assert first.total.spent == TEN
     assert (second.total.spent, second.total.machines, second.total.running) == (TEN * 5, 3, 1)
     assert reads == 0
