@@ -25,9 +25,7 @@ def notified(*, heartbeats: list[NodeId], suspended: list[NodeId]) -> list[timed
         for node in heartbeats:
             liveness.heard(node)
         for node in suspended:
-            schedule = HeartbeatSchedule.of(
-                node, started_s=clock.monotonic(), interval_s=10.0, instant=True
-            )
+            schedule = HeartbeatSchedule.of(node, started_s=clock.monotonic(), interval_s=10.0)
             liveness.suspend(node, schedule)
         await asyncio.sleep(0)
         assert clock.now() == began, "notifications arrive at the same moment"

@@ -1,4 +1,4 @@
-"""Schedules of computed heartbeats."""
+"""Heartbeat schedules: the next heartbeat, computed at any time."""
 
 from itertools import count
 
@@ -12,20 +12,18 @@ SCHEDULES = st.builds(
     st.text(max_size=8),
     started_s=st.floats(0, 1e6),
     interval_s=st.sampled_from([0.1, 1.0, 10.0, 30.0, 7.3]),
-    instant=st.booleans(),
 )
 
 
-@given(SCHEDULES, st.integers(0, 300), st.integers(0, 2), st.sampled_from([0.0, -1e-9, 1e-9, 0.3]))
-def test_the_next_heartbeat_is_the_first_that_starts_or_arrives_later(
-    schedule: HeartbeatSchedule, beat: int, message: int, off_s: float
+@given(SCHEDULES, st.integers(0, 300), st.booleans(), st.sampled_from([0.0, -1e-9, 1e-9, 0.3]))
+def test_the_next_heartbeat_is_the_first_of_all_that_is_later(
+    schedule: HeartbeatSchedule, beat: int, at_a_beat: bool, off_s: float
 ) -> None:
-    # Close to the moments at which the answer changes: those of the heartbeats.
-    known = (schedule.starts_at(beat), schedule.arrives_at(beat), schedule.started_s + beat)
-    now_s = known[message] + off_s
+    # Around the times at which the answer changes: those of the heartbeats themselves.
+    now_s = (schedule.starts_at(beat) if at_a_beat else schedule.started_s + beat) + off_s
 
-    starting = next(each for each in count() if schedule.starts_at(each) > now_s)
-    arriving = next(each for each in count() if schedule.arrives_at(each) > now_s)
+    following = next(each for each in count() if schedule.starts_at(each) > now_s)
 
-    assert schedule.next_start(now_s) == (starting, schedule.starts_at(starting))
-    assert schedule.first_arrival_after(now_s) == arriving
+    assert schedule.next_start(now_s) == (following, schedule.starts_at(following))
+    if following:
+        assert schedule.last_by(now_s) == schedule.starts_at(following - 1)

@@ -77,7 +77,7 @@ def test_the_command_line_shows_why_a_job_waits_and_how_it_ended() -> None:
             printed = await navarch("job", "submit", "big", "--gpus", "8", "--tasks", "2")
             assert "navarch why job big" in printed
             why = await navarch("why", "job", "big")
-            assert "1 of 2 tasks that start together would find a place" in why
+            assert "1 of 2 tasks that start together fit" in why
             assert "what would help" in why
             assert "submitted: requests 2 tasks with 8 GPUs each" in why
             assert why == await navarch("why", "big")

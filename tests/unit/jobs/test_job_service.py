@@ -240,8 +240,8 @@ def test_an_explanation_of_a_full_queue_names_the_queue_and_the_shortfall() -> N
         assert [(other.kind, other.bound) for other in found.also_bound] == [("quota", 0)]
         assert [remedy.says for remedy in found.remedies] == [
             "raise the limit of queue r by 8 GPUs, and raise the quota of queue r by 16 GPUs",
-            "let the job be interrupted: work that may be interrupted may use more than the "
-            "quota, and raise the limit of queue r by 8 GPUs",
+            "make the job preemptible: preemptible jobs may exceed the quota, "
+            "and raise the limit of queue r by 8 GPUs",
         ]
 
     run(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
@@ -256,7 +256,9 @@ def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
         found = await case.jobs.explain_job(JobName("j"))
 
         assert not any("navarch pool scale" in remedy.says for remedy in found.remedies)
-        assert any("lift what gputypequota says of n0" in remedy.says for remedy in found.remedies)
+        assert any(
+            "lift the rule of gputypequota for n0" in remedy.says for remedy in found.remedies
+        )
 
     run(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 

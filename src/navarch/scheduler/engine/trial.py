@@ -1,9 +1,8 @@
-"""The order in which equal tasks are placed where a scorer must see each node as it fills up.
+"""The order in which equal tasks are placed if a scorer must see each node as it fills up.
 
-A scorer that is asked about one node at a time sees it as it is, not as it might be. So the tasks
-are put on nodes for a moment, one after another, and taken off again: each step asks that scorer
-about the one node that has changed. What other scorers say at each depth is known from
-their vector forms.
+A scorer that takes one node at a time sees it as it is, not as it might be. So the tasks are put on
+nodes for a moment, one after another, and removed again: each step calls that scorer for the one
+node that has changed. The results of other scorers at each depth follow from their vector forms.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from navarch.scheduler.engine.batch import best_rows, order_by, scores_of_hook
 from navarch.scheduler.engine.columns import FIGURE_COLUMN
+from navarch.scheduler.engine.placement_order import best_rows, order_by, scores_of_hook
 from navarch.scheduler.engine.ranking import NEVER
 
 if TYPE_CHECKING:
@@ -26,29 +25,29 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.engine.ranking import Ranking
     from navarch.scheduler.framework.node_table import Rows
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 FEW_IN_VAIN: Final = 2
-"""Where nodes hold no more than so many times the tasks, all of them are filled up to see."""
+"""If nodes hold at most this many times the tasks, all of them are filled to compare."""
 
 Term = list[list[float]] | None
-"""Per row and depth what a scorer says, or nothing if it has to be asked."""
+"""The results of a scorer per row and depth, or `None` if it has to be called."""
 
 
-def can_rehearse(columns: Columns, ranking: Ranking) -> bool:
-    """Say whether only scorers have to be asked, and nobody waits for others to leave."""
+def can_try(columns: Columns, ranking: Ranking) -> bool:
+    """Return whether only scorers have to be called, and no task is leaving."""
     return ranking.predicates_foreseeable and np.array_equal(columns.free, columns.idle)
 
 
-def rehearse(columns: Columns, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
+def try_task(columns: Columns, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
     """Return the nodes of the tasks in order, as many as hold before an extreme moves."""
     ranking.find_room()
     rows = best_rows(ranking, len(tasks))
     room = np.minimum(ranking.room[rows], len(tasks))
     if len(rows) and int(room.sum()) <= FEW_IN_VAIN * len(tasks):
         return _fill_up(columns, ranking, rows, room, tasks)
-    return _Rehearsal(columns, ranking, rows, tasks).run()
+    return _Trial(columns, ranking, rows, tasks).run()
 
 
 def _fill_up(
@@ -58,9 +57,9 @@ def _fill_up(
     room: npt.NDArray[np.int64],
     tasks: Sequence[Task],
 ) -> list[Node]:
-    """Do what a rehearsal does where most nodes will be filled: fill one after another.
+    """Do the same as a trial if most nodes will be filled: fill one after another.
 
-    Scores that depend on their node only can be asked for node by node, and sorted afterwards.
+    Scores that depend on their node only can be computed node by node, and sorted afterwards.
     """
     nodes = columns.at(rows.tolist())
     rooms: list[int] = room.tolist()
@@ -84,17 +83,17 @@ def _ask_filling(
     rooms: Sequence[int],
     tasks: Sequence[Task],
 ) -> npt.NDArray[np.float64]:
-    """Return what one scorer says of each node empty, with one more task on it, and so on."""
+    """Return the results of one scorer for each node empty, with one more task on it, and so on."""
     deepest = max(rooms)
     rows: list[list[float | None]] = []
     for node, room in zip(nodes, rooms, strict=True):
-        answers = node.try_on(need, tasks[: room - 1], ask)
-        # What it says of the node as it is, is known, and beyond its room nobody asks.
+        answers = node.try_tasks(need, tasks[: room - 1], ask)
+        # The score of the node as it is, is known; scores beyond its room are not needed.
         rows.append([0.0, *answers, *[0.0] * (deepest - room)])
     return np.array(rows, dtype=np.float64)
 
 
-class _Rehearsal:
+class _Trial:
     def __init__(
         self, columns: Columns, ranking: Ranking, rows: Rows, tasks: Sequence[Task]
     ) -> None:
@@ -112,7 +111,7 @@ class _Rehearsal:
                 continue
             known = scores_of_hook(columns, ranking, rows, (hook, fixed), deepest)
             if not self._terms:
-                # As long as nobody was asked, sums are the same for all: add up at once.
+                # Before the first scorer that has to be called, sums can be added up at once.
                 total = known.tolist() if total is None else (np.array(total) + known).tolist()
             else:
                 self._terms.append((hook.fn, known.tolist()))
@@ -133,7 +132,7 @@ class _Rehearsal:
                     break
                 row = heap[0][1]
                 node = nodes[row]
-                node.rehearse(need, task)
+                node.try_task(need, task)
                 order.append(node)
                 depth = depths[row] = depths[row] + 1
                 score = self._score(row, depth, node, task) if depth < room[row] else NEVER
@@ -149,7 +148,7 @@ class _Rehearsal:
                 here.setdefault(node.index, []).append(task)
             for node in nodes:
                 if node.index in here:
-                    node.end_rehearsal(need, here[node.index])
+                    node.end_trial(need, here[node.index])
         return order
 
     def _score(self, row: int, depth: int, node: Node, task: Task) -> float:
@@ -180,7 +179,7 @@ class Moves:
                 self._left.append(extent.counts.get(extent.most, 0))
 
     def moved(self, row: int, depth: int) -> bool:
-        """Say whether the `depth`-th task on the node has moved an extreme."""
+        """Return whether the `depth`-th task on the node has moved an extreme."""
         for index, (frees, has, amount, least, most) in enumerate(self._watched):
             if not has[row]:
                 continue

@@ -1,15 +1,32 @@
-"""What the cluster lacks: gangs that found no place, and what they ask for."""
+"""The waiting jobs: in the order in which they are served, and what more nodes would serve."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
+from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.model.task import Task
+
+
+def pending_jobs(session: Session, action: str, *, preemptible_only: bool = False) -> JobQueue:
+    """Return the jobs that have a pending task and enough members to start."""
+    jobs = [
+        job
+        for job in session.waiting.jobs
+        if (job.preemptible or not preemptible_only) and job.ready
+    ]
+    depth = session.parameters.queue_depth_per_action.get(action)
+    return session.placer.queue(jobs, depth=depth)
+
+
+def lost_jobs(session: Session) -> list[Job]:
+    """Return the pending jobs that are in no queue that could serve them."""
+    leaves = session.queues.leaves
+    return [job for job in session.waiting.jobs if job.queue not in leaves]
 
 
 class Demand(NamedTuple):
@@ -23,7 +40,7 @@ class Demand(NamedTuple):
 
 
 def unmet_demand(session: Session) -> tuple[Demand, ...]:
-    """Return the gangs that still wait, whose queues would allow them: more nodes would help."""
+    """Return the waiting gangs that their queues allow: more nodes would help them."""
     queue = pending_jobs(session, "demand")
     found: list[Demand] = []
     while (job := queue.pop()) is not None:

@@ -1,12 +1,12 @@
-"""The order in which equal tasks would be placed one after another, worked out at once.
+"""The order in which equal tasks would be placed one after another, computed at once.
 
 For one kind of task let `s[n][j]` be the score of node n for the j-th such task put on it, and
 `m[n][j]` the least of `s[n][0..j]`. Placing one task at a time on the best node, the first by name
 of several, takes the entries in the order of `m`, highest first, by node and then by j: at each
-level the first node whose head is that high is taken, and taken again while its next scores are
-no lower. So many decisions are one sort, whether filling a node makes it dearer or cheaper.
+level the first node with a head that high is taken, and taken again while its next scores are no
+lower. So all these decisions are one sort, whether filling a node raises or lowers its score.
 
-It holds while scores depend on nothing but their node. Scores that also depend on the extremes of
+This holds while scores depend on nothing but their node. Scores that also depend on the extremes of
 a figure over all nodes hold until the first placement that moves an extreme: there the order ends.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.engine.ranking import Ranking
+    from navarch.scheduler.framework.hooks import Hook
     from navarch.scheduler.framework.node_table import Column, Rows
-    from navarch.scheduler.framework.points import Hook
 
 
 def best_rows(ranking: Ranking, count: int) -> Rows:
@@ -116,9 +116,9 @@ def scores_of_hook(
     term: tuple[Hook, Column | None],
     deepest: int,
 ) -> npt.NDArray[np.float64]:
-    """Return for each node what one scorer says of it for the first task, the second, and so on.
+    """Return for each node the results of one scorer for the first task, the second, and so on.
 
-    For nodes from which nobody is leaving.
+    Only for nodes without leaving tasks.
     """
     scores = np.empty((len(rows), deepest))
     table = columns.table(rows)
@@ -130,9 +130,9 @@ def scores_of_hook(
 
 
 def _times(idle: npt.NDArray[np.int64], need: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    asked = need > 0
-    times = idle[:, asked] // need[asked]
-    return np.maximum(times.min(axis=1), 0) if asked.any() else np.full(len(idle), 10**9)
+    needed = need > 0
+    times = idle[:, needed] // need[needed]
+    return np.maximum(times.min(axis=1), 0) if needed.any() else np.full(len(idle), 10**9)
 
 
 def _steady(

@@ -1,14 +1,13 @@
-"""Finding places for runs of equal tasks, with what is known about their kind."""
+"""Places for runs of equal tasks, from the kept ranking of their kind."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from navarch.scheduler.engine.batch import order_of
-from navarch.scheduler.engine.columns import SomeColumns
+from navarch.scheduler.engine.placement_order import order_of
 from navarch.scheduler.engine.ranking import Ranking, Rules
-from navarch.scheduler.engine.steps import can_rehearse, rehearse
+from navarch.scheduler.engine.trial import can_try, try_task
 from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
 from navarch.scheduler.model.request import GpuKind
@@ -16,29 +15,29 @@ from navarch.scheduler.model.request import GpuKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from navarch.scheduler.framework.points import Hook
-    from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.engine.columns import Columns
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.hooks import Hook
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 FORESEEN: Final = frozenset({"static", "node"})
 WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
 
 LOOK_AHEAD_AFTER: Final = 3
-"""After so many tasks of one kind in a row, more of them are expected."""
+"""After this many tasks of one kind in a row, more of them are expected."""
 LOOK_AHEAD_FIRST: Final = 16
 CUT_SHORT: Final = 4
 ONE_BY_ONE: Final = 8
-"""After an order that ended within `CUT_SHORT` places, so many are worked out one by one: while a
+"""After an order that ended within `CUT_SHORT` places, this many are computed one by one: while a
 node is the first to be filled, every task on it moves the extreme that scores depend on."""
-WORTH_A_REHEARSAL: Final = 16
+WORTH_A_TRIAL: Final = 16
 """Fewer tasks are placed one by one where a scorer has to see each node as it fills up."""
 LOOK_AHEAD_GROWTH: Final = 4
 
 
 class Unknown(Enum):
-    """Stands for a ranking nobody has asked for."""
+    """The value of a ranking that has not been computed."""
 
     UNKNOWN = auto()
 
@@ -50,34 +49,34 @@ def _key(kind: int, job: Job) -> tuple[object, ...]:
     return (kind, job.namespace, job.queue, job.priority, job.preemptible)
 
 
-class Engine:
-    """Knows, for each kind of task, what every node is worth, and where the next ones go."""
+class PlaceFinder:
+    """Keeps, for each kind of task, the ranking of all nodes, and finds the next places."""
 
-    def __init__(self, session: Session, nodes: Sequence[Node] | None = None) -> None:
-        self._session = session
-        self._columns = session.columns if nodes is None else SomeColumns(nodes, session.changes)
-        self._kinds = session.kinds
+    def __init__(self, state: ClusterState, columns: Columns) -> None:
+        self._state = state
+        self._columns = columns
+        self._kinds = state.kinds
         self._rankings: dict[object, Ranking | None] = {}
         self._refusals: dict[object, str | None] = {}
-        self._welcome: set[int] = set()
-        """Kinds of tasks that nobody refuses before nodes are looked at."""
+        self._never_refused: set[int] = set()
+        """Kinds of tasks that no pre-predicate refuses."""
         self._usable = self._columns.exact and all(
             hook.scope == "queue"
-            for hook in session.hooks("is_task_allocation_on_node_over_capacity")
+            for hook in state.hooks("is_task_allocation_on_node_over_capacity")
         )
-        self._looks: Sequence[Hook] = session.hooks("node_pre_order")
+        self._looks: Sequence[Hook] = state.hooks("node_pre_order")
         self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
         self._ahead = Ahead()
 
     def kind(self, task: Task) -> int:
-        """Return a number that is equal for tasks that ask for the same."""
+        """Return a number that is equal for tasks with equal requests."""
         kind = task.kind
         if kind is None:
             kind = task.kind = self._kinds.number(task.spec)
         return kind
 
     def ranking(self, task: Task, job: Job) -> Ranking | None:
-        """Return what nodes are worth to such a task; nothing if that has to be asked each time."""
+        """Return the ranking of nodes for such a task, or `None` if it cannot be kept."""
         kind = self.kind(task)
         known = self.known_ranking(kind, job)
         if known is not UNKNOWN:
@@ -88,7 +87,7 @@ class Engine:
         return ranking
 
     def known_ranking(self, kind: int, job: Job) -> Ranking | Unknown | None:
-        """Return what `ranking` would for a task of a kind, if somebody has asked before."""
+        """Return the ranking for a task of a kind, if it has been computed."""
         if not self._usable:
             return None
         known = self._rankings.get(kind, UNKNOWN)
@@ -97,9 +96,9 @@ class Engine:
     def refusal(self, task: Task, job: Job) -> UnschedulableReason | None:
         """Return why the task can go nowhere, as `Session.pre_predicate` would."""
         kind = self.kind(task)
-        if kind in self._welcome:
+        if kind in self._never_refused:
             return None
-        hooks = [hook for hook in self._session.hooks("pre_predicate") if hook.concerns(task)]
+        hooks = [hook for hook in self._state.hooks("pre_predicate") if hook.concerns(task)]
         for hook in hooks:
             if hook.scope == "static" and hook.any_job:
                 key = (hook.owner, kind)
@@ -111,21 +110,21 @@ class Engine:
             if reason:
                 return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
         if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
-            self._welcome.add(kind)
+            self._never_refused.add(kind)
         return None
 
-    def is_welcome(self, kind: int) -> bool:
-        """Say whether nobody refuses such a task, ever, before nodes are looked at."""
-        return kind in self._welcome
+    def is_never_refused(self, kind: int) -> bool:
+        """Return whether no pre-predicate ever refuses such a task."""
+        return kind in self._never_refused
 
     @staticmethod
     def may_have_room(ranking: Ranking, count: int) -> bool:
-        """Say whether it is not known that nodes cannot hold so many tasks of a kind."""
+        """Return whether `count` tasks of a kind may fit, without computing anything."""
         return not ranking.is_hopeless(count)
 
     @staticmethod
     def has_room(ranking: Ranking, count: int) -> bool:
-        """Say whether nodes could hold so many tasks of a kind, as they are now."""
+        """Return whether nodes can hold `count` tasks of a kind, as they are now."""
         if ranking.has_kept_room(count):
             return True
         ranking.refresh()
@@ -135,9 +134,9 @@ class Engine:
         """Return the answers that concern the task, if all can be kept; and if for any job."""
         if task.request.gpu.kind not in WHOLE or task.spec.claims:
             return None, True
-        session = self._session
-        predicates = [hook for hook in session.hooks("predicate") if hook.concerns(task)]
-        scores = [hook for hook in session.hooks("node_order") if hook.concerns(task)]
+        state = self._state
+        predicates = [hook for hook in state.hooks("predicate") if hook.concerns(task)]
+        scores = [hook for hook in state.hooks("node_order") if hook.concerns(task)]
         kept = [hook for hook in predicates if hook.scope != "queue"]
         anyones = all(hook.any_job for hook in [*kept, *scores])
         if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
@@ -146,9 +145,9 @@ class Engine:
         return Rules(kept, scores, self._looks), anyones
 
     def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
-        """Return where the next tasks of a kind go, in order: of one, or of more of them.
+        """Return the nodes of the next tasks of a kind, in order: of one, or of several of them.
 
-        None are returned if they do not all fit. The caller puts the tasks there and asks again
+        The list is empty if they do not all fit. The caller puts the tasks there and calls again
         for the rest.
         """
         count = len(tasks)
@@ -163,13 +162,13 @@ class Engine:
         if count > 1 and ranking.find_room() < count:
             return []
         if count > 1 and ranking.moves_an_extreme():
-            # Whatever was worked out beyond the first would not hold.
+            # Places beyond the first would not be valid.
             return self._best(ranking)
         if count == 1 and not real:
-            return self._best(ranking)  # somebody else will be simulated next
+            return self._best(ranking)  # the next simulation is for another task
         wanted = ahead.wanted(ranking, count)
-        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
-            places = self._rehearsed(ranking, tasks[:wanted])
+        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_TRIAL and real:
+            places = self._tried(ranking, tasks[:wanted])
             if places:
                 return places
         if wanted == 1 or not ranking.foreseeable:
@@ -192,24 +191,20 @@ class Engine:
         self._ahead.forget()
         return [] if row is None else [self._columns.nodes[row]]
 
-    def _rehearsed(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
-        if not self._columns.whole or not can_rehearse(self._columns, ranking):
+    def _tried(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
+        if not self._columns.whole or not can_try(self._columns, ranking):
             return []
-        places = rehearse(self._columns, ranking, tasks)
+        places = try_task(self._columns, ranking, tasks)
         self._ahead.keep(ranking, places, real=True)
         return self._ahead.take(len(tasks))
 
-    def put_back(self, count: int) -> None:
-        """Take note that the nodes returned last have not been taken."""
-        self._ahead.put_back(count)
-
     def placed(self) -> None:
-        """Write down that the nodes returned last have been taken, and nothing else has changed."""
+        """Record that the nodes returned last have been taken, and nothing else has changed."""
         self._ahead.confirm(len(self._columns.log.rows))
 
 
 class Ahead:
-    """Places worked out beyond what was asked for, good as long as nobody else takes any."""
+    """Places computed beyond those requested, valid as long as no other task takes any."""
 
     def __init__(self) -> None:
         self._ranking: Ranking | None = None
@@ -220,10 +215,10 @@ class Ahead:
         self._in_a_row = 0
         self._size = 0
         self._careful = 0
-        """So many times more only one place is worked out: the last order ended at once."""
+        """How often only one place is computed from now on: the last order ended at once."""
 
     def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
-        """Say whether there are places left for such tasks."""
+        """Return whether there are places left for such tasks."""
         return (
             self._log_length == log_length
             and self._ranking is ranking
@@ -242,21 +237,17 @@ class Ahead:
         self._next = min(len(self._nodes), start + count)
         return self._nodes[start : self._next]
 
-    def put_back(self, count: int) -> None:
-        """Have the places taken last still to take; none were taken where a look sufficed."""
-        self._next = max(0, self._next - count)
-
     def wanted(self, ranking: Ranking, count: int) -> int:
-        """Return how many places to work out when `count` are asked for.
+        """Return how many places to compute when `count` are requested.
 
-        The longer only tasks of one kind have come, the more of them are expected. An order
-        that ended early is not asked for at length again at once.
+        The longer the run of tasks of one kind, the more of them are expected. After an order that
+        ended early, long orders are avoided for a while.
         """
         if self._ranking is not ranking:
             self._ranking, self._nodes, self._next = ranking, [], 0
             self._in_a_row = self._size = self._careful = 0
         elif self._next < len(self._nodes):
-            # Somebody else has taken something before they were used up, and may well again.
+            # Other tasks took places before these were used up, and may well do so again.
             self._in_a_row = self._size = 0
         self._in_a_row += 1
         if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:
@@ -273,7 +264,7 @@ class Ahead:
         return self._size
 
     def keep(self, ranking: Ranking, nodes: list[Node], *, real: bool) -> None:
-        """Keep places that were worked out."""
+        """Keep computed places."""
         self._ranking, self._nodes, self._real = ranking, nodes, real
         self._next = 0
         if len(nodes) < min(self._size, CUT_SHORT):
@@ -284,5 +275,5 @@ class Ahead:
         self._nodes, self._next = [], 0
 
     def confirm(self, log_length: int) -> None:
-        """Take note of how far the log goes with what was taken from here."""
+        """Record the length of the log that includes the places taken from here."""
         self._log_length = log_length

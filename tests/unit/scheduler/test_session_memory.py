@@ -1,4 +1,4 @@
-"""A session that nobody asks for reasons is gone when it has decided."""
+"""A session is freed as soon as it has decided."""
 
 import gc
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from navarch.testing.scheduler_workloads import random_cluster, whole_nodes
 
 @pytest.fixture
 def nothing_is_collected() -> Iterator[None]:
-    """Leave what hangs together in circles where it lies."""
+    """Turn the garbage collector off."""
     gc.collect()
     gc.disable()
     yield
@@ -20,21 +20,21 @@ def nothing_is_collected() -> Iterator[None]:
 
 
 def nodes_alive() -> int:
-    """Return how many nodes of sessions there are."""
+    """Return the number of session nodes in memory."""
     return sum(isinstance(thing, Node) for thing in gc.get_objects())
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_deciding_alone_decides_what_a_cycle_does(seed: int) -> None:
-    """Nothing that is let go of is still needed for a decision."""
+def test_decide_returns_the_decisions_of_a_cycle(seed: int) -> None:
+    """Decisions do not depend on objects that are freed."""
     cluster = random_cluster(seed)
 
     assert decide(cluster) == run_cycle(cluster, SchedulerConfig()).decisions
 
 
 @pytest.mark.usefixtures("nothing_is_collected")
-def test_a_session_that_decided_leaves_nothing_to_the_garbage_collector() -> None:
-    """Thousands of nodes, several times an hour, would otherwise lie about until it comes."""
+def test_a_session_leaves_no_reference_cycles() -> None:
+    """Otherwise thousands of nodes would stay in memory until the collector runs."""
     before = nodes_alive()
 
     assert decide(whole_nodes(20, 3, single=False))

@@ -1,4 +1,4 @@
-"""Asking: how a session turns the answers of many plugins into one."""
+"""Calling hooks: how a session combines the results of many plugins into one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,18 +6,15 @@ from functools import cmp_to_key
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from navarch.scheduler.framework.extension_points import ExtensionPoints, NodeSet, Subsets
-from navarch.scheduler.framework.points import Hook
+from navarch.scheduler.framework.hooks import Hook, HookRegistry, NodeSet, Subsets
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.cluster import TaskSpec
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet, SubGroup
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 
 T = TypeVar("T")
 
@@ -27,23 +24,23 @@ _age = attrgetter("created_at")
 
 
 class JobOrder(NamedTuple):
-    """What so many orders of jobs come to."""
+    """All orders of jobs as one."""
 
     orders: int
     key: Callable[[Job], Any] | None
     is_kept: bool
-    """Whether keys hold until a task of their job has gained or lost a place."""
+    """Whether a key is valid until a task of its job gains or loses a place."""
 
 
-class HookRunner(ExtensionPoints):
-    """The questions that actions and plugins put to all plugins at once."""
+class HookRunner(HookRegistry):
+    """Calls the hooks of all plugins, and combines what they return."""
 
     def __init__(self) -> None:
         super().__init__()
         self._by_kind: tuple[int, bool] = (-1, False)
-        """Whether so many orders of tasks look at kinds only."""
+        """With this number of task orders, whether they depend on kinds only."""
         self._order_of_kind: dict[int, tuple[int, Any]] = {}
-        """By kind, where so many orders of tasks put it."""
+        """By kind, the number of task orders and the key they give it."""
         self._job_order = JobOrder(-1, key=None, is_kept=False)
 
     def compare_queues(
@@ -54,7 +51,7 @@ class HookRunner(ExtensionPoints):
         victims: tuple[Sequence[Job], Sequence[Job]],
         min_gpu_memory_mib: int,
     ) -> int:
-        """Return a negative number if `left` is to be served first."""
+        """Return a negative number if `left` is served first."""
         for hook in self._hooks["queue_order"]:
             answer: int = hook.fn(left, right, *jobs, *victims, min_gpu_memory_mib)
             if answer:
@@ -62,7 +59,7 @@ class HookRunner(ExtensionPoints):
         return _compare((left.created_at, left.name), (right.created_at, right.name))
 
     def only_queue_order(self) -> Hook | None:
-        """Return the order of queues, with its ranks, if nobody else has a say in it."""
+        """Return the order of queues if there is only one."""
         hooks = self._hooks["queue_order"]
         return hooks[0] if len(hooks) == 1 else None
 
@@ -77,7 +74,7 @@ class HookRunner(ExtensionPoints):
         return self.job_order().key
 
     def job_order(self) -> JobOrder:
-        """Return what all orders of jobs come to."""
+        """Return all orders of jobs as one."""
         known, hooks = self._job_order, self._hooks["job_order"]
         if known.orders != len(hooks):
             key = _job_key([hook.key for hook in hooks])
@@ -97,7 +94,7 @@ class HookRunner(ExtensionPoints):
 
     @property
     def orders_tasks_by_kind(self) -> bool:
-        """Whether orders have keys that do not tell equal tasks apart: only age and name do."""
+        """Whether orders have keys that are equal for equal tasks: only age and name differ."""
         hooks = self._hooks["task_order"]
         known = self._by_kind
         if known[0] != len(hooks):
@@ -106,7 +103,7 @@ class HookRunner(ExtensionPoints):
         return known[1]
 
     def order_of_kind(self, kind: int, spec: TaskSpec, job: Job) -> Any:  # noqa: ANN401
-        """Return a key of tasks like `spec`, where orders look at kinds only and have keys."""
+        """Return the key of tasks like `spec`; only if `orders_tasks_by_kind`."""
         hooks = self._hooks["task_order"]
         known = self._order_of_kind.get(kind)
         if known is None or known[0] != len(hooks):
@@ -144,7 +141,7 @@ class HookRunner(ExtensionPoints):
             return sorted(tasks, key=cmp_to_key(self.compare_tasks))
         kinds = list(map(_kind, tasks))
         if self.orders_tasks_by_kind and None not in kinds:
-            # The same for all of a kind, so it is enough to ask about one of each.
+            # The key is the same for all tasks of a kind: one call per kind is enough.
             by_kind = {
                 kind: key(task)[:-2] for kind, task in dict(zip(kinds, tasks, strict=True)).items()
             }
@@ -166,21 +163,21 @@ class HookRunner(ExtensionPoints):
         return sorted(groups, key=cmp_to_key(self.compare_sub_groups))
 
     def victim_cost(self, job: Job) -> float:
-        """Return what stopping `job` would cost; nothing if nobody counts costs."""
+        """Return what stopping `job` would cost, 0 without hooks."""
         return sum(float(hook.fn(job)) for hook in self._hooks["victim_cost"])
 
     def on_job_unplaced(self, job: Job) -> None:
-        """Tell plugins that the allocate action found no place for `job`."""
+        """Notify plugins that the allocate action found no place for `job`."""
         for hook in self._hooks["on_job_unplaced"]:
             hook.fn(job)
 
     def pre_job_allocation(self, job: Job) -> None:
-        """Tell plugins that an attempt to place `job` begins."""
+        """Notify plugins that an attempt to place `job` begins."""
         for hook in self._hooks["pre_job_allocation"]:
             hook.fn(job)
 
     def on_job_solution_start(self) -> None:
-        """Tell plugins that the search for victims for one job begins."""
+        """Notify plugins that the search for victims for one job begins."""
         self._call_each("on_job_solution_start")
 
     def _call_each(self, point: str, *arguments: object) -> None:
@@ -188,7 +185,7 @@ class HookRunner(ExtensionPoints):
             hook.fn(*arguments)
 
     def is_job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
-        """Say whether queues allow `tasks` of `job`; without an opinion, they do."""
+        """Return whether queues allow `tasks` of `job`; without a hook, they do."""
         for hook in self._hooks["is_job_over_capacity"]:  # there is one at most
             if not hook.concerns(job):
                 break
@@ -199,29 +196,29 @@ class HookRunner(ExtensionPoints):
     def is_non_preemptible_job_over_queue_quota(
         self, job: Job, tasks: Sequence[Task]
     ) -> CapacityVerdict:
-        """Say whether a job that cannot be interrupted would stay within quota."""
+        """Return whether a job that cannot be interrupted would stay within quota."""
         return self._only("is_non_preemptible_job_over_queue_quota", SCHEDULABLE, job, tasks)
 
     def is_task_allocation_on_node_over_capacity(
         self, task: Task, job: Job, node: Node
     ) -> CapacityVerdict:
-        """Say whether queues allow `task` on `node`."""
+        """Return whether queues allow `task` on `node`."""
         return self._only("is_task_allocation_on_node_over_capacity", SCHEDULABLE, task, job, node)
 
     def can_reclaim_resources(self, job: Job) -> bool:
-        """Say whether `job` may take from other queues; without an opinion, it may not."""
+        """Return whether `job` may take from other queues; without a hook, it may not."""
         return self._only("can_reclaim_resources", False, job)
 
     def get_queue_allocated_resources(self, queue: Queue) -> Amounts | None:
-        """Return what the queue has, if a plugin knows."""
+        """Return what the queue has, if a plugin counts it."""
         return self._figure("get_queue_allocated_resources", queue)
 
     def get_queue_deserved_resources(self, queue: Queue) -> Amounts | None:
-        """Return what the queue is promised, if a plugin knows."""
+        """Return the quota of the queue, if a plugin counts it."""
         return self._figure("get_queue_deserved_resources", queue)
 
     def get_queue_fair_share(self, queue: Queue) -> Amounts | None:
-        """Return the queue's fair share, if a plugin knows."""
+        """Return the fair share of the queue, if a plugin computes it."""
         return self._figure("get_queue_fair_share", queue)
 
     def _figure(self, point: str, queue: Queue) -> Amounts | None:
@@ -258,7 +255,7 @@ class HookRunner(ExtensionPoints):
         return sets
 
     def pre_predicate(self, task: Task, job: Job) -> UnschedulableReason | None:
-        """Return why the task can go nowhere, if so."""
+        """Return why no node can hold the task, or `None`."""
         for hook in self._hooks["pre_predicate"]:
             reason = hook.fn(task, job)
             if reason:
@@ -266,7 +263,7 @@ class HookRunner(ExtensionPoints):
         return None
 
     def predicate(self, task: Task, job: Job, node: Node) -> UnschedulableReason | None:
-        """Return why the task cannot go to the node, if so; a passing reason only if no other."""
+        """Return why the node cannot hold the task, or `None`; a lasting reason comes first."""
         passing: UnschedulableReason | None = None
         for hook in self._hooks["predicate"]:
             reason = hook.fn(task, job, node)
@@ -306,37 +303,37 @@ class HookRunner(ExtensionPoints):
         return [gpus[i] for _, i in sorted(ranked)]
 
     def reclaim_victim_filter(self, pending: Job, victim: Job) -> bool:
-        """Say whether nobody objects to taking from `victim` of another queue."""
-        return self._nobody_objects("reclaim_victim_filter", pending, victim)
+        """Return whether all plugins let `pending` take from `victim` of another queue."""
+        return self._all_accept("reclaim_victim_filter", pending, victim)
 
     def preempt_victim_filter(self, pending: Job, victim: Job) -> bool:
-        """Say whether nobody objects to taking from `victim` of the same queue."""
-        return self._nobody_objects("preempt_victim_filter", pending, victim)
+        """Return whether all plugins let `pending` take from `victim` of the same queue."""
+        return self._all_accept("preempt_victim_filter", pending, victim)
 
-    def _nobody_objects(self, point: str, *arguments: object) -> bool:
-        for hook in self._hooks[point]:  # noqa: SIM110 - asked of many jobs: twice as quick
+    def _all_accept(self, point: str, *arguments: object) -> bool:
+        for hook in self._hooks[point]:  # noqa: SIM110 - called for many jobs: twice as fast
             if not hook.fn(*arguments):
                 return False
         return True
 
     def reclaim_scenario_validator(self, scenario: Scenario) -> bool:
-        """Say whether nobody objects to the outcome of a simulated reclaim."""
-        return self._nobody_objects("reclaim_scenario_validator", scenario)
+        """Return whether all plugins accept the outcome of a simulated reclaim."""
+        return self._all_accept("reclaim_scenario_validator", scenario)
 
     def preempt_scenario_validator(self, scenario: Scenario) -> bool:
-        """Say whether nobody objects to the outcome of a simulated preemption."""
-        return self._nobody_objects("preempt_scenario_validator", scenario)
+        """Return whether all plugins accept the outcome of a simulated preemption."""
+        return self._all_accept("preempt_scenario_validator", scenario)
 
     def consolidation_victim_filter(self, pending: Job, victim: Job) -> bool:
-        """Say whether nobody objects to moving `victim`."""
-        return self._nobody_objects("consolidation_victim_filter", pending, victim)
+        """Return whether all plugins let `pending` move `victim`."""
+        return self._all_accept("consolidation_victim_filter", pending, victim)
 
     def consolidation_scenario_validator(self, scenario: Scenario) -> bool:
-        """Say whether nobody objects to the outcome of a simulated move."""
-        return self._nobody_objects("consolidation_scenario_validator", scenario)
+        """Return whether all plugins accept the outcome of a simulated move."""
+        return self._all_accept("consolidation_scenario_validator", scenario)
 
     def bind_annotations(self, task: Task, node: str) -> dict[str, str]:
-        """Return what plugins want written on the bind of `task`."""
+        """Return the annotations that plugins add to the bind of `task`."""
         merged: dict[str, str] = {}
         for hook in self._hooks["bind_request_mutate"]:
             merged.update(hook.fn(task, node))

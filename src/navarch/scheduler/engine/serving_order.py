@@ -1,4 +1,4 @@
-"""Who of two comes first, told without going through all who wait between them."""
+"""The order of two waiting jobs, found without all jobs between them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.job_queue import JobIndex
     from navarch.scheduler.model.job import Job
     from navarch.scheduler.model.queues import Queue
 
 
-class Turn(NamedTuple):
+class QueueRank(NamedTuple):
     """When a queue is served, given the next job in it or below it."""
 
     job: Job
@@ -21,18 +22,19 @@ class Turn(NamedTuple):
     rank: Any
 
 
-class Turns:
-    """Compares two jobs among all who wait, as a `JobQueue` of them would hand them out.
+class ServingOrder:
+    """Compares two jobs among all waiting ones, as a `JobQueue` of them would hand them out.
 
-    In one queue the order of jobs decides. In two, the rank of the queues' ancestors that are
-    siblings does, if neither changes while jobs are handed out: a rank depends on what the next
-    job weighs, so all jobs below must weigh the same. Whoever waits elsewhere comes in between,
-    but does not change who of the two is first; unless there is a tie, which is left open where
-    a third could have a part in it.
+    Within a queue the order of jobs decides. Between two queues, the ranks of their ancestors that
+    are siblings decide, if neither changes while jobs are handed out: a rank depends on the weight
+    of the next job, so all jobs below must have the same weight. Jobs in other queues come in
+    between without changing the order of the two. A tie is left open if a third queue could have a
+    part in it.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: ClusterState, waiting: JobIndex) -> None:
+        self._state = state
+        self._waiting = waiting
         self._seen = -1
         self._weights: dict[str, Any] = {}
         """By job that waits, what it weighs."""
@@ -44,45 +46,45 @@ class Turns:
         """By the second of two siblings, whether it is preferred to the first of equal rank."""
 
     def first(self, one: Job, other: Job) -> Job | None:
-        """Return who comes first, nothing if it takes all who wait to tell; `one` of equals."""
-        session = self._session
-        leaves = session.queues.leaves
+        """Return the job that is served first, or `None` if other jobs may decide it."""
+        state = self._state
+        leaves = state.queues.leaves
         if one.queue not in leaves or other.queue not in leaves:
             return None
         if one.queue == other.queue:
-            key = session.job_key()
+            key = state.job_key()
             return None if key is None else other if key(other) < key(one) else one
-        ours, theirs = session.queues.diverging(one.queue, other.queue)
-        left, right = self.turn_of(one, ours), self.turn_of(other, theirs)
+        ours, theirs = state.queues.diverging(one.queue, other.queue)
+        left, right = self.rank_of(one, ours), self.rank_of(other, theirs)
         if left is None or right is None or not self._are_steady(left, right):
             return None
         if left.rank == right.rank:
             return self._wins_tie(left, right)
         return one if left.rank < right.rank else other
 
-    def turn_of(self, job: Job, queue: Queue) -> Turn | None:
-        """Return what decides when it is the turn of a queue, with a job in or below it next."""
-        order = self._session.only_queue_order()
+    def rank_of(self, job: Job, queue: Queue) -> QueueRank | None:
+        """Return the rank of a queue, with a job in or below it next."""
+        order = self._state.only_queue_order()
         if order is None or order.rank is None or order.weight is None:
             return None
-        return Turn(job, queue, order.weight(job), order.rank(queue, job))
+        return QueueRank(job, queue, order.weight(job), order.rank(queue, job))
 
-    def turn_as_ranked(self, job: Job, queue: Queue) -> Turn | None:
-        """Do as `turn_of` does, with the rank of who was served last, if it is that."""
-        order, known = self._session.only_queue_order(), queue.ranked
+    def last_rank_of(self, job: Job, queue: Queue) -> QueueRank | None:
+        """Return the same as `rank_of`, from the last rank of the queue if that is still valid."""
+        order, known = self._state.only_queue_order(), queue.ranked
         if (
             order is None
             or order.weight is None
             or known is None
             or known[:3] != (order.rank, queue.changes, job)
         ):
-            return self.turn_of(job, queue)
-        return Turn(job, queue, order.weight(job), known[3])
+            return self.rank_of(job, queue)
+        return QueueRank(job, queue, order.weight(job), known[3])
 
-    def first_as_known(self, one: Turn, other: Turn) -> Job | None:
-        """Return whose turn comes first of two siblings' that were found before, if it is plain.
+    def first_as_known(self, one: QueueRank, other: QueueRank) -> Job | None:
+        """Return the first of two jobs by ranks that were computed before, if they differ.
 
-        That may have been when accounts were others, so who is preferred of equals cannot be asked.
+        The ranks may predate the last allocation, so a tie that was never compared stays open.
         """
         if not self._are_steady(one, other):
             return None
@@ -90,10 +92,10 @@ class Turns:
             return one.job if one.rank < other.rank else other.job
         return self._wins_tie(one, other, ask=False)
 
-    def _wins_tie(self, left: Turn, right: Turn, *, ask: bool = True) -> Job | None:
-        """Return whose queue is preferred to the other of equal rank."""
-        session, queue = self._session, left.queue
-        siblings = session.queues.roots if queue.parent is None else queue.parent.children
+    def _wins_tie(self, left: QueueRank, right: QueueRank, *, ask: bool = True) -> Job | None:
+        """Return the job of the queue that wins a tie."""
+        state, queue = self._state, left.queue
+        siblings = state.queues.roots if queue.parent is None else queue.parent.children
         if len(siblings) > 2:
             return None  # a third of equal rank may be preferred to one, but not to the other
         earlier, later = (left, right) if queue is siblings[0] else (right, left)
@@ -101,30 +103,30 @@ class Turns:
         if wins is None and not ask:
             return None
         if wins is None:
-            jobs, memory = (later.job, earlier.job), session.min_gpu_memory_mib
-            order = session.compare_queues(later.queue, earlier.queue, jobs, ((), ()), memory)
+            jobs, memory = (later.job, earlier.job), state.min_gpu_memory_mib
+            order = state.compare_queues(later.queue, earlier.queue, jobs, ((), ()), memory)
             wins = self._ties[later.queue.name] = order < 0
         return later.job if wins else earlier.job
 
-    def _are_steady(self, one: Turn, other: Turn) -> bool:
-        """Say whether ranks stay as they are while those who wait are handed out."""
+    def _are_steady(self, one: QueueRank, other: QueueRank) -> bool:
+        """Return whether ranks stay as they are while waiting jobs are handed out."""
         self._catch_up()
         return self._all_weigh(one.queue, one.weight) and self._all_weigh(other.queue, other.weight)
 
     def _all_weigh(self, queue: Queue, weight: object) -> bool:
-        """Say whether everybody who waits in a queue, or below it, weighs so much."""
+        """Return whether all jobs waiting in a queue, or below it, have this weight."""
         counts = self._counts.get(queue.name)
         return not counts or (len(counts) == 1 and weight in counts)
 
     def _catch_up(self) -> None:
-        log = self._session.changes.jobs
+        log = self._state.changes.jobs
         if self._seen == len(log):
             return
-        order = self._session.only_queue_order()
-        assert order is not None, "turns have ranks"
+        order = self._state.only_queue_order()
+        assert order is not None, "queues are ranked"
         weight = order.weight
-        assert weight is not None, "turns have weights"
-        changed = self._session.waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
+        assert weight is not None, "ranks have weights"
+        changed = self._waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
         self._seen = len(log)
         weights = self._weights
         for job in changed:
@@ -144,7 +146,7 @@ class Turns:
         """Return what is counted of a leaf queue, of its parent, and so on."""
         known = self._above.get(leaf)
         if known is None:
-            queue = self._session.queues.leaf(leaf)
+            queue = self._state.queues.leaf(leaf)
             lineage = () if queue is None else queue.lineage()
             known = [self._counts.setdefault(each.name, {}) for each in lineage]
             self._above[leaf] = known

@@ -1,4 +1,4 @@
-"""A task does not start at once on a share of a GPU that is only promised."""
+"""A task does not start immediately on a shared GPU with only nominated tasks."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def allocate(
 
 
 @BOTH_PATHS
-def test_a_task_waits_for_a_share_of_a_gpu_that_is_only_promised(*, fast: bool) -> None:
+def test_a_task_on_a_nominated_shared_gpu_is_nominated(*, fast: bool) -> None:
     """Reduced from a random cluster: `b` was started on the GPU that `leaving` still holds."""
     result = allocate(
         1,
@@ -50,8 +50,8 @@ def test_a_task_waits_for_a_share_of_a_gpu_that_is_only_promised(*, fast: bool) 
 
 
 @BOTH_PATHS
-def test_a_task_starts_on_a_promised_share_that_an_idle_gpu_can_stand_for(*, fast: bool) -> None:
-    """Both members of the gang wait for the leaving one; one of the two GPUs is idle."""
+def test_a_task_starts_on_a_nominated_shared_gpu_if_another_gpu_is_idle(*, fast: bool) -> None:
+    """Both tasks of the gang wait for the leaving one; one of the two GPUs is idle."""
     result = allocate(
         2,
         a_job("leaving", on="node0", task=LEAVING, priority=75),
@@ -66,8 +66,8 @@ def test_a_task_starts_on_a_promised_share_that_an_idle_gpu_can_stand_for(*, fas
 
 
 @BOTH_PATHS
-def test_an_idle_gpu_stands_for_one_promised_share_at_a_time(*, fast: bool) -> None:
-    """`two` asks for a part of two GPUs, and both shares with room are only promised."""
+def test_an_idle_gpu_backs_one_nominated_shared_gpu_at_a_time(*, fast: bool) -> None:
+    """`two` requests a part of two GPUs, and both shared GPUs with room are nominated."""
     request = ask(0.3, devices=2)
     result = allocate(
         2,
@@ -82,7 +82,7 @@ def test_an_idle_gpu_stands_for_one_promised_share_at_a_time(*, fast: bool) -> N
 
 
 @BOTH_PATHS
-def test_a_task_waits_for_the_pod_slot_of_a_promised_share(*, fast: bool) -> None:
+def test_a_task_waits_for_the_pod_slot_of_a_nominated_shared_gpu(*, fast: bool) -> None:
     """Both GPUs are idle, but the pod that reserves one needs a slot that `leaving` holds."""
     result = allocate(
         2,
@@ -98,8 +98,8 @@ def test_a_task_waits_for_the_pod_slot_of_a_promised_share(*, fast: bool) -> Non
 
 
 @BOTH_PATHS
-def test_a_task_waits_if_the_best_share_for_it_is_only_promised(*, fast: bool) -> None:
-    """`b` would fit beside `runs` at once, but work is to be spread over the emptiest GPUs."""
+def test_a_task_is_nominated_if_its_best_shared_gpu_is_nominated(*, fast: bool) -> None:
+    """`b` would fit beside `runs` immediately, but the case spreads work over the emptiest GPUs."""
     result = allocate(
         2,
         a_job("leaving", on="node0", task=LEAVING, priority=75),
@@ -114,7 +114,7 @@ def test_a_task_waits_if_the_best_share_for_it_is_only_promised(*, fast: bool) -
     assert promised(result) == {"a-0": "node0", "b-0": "node0"}
 
 
-def test_a_node_is_not_available_for_the_sake_of_a_promised_share() -> None:
+def test_a_nominated_shared_gpu_does_not_make_a_node_available() -> None:
     jobs = [a_job("leaving", on="node0", task=LEAVING), a_job("a", gpus=0.5), a_job("b", gpus=0.5)]
     session = open_session(a_cluster(nodes={"node0": 1}, jobs=jobs))
     node, waits = session.nodes["node0"], session.jobs["b"].tasks["b-0"]
