@@ -17,7 +17,7 @@ from pathlib import Path
 
 from navarch.app.control_plane import build_control_plane
 from navarch.control.loop import Reconciler
-from navarch.control.operations import OperationRunner
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health

@@ -12,14 +12,14 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.control.drains import DrainWatch
-from navarch.control.heartbeats import HeartbeatReconciler
-from navarch.control.observation import ObservationReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.pool_indexes import PoolIndexes
-from navarch.control.providers import GuardedProvider
-from navarch.control.stockouts import StockoutMemory
+from navarch.control.nodes.drain import DrainController
+from navarch.control.nodes.liveness import LivenessController
+from navarch.control.providers.inventory import InventoryController
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.pools.pool_indexes import PoolIndexes
+from navarch.control.providers.guard import GuardedProvider
+from navarch.control.pools.stockouts import StockoutMemory
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -165,10 +165,10 @@ def memories(store: Store, tasks: asyncio.TaskGroup) -> dict[str, Callable[[], o
     columns = TelemetryTable(clock, timeout=timedelta(seconds=90))
     cloud = SimulatedCloud(clock, entropy, Habits())
     stockouts = StockoutMemory(clock, store)
-    drains = DrainWatch(clock, store, SimWorkloads(clock, entropy), errands, PoolIndexes(store))
-    heartbeats = HeartbeatReconciler(clock, store, columns)
+    drains = DrainController(clock, store, SimWorkloads(clock, entropy), errands, PoolIndexes(store))
+    heartbeats = LivenessController(clock, store, columns)
     evidence = PendingObservations(started_at=clock.now())
-    observation = ObservationReconciler(
+    observation = InventoryController(
         clock, store, GuardedProvider(cloud), columns, errands, evidence
     )
     agents = AgentService(clock, store, columns)

@@ -9,7 +9,7 @@ import pytest
 
 from navarch.app import control_plane
 from navarch.control.loop import Loop, Reconciler, Turns
-from navarch.control.planning import PoolPlanning
+from navarch.control.pools.planning import PoolPlanningController
 from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
@@ -145,7 +145,7 @@ EVENTS: dict[str, Callable[[World, NodeId, Random], object]] = {
 }
 
 
-def plan_everything(planning: PoolPlanning, committed: Committed) -> None:
+def plan_everything(planning: PoolPlanningController, committed: Committed) -> None:
     """Have every pool planned after every commit, whatever it changed and whoever made it."""
     for pool in committed.after.pools:
         planning.look_at(pool)
@@ -156,7 +156,7 @@ def check(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
         foreseen = an_eventful_hour(seed)
         with monkeypatch.context() as patch:
             patch.setattr(control_plane, "Loop", WokenByAll)
-            patch.setattr(PoolPlanning, "_changed", plan_everything)
+            patch.setattr(PoolPlanningController, "_changed", plan_everything)
             woken = an_eventful_hour(seed)
         assert foreseen == woken, f"seed {seed}"
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from navarch.control.alerts import READ_AGAIN_MAX, AlertReconciler
-from navarch.control.operations import OperationRunner
+from navarch.control.housekeeping.alerts import READ_AGAIN_MAX, AlertController
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
@@ -50,7 +50,7 @@ def told(*, meanwhile: list[str], fails: int = 0) -> list[str]:
             errands = OperationRunner(
                 clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
             )
-            alerts = AlertReconciler(clock, store, listener, errands)
+            alerts = AlertController(clock, store, listener, errands)
             await alerts.reconcile()
             await asyncio.sleep(1)
             await happens(store, "node/a")
@@ -95,7 +95,7 @@ class Reader:
             errands = OperationRunner(
                 clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
             )
-            alerts = AlertReconciler(clock, self.store, self, errands)
+            alerts = AlertController(clock, self.store, self, errands)
             for kind in (None, *kinds):
                 if kind is not None:
                     event = Event(at=NOW, about=Subject(f"node/{kind}"), kind=kind, reason="so")

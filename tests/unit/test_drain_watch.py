@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
-from navarch.control.drains import DrainWatch
-from navarch.control.operations import OperationRunner
-from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.nodes.drain import DrainController
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.pools.pool_indexes import PoolIndexes
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
@@ -29,7 +29,7 @@ class Site:
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         errands = OperationRunner(clock, entropy, tasks, done=lambda: None, strict=True)
         workloads = SimWorkloads(clock, entropy)
-        watch = DrainWatch(clock, self.store, workloads, errands, PoolIndexes(self.store))
+        watch = DrainController(clock, self.store, workloads, errands, PoolIndexes(self.store))
         self.planning = watch.planning
 
     async def change(self, *nodes: Node) -> datetime | None:

@@ -9,11 +9,11 @@ import pytest
 import uvloop
 
 from navarch.clock.system import SystemClock
-from navarch.control import operations as errands_module
+from navarch.control.runtime import operations as errands_module
 from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.loop import Loop, Turns
-from navarch.control.operations import OperationRunner
-from navarch.control.providers import GuardedProvider
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.providers.guard import GuardedProvider
 from navarch.core.errors import (
     CapacityError,
     ConflictError,

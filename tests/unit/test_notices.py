@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.drains import POLL, DrainWatch
-from navarch.control.notices import NoticeReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.nodes.drain import POLL, DrainController
+from navarch.control.nodes.notification import NotificationController
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.pools.pool_indexes import PoolIndexes
 from navarch.core.errors import TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -69,8 +69,8 @@ def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list
             errands = OperationRunner(
                 clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
             )
-            watch = DrainWatch(clock, store, workloads, errands, PoolIndexes(store))
-            notices = NoticeReconciler(clock, store, workloads, errands, is_empty=watch.is_empty)
+            watch = DrainController(clock, store, workloads, errands, PoolIndexes(store))
+            notices = NotificationController(clock, store, workloads, errands, is_empty=watch.is_empty)
             await notices.reconcile()
             for _ in range(2):
                 await clock.sleep(POLL.total_seconds() / 2)

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.providers import GuardedProvider, Providers
-from navarch.control.terminations import TerminationReconciler
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.guard import GuardedProvider, Providers
+from navarch.control.nodes.termination import TerminationController
 from navarch.core.errors import RejectedError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -58,7 +58,7 @@ def ended(meanwhile: Node) -> PendingObservations:
             errands = OperationRunner(
                 clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
             )
-            await TerminationReconciler(clock, store, providers, errands, evidence).reconcile()
+            await TerminationController(clock, store, providers, errands, evidence).reconcile()
         return evidence
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:

@@ -7,38 +7,38 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from navarch.config.policy import default_policy
-from navarch.control.alerts import AlertReconciler
-from navarch.control.announcements import AnnouncementReconciler
-from navarch.control.autoscaling import AutoscalingReconciler
-from navarch.control.bad_hosts import BadHostReconciler
-from navarch.control.bringup import BringUp, BringUpReconciler
-from navarch.control.budgets import BudgetReconciler
-from navarch.control.commands import CommandReconciler
-from navarch.control.drains import DrainWatch
-from navarch.control.emptiness import EmptinessReconciler
-from navarch.control.heartbeats import HeartbeatReconciler
-from navarch.control.housekeeping import HousekeepingReconciler
-from navarch.control.incidents import IncidentReconciler
-from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobReconciler
-from navarch.control.launches import LaunchReconciler, MissingAgent, UserData
-from navarch.control.ledger import Ledger
-from navarch.control.loads import Loads
+from navarch.control.housekeeping.alerts import AlertController
+from navarch.control.providers.notices import ProviderNoticeController
+from navarch.control.pools.autoscaling import AutoscalingController
+from navarch.control.health.bad_hosts import BadHostController
+from navarch.control.nodes.bringup import BringUp, BringUpController
+from navarch.control.pools.budgets import BudgetController
+from navarch.control.nodes.commands import CommandController
+from navarch.control.nodes.drain import DrainController
+from navarch.control.pools.emptiness import EmptinessController
+from navarch.control.nodes.liveness import LivenessController
+from navarch.control.housekeeping.nodes import HousekeepingController
+from navarch.control.health.incidents import IncidentController
+from navarch.control.jobs.controller import HeldReadings, JobAwareNotifier, JobController
+from navarch.control.nodes.launch import LaunchController, MissingAgent, UserData
+from navarch.control.pools.ledger import Ledger
+from navarch.control.pools.loads import Loads
 from navarch.control.loop import Loop, Reconciler, Turns
-from navarch.control.notices import NoticeReconciler
-from navarch.control.observation import ObservationReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.planning import PlanPool, PoolPlanning
-from navarch.control.pool_indexes import PoolIndexes
-from navarch.control.providers import Providers
-from navarch.control.recoveries import RecoveryReconciler
-from navarch.control.remediation import RemediationReconciler
-from navarch.control.snapshots import SnapshotReconciler
-from navarch.control.stockouts import StockoutMemory
-from navarch.control.stragglers import StragglerReconciler
-from navarch.control.terminations import TerminationReconciler
-from navarch.control.topology import TopologyReconciler
-from navarch.control.wear import WearReconciler
+from navarch.control.nodes.notification import NotificationController
+from navarch.control.providers.inventory import InventoryController
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.pools.planning import PlanPool, PoolPlanningController
+from navarch.control.pools.pool_indexes import PoolIndexes
+from navarch.control.providers.guard import Providers
+from navarch.control.health.recovery import RecoveryController
+from navarch.control.health.remediation import RemediationController
+from navarch.control.housekeeping.snapshots import SnapshotController
+from navarch.control.pools.stockouts import StockoutMemory
+from navarch.control.health.stragglers import StragglerController
+from navarch.control.nodes.termination import TerminationController
+from navarch.control.providers.topology import TopologyController
+from navarch.control.health.wear import WearController
 from navarch.core.budget import Budget
 from navarch.core.fleet import Change, Fleet
 from navarch.core.governor import GovernorSettings, default_settings
@@ -224,14 +224,14 @@ def build_control_plane(
         utilization=hearing.utilization,
         overheard=overheard,
     )
-    wear = WearReconciler(clock, store, agents.note_findings)
-    stragglers = StragglerReconciler(
+    wear = WearController(clock, store, agents.note_findings)
+    stragglers = StragglerController(
         clock, store, agents.note_findings, interval=lambda: timing().health_check_interval
     )
 
     def reconcilers(errands: OperationRunner) -> list[Reconciler]:
         evidence = PendingObservations(started_at=clock.now())
-        budgets = BudgetReconciler(clock, store, opinions.budgets, ledger)
+        budgets = BudgetController(clock, store, opinions.budgets, ledger)
         memory = StockoutMemory(clock, store, vetoes=[budgets.veto], spans=opinions.stockout_spans)
         memories[:] = [memory]
 
@@ -245,7 +245,7 @@ def build_control_plane(
             await budgets.count(now)
             await memory.begin_round(now)
 
-        sizes = PoolPlanning(
+        sizes = PoolPlanningController(
             clock,
             store,
             name="pools",
@@ -255,15 +255,15 @@ def build_control_plane(
             rolls=rolls,
         )
         memory.look_at = sizes.look_at
-        incidents = IncidentReconciler(clock, store)
-        bad_hosts = BadHostReconciler(clock, store)
+        incidents = IncidentController(clock, store)
+        bad_hosts = BadHostController(clock, store)
 
         async def follow(change: Change, fleet: Fleet) -> Change:
             return await bad_hosts.follow(incidents.follow(change, fleet), fleet)
 
-        drains = DrainWatch(clock, store, notifier, errands, rolls)
+        drains = DrainController(clock, store, notifier, errands, rolls)
         found: list[Reconciler] = [
-            RemediationReconciler(
+            RemediationController(
                 clock,
                 store,
                 dressed,
@@ -273,11 +273,11 @@ def build_control_plane(
                 follow=follow,
                 strict=strict,
             ),
-            RecoveryReconciler(clock, entropy, store, dressed, notifier, errands),
+            RecoveryController(clock, entropy, store, dressed, notifier, errands),
             sizes,
             drains.planning,
             drains,
-            LaunchReconciler(
+            LaunchController(
                 clock,
                 store,
                 dressed,
@@ -286,13 +286,13 @@ def build_control_plane(
                 user_data=user_data,
                 missing_agent=missing_agent,
             ),
-            TerminationReconciler(clock, store, dressed, errands, evidence),
-            NoticeReconciler(clock, store, notifier, errands, is_empty=drains.is_empty),
-            HeartbeatReconciler(clock, store, hearing),
-            CommandReconciler(clock, store),
-            HousekeepingReconciler(clock, store),
-            EmptinessReconciler(clock, store, readings, is_scaled=is_scaled),
-            JobReconciler(clock, store, scheduler_offload, scheduling=opinions.scheduling),
+            TerminationController(clock, store, dressed, errands, evidence),
+            NotificationController(clock, store, notifier, errands, is_empty=drains.is_empty),
+            LivenessController(clock, store, hearing),
+            CommandController(clock, store),
+            HousekeepingController(clock, store),
+            EmptinessController(clock, store, readings, is_scaled=is_scaled),
+            JobController(clock, store, scheduler_offload, scheduling=opinions.scheduling),
             incidents,
             bad_hosts,
             wear,
@@ -300,27 +300,27 @@ def build_control_plane(
             budgets,
         ]
         found += [
-            ObservationReconciler(clock, store, provider, hearing, errands, evidence, follow=follow)
+            InventoryController(clock, store, provider, hearing, errands, evidence, follow=follow)
             for provider in dressed
         ]
         found += [
-            AnnouncementReconciler(clock, store, provider)
+            ProviderNoticeController(clock, store, provider)
             for provider in dressed
             if provider.announces
         ]
         found += [
-            TopologyReconciler(clock, store, provider)
+            TopologyController(clock, store, provider)
             for provider in dressed
             if provider.describes_topology
         ]
-        found += [AlertReconciler(clock, store, each, errands) for each in alerts]
+        found += [AlertController(clock, store, each, errands) for each in alerts]
         if bringup is not None:
-            found.append(BringUpReconciler(clock, store, dressed, errands, bringup))
+            found.append(BringUpController(clock, store, dressed, errands, bringup))
         if save_readings is not None:
-            found.append(SnapshotReconciler(clock, save_readings))
+            found.append(SnapshotController(clock, save_readings))
         if metrics_source is not None:
             found.append(
-                AutoscalingReconciler(
+                AutoscalingController(
                     clock,
                     store,
                     opinions.autoscalers,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.providers.guard import Providers
+from navarch.control.health.remediation import RemediationController
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -81,7 +81,7 @@ class _Stage:
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         columns = TelemetryTable(self.clock, timeout=timedelta(hours=9))
         self.agents = AgentService(self.clock, self.store, columns)
-        self.remediation = RemediationReconciler(
+        self.remediation = RemediationController(
             self.clock, self.store, Providers([]), remediator=lambda _: CordonAndReplace()
         )
         self.acted: list[tuple[datetime, NodeId, bool]] = []

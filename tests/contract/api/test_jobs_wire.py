@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.clock.system import SystemClock
-from navarch.control.jobs import JobReconciler
+from navarch.control.jobs.controller import JobController
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import JobName
 from navarch.core.job import JobState
@@ -28,7 +28,7 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 
 async def place(doors: Doors) -> None:
     """Do one round of the loop, which these doors are without."""
-    loop = JobReconciler(SystemClock(), doors.store, InlineOffload(), scheduling=Scheduling)
+    loop = JobController(SystemClock(), doors.store, InlineOffload(), scheduling=Scheduling)
     await loop.reconcile()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from navarch.control.alerts import is_notable
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.providers.guard import Providers
+from navarch.control.health.remediation import RemediationController
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -82,9 +82,9 @@ class Site:
             TelemetryTable(self.clock, timeout=timedelta(seconds=90)),
         )
 
-    def start(self) -> RemediationReconciler:
+    def start(self) -> RemediationController:
         """Return a control plane's loop that has just started."""
-        return RemediationReconciler(
+        return RemediationController(
             self.clock,
             self.store,
             Providers([]),

@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.providers.guard import Providers
+from navarch.control.health.remediation import RemediationController
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition, Health
@@ -38,7 +38,7 @@ def test_a_slow_disk_does_not_make_the_next_fault_wait() -> None:
     async def main() -> None:
         change = Change(pools=[a_pool(size=40)], nodes=[broken("training-0")])
         await store.commit(change, based_on=0)
-        loop = RemediationReconciler(
+        loop = RemediationController(
             clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
         )
         await loop.reconcile()

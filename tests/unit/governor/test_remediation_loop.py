@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.providers.guard import Providers
+from navarch.control.health.remediation import RemediationController
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -67,7 +67,7 @@ def decide(
 
     async def main() -> list[str]:
         await store.commit(Change(pools=pools, nodes=nodes), based_on=0)
-        loop = RemediationReconciler(
+        loop = RemediationController(
             SimClock(),
             store,
             Providers([]),
@@ -288,7 +288,7 @@ def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_
     async def looks_again_after(node: Node) -> bool:
         """Return whether there is something to do once `node` has been given up."""
         await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
-        loop = RemediationReconciler(
+        loop = RemediationController(
             clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
         )
         while loop.due_at() is not None:
@@ -314,7 +314,7 @@ def test_whoever_waits_is_looked_at_by_the_commit_that_follows_other_bounds() ->
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
     bounds = [GovernorSettings()]
 
-    async def stirs(loop: RemediationReconciler) -> bool:
+    async def stirs(loop: RemediationController) -> bool:
         """Return whether the loop is to be asked after a commit that touches no node."""
         loop.agenda.stirred = False
         event = Event(
@@ -326,7 +326,7 @@ def test_whoever_waits_is_looked_at_by_the_commit_that_follows_other_bounds() ->
     async def main() -> None:
         pool = a_pool(size=1, remediation=Remediation(dry_run=True))
         await store.commit(Change(pools=[pool]), based_on=0)
-        loop = RemediationReconciler(
+        loop = RemediationController(
             clock,
             store,
             Providers([]),

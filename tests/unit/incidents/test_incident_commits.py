@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.control.agenda import LONG_AGO
-from navarch.control.incidents import IncidentReconciler
+from navarch.control.health.incidents import IncidentController
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -32,12 +32,12 @@ HELD = Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=N
 LEAVING = evolve(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
-def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
+def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentController]:
     """Return the committed change that makes `node` of NODE, and its reconciler."""
 
-    async def story() -> tuple[Change, IncidentReconciler]:
+    async def story() -> tuple[Change, IncidentController]:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        reconciler = IncidentReconciler(SimClock(), store)
+        reconciler = IncidentController(SimClock(), store)
         await store.commit(Change(pools=[a_pool()], nodes=[NODE], incidents=[incident]), based_on=0)
         event = Event(at=NOW, about=about("node", NAME), kind="node.moved", reason="XID 79")
         change = reconciler.follow(Change(nodes=[node], events=[event]), store.fleet())

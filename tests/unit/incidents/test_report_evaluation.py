@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
-from navarch.control.alerts import is_notable
-from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
+from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
 from navarch.core.event import Recorded, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -43,7 +43,7 @@ class Site:
         self.columns = TelemetryTable(self.clock, timeout=timedelta(minutes=5))
         self.policies = compile_policies(default_policy())
         self.agents = self.receive()
-        self.reconciler = IncidentReconciler(self.clock, self.store)
+        self.reconciler = IncidentController(self.clock, self.store)
 
     def receive(self) -> AgentService:
         """Return a control plane with the store's state only."""
@@ -435,7 +435,7 @@ def test_incidents_expire_on_the_same_date_after_a_restart() -> None:
         await site.report(site.xid(31, pid=7))
         await site.clock.sleep(SILENCE.total_seconds())
         await site.reconciler.reconcile()
-        again = IncidentReconciler(site.clock, site.store)
+        again = IncidentController(site.clock, site.store)
         await again.reconcile()
         assert len(site.incidents) == 1
         await site.clock.sleep(KEEP.total_seconds())

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.control.jobs import (
+from navarch.control.jobs.controller import (
     KEEP,
     LOOK_EVERY,
     PAUSE,
     HeldReadings,
     JobAwareNotifier,
-    JobReconciler,
+    JobController,
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
@@ -36,7 +36,7 @@ class Case:
         self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
         self.looks = 0
         self._scheduling = scheduling or Scheduling()
-        self.loop = JobReconciler(self.clock, self.store, self, scheduling=lambda: self._scheduling)
+        self.loop = JobController(self.clock, self.store, self, scheduling=lambda: self._scheduling)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Stand in for the thread that looks at jobs."""

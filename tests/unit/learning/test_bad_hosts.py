@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.control.bad_hosts import SUBJECT, BadHostReconciler
-from navarch.control.following import Follow, by_itself
+from navarch.control.health.bad_hosts import SUBJECT, BadHostController
+from navarch.control.health.following import Follow, by_itself
 from navarch.core.event import Recorded
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -32,10 +32,10 @@ class Site:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        self.memory = BadHostReconciler(self.clock, self.store)
+        self.memory = BadHostController(self.clock, self.store)
 
     def restart(self) -> None:
-        self.memory = BadHostReconciler(self.clock, self.store)
+        self.memory = BadHostController(self.clock, self.store)
 
     async def come(self, name: str, gpus: range, **labels: str) -> None:
         node = a_node(name, registered_at=self.clock.now())

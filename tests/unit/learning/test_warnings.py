@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.control.agenda import LONG_AGO
-from navarch.control.wear import WearReconciler
+from navarch.control.health.wear import WearController
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -125,7 +125,7 @@ def test_only_reports_with_spare_rows_trigger_a_wear_evaluation() -> None:
         raise AssertionError((node, found))
 
     async def story() -> list[datetime | None]:
-        loop = WearReconciler(SimClock(), store, nothing_noted)
+        loop = WearController(SimClock(), store, nothing_noted)
         await loop.reconcile()
         called: list[datetime | None] = []
         loop.on_sooner = lambda: called.append(loop.due_at())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.control.budgets import BudgetReconciler
-from navarch.control.ledger import Ledger
+from navarch.control.pools.budgets import BudgetController
+from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -308,7 +308,7 @@ def test_commits_bring_the_next_count_closer_only_while_there_is_a_budget_or_was
         return bool(heard)
 
     async def story() -> None:
-        loop = BudgetReconciler(clock, store, budgets, Ledger(clock, store))
+        loop = BudgetController(clock, store, budgets, Ledger(clock, store))
         loop.on_sooner = lambda: heard.append(store.fleet().revision)
         await loop.reconcile()
         assert not await is_heard()
