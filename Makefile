@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup serve proto check format test test-all same-trace clean \
+.PHONY: help setup serve proto check format test test-all mutants same-trace clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
 	bench-llama bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-xid
 
@@ -42,6 +42,9 @@ test: check ## the whole gate
 test-all: check ## the gate, and what is too long for it; installs Debian packages that tests start
 	@scripts/install-components
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+mutants: setup ## break safety lines one at a time: some test must fail for each; ARGS="--only governor"
+	$(BIN)/python scripts/mutants --jobs $(JOBS) $(ARGS)
 
 PYTHONS ?= python3.12 python3.13
 same-trace: setup ## one seed, one trace, whichever Python plays it; PYTHONS="python3.12 python3.13"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import structlog
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.agent.agent import Agent
 from navarch.agent.event_sources import EventSources, wake_on_kernel_log
@@ -41,7 +42,6 @@ from navarch.health.xid.catalogue import xids
 from navarch.hosts.kmsg import FileBookmark, Kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.doors import build_doors, open_doors
 
 NODE = NodeId("bench")
 DEPENDS = (51, 109)
@@ -98,13 +98,13 @@ async def measure(
     disk, offload, probe = FolderDisk(folder / "state"), ThreadOffload("d"), ThreadOffload("p")
     commits = ThreadOffload("c")
     store = SqliteStore.open(folder / "data", commits, entropy)
-    doors, chance = build_doors(store=store), random.Random(7)
-    door = _Door(doors.app)
-    doors.app = cast(HttpApp, door)
-    async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
+    local, chance = build_local_api(store=store), random.Random(7)
+    door = _Door(local.app)
+    local.app = cast(HttpApp, door)
+    async with serve_local_api(local, grpc=False), asyncio.TaskGroup() as tasks:
         if decisions is not None:
             await decisions.begin(store, tasks)
-        link = open_link(doors.http_url)
+        link = open_link(local.http_url)
         assert isinstance(link, HttpLink)
         stopwatch = _Stopwatch(link)
         agent = Agent(

@@ -23,7 +23,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
-from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.pools import HeartbeatMeter
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore

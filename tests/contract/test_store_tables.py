@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, Kind
@@ -18,6 +17,7 @@ from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
 from navarch.core.table import Table
 from navarch.ports.store import Store
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.store_contract import EVENT, INCIDENT, NODE, POOL

@@ -22,7 +22,9 @@ def change(names: set[str]) -> Change:
 @given(
     commits=st.lists(writes, min_size=1, max_size=20), wanted=writes, ago=st.integers(-1, 2 * KNOWN)
 )
-def test_who_conflicts_with_whom(commits: list[set[str]], wanted: set[str], ago: int) -> None:
+def test_a_change_conflicts_exactly_if_what_it_writes_was_written_since(
+    commits: list[set[str]], wanted: set[str], ago: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heads, "RECENT_MAX", KNOWN)
         head = StateCache(Fleet())

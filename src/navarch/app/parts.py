@@ -21,9 +21,7 @@ from navarch.core.budget import Budget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.jobs import JobsMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import HeartbeatMeter, JobsMeter, Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.notifiers.everyone import Everyone
 from navarch.notifiers.log import LogWorkloads
@@ -43,7 +41,7 @@ from navarch.provision.strategies import (
 )
 from navarch.registry import build_part, check_part
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -1,4 +1,4 @@
-"""An immutable mapping whose changed copies share what stays the same."""
+"""An immutable mapping; changed copies share what stays the same."""
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from math import isqrt
@@ -10,7 +10,7 @@ D = TypeVar("D")
 
 
 class Table(Mapping[K, V], Generic[K, V]):
-    """A mapping whose changed copy costs what the change costs, not what the table holds.
+    """An immutable mapping: a changed copy costs what the change costs, not what the table holds.
 
     Many revisions share one large base dictionary; each revision lays a small dictionary of
     changes over it, in which None marks a removed key. An overlay that has grown to about the

@@ -39,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLaunch:
-    """Request a machine again for a node whose launch was refused."""
+    """Request a machine again for a node after its launch was refused."""
 
     launch: Launch
     reason: str

@@ -106,7 +106,7 @@ class _Removals:
     """The nodes that a plan removes, and those that stay."""
 
     late: Sequence[Retire]
-    """Nodes past their boot deadline, and nodes whose replacement is decided."""
+    """Nodes past their boot deadline, and nodes with a replacement that serves."""
     gangs: GangPlan
     surplus: Sequence[Retire]
     staying: Sequence[Node]
@@ -166,7 +166,8 @@ def _breaker_change(pool: Pool, breaker: LaunchBreaker | None) -> tuple[SetLaunc
 def seen_by_size(node: Node) -> object:
     """Return the part of `node` that a plan of the size depends on.
 
-    How often a fault was seen, notifications and the latest report are not part of it.
+    While it stays the same, the plan holds. How often a fault was seen, notifications and the
+    latest report are not part of it.
     """
     if node.retiring is not None and node.gang is None:
         # It no longer counts. Only its end matters, not the phases on the way.
@@ -260,7 +261,7 @@ class _Launches:
         return self._written(node, choice.offering), choice
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
-        """Return launch attempts for a whole gang at one offering; None if none can be bought."""
+        """Return launch attempts for a whole gang at one offering; None while not for sale."""
         if self._exceeds_allowance(len(names)):
             return None
         choice = self._market.choose(
@@ -277,7 +278,7 @@ class _Launches:
         return [self._written(name, found.offering, found) for name in names], choice
 
     def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
-        """Return a launch attempt for one more member of a gang; None if it cannot be bought."""
+        """Return a launch attempt for one more member of a gang; None while not for sale."""
         if self._exceeds_allowance(1):
             return None
         place = self._quarantined.get(scopes(gang.offering)[0])
@@ -372,7 +373,7 @@ def _grow_gangs(
     *,
     begin: bool,
 ) -> Iterator[Request]:
-    """Yield requests for missing members of gangs, then for whole gangs, up to the maximum."""
+    """Yield requests for missing members of gangs, then for whole gangs, within the maximum."""
     room = pool.nodes_max - sum(not node.gone for node in known)
     index = pool.next_index
     unreplaced = {

@@ -426,7 +426,7 @@ def _reservation(offering: Offering) -> Reservation:
 
 
 def _distance(offering: Offering, first: Offering) -> int:
-    """Return how far a failover to `offering` goes: to another zone, region or provider."""
+    """Return how far a failover to `offering` goes: zone, region or provider."""
     if offering.provider != first.provider:
         return 2
     return 0 if offering.region == first.region else 1

@@ -14,7 +14,7 @@ _WATCHED = (Phase.READY, Phase.DRAINING)
 def judge_silence(
     fleet: Fleet, silent: Mapping[NodeId, datetime], *, timeout: timedelta, now: datetime
 ) -> Iterator[tuple[Node, CheckResult]]:
-    """Yield the nodes whose silence has reached another timeout.
+    """Yield the nodes that have been silent for another timeout.
 
     Each timeout counts as one more unhealthy verdict in a row, so that a dead machine is replaced
     after as many timeouts as its pool requires verdicts.

@@ -7,9 +7,9 @@ from navarch.ports.notifier import WorkloadNotifier
 
 
 class Everyone:
-    """Tells all of them; a node is empty when all of them say so.
+    """Notifies all of them; a node is drained when all of them report it as drained.
 
-    A call that fails halfway is made again from the start, which every notifier allows.
+    A call that fails halfway is repeated from the start, which every notifier allows.
     """
 
     def __init__(self, notifiers: Sequence[WorkloadNotifier]) -> None:

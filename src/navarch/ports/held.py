@@ -31,7 +31,7 @@ class HeldApi(Protocol):
     ) -> Sequence[HeldNode]:
         """Release the held actions of some nodes, or of all nodes of a pool.
 
-        A pool whose launches were stopped, because its machines did not come up, buys again.
+        A pool that stopped launching, because its machines did not come up, buys again.
         Raises NotPossibleError if nothing is held, or if the pool's remediation is a dry run.
         """
         ...

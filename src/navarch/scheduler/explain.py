@@ -13,7 +13,7 @@ from navarch.core.explanation import (
     DomainRoom,
     Explanation,
     QueueBound,
-    Refusal,
+    RuleRefusal,
 )
 from navarch.core.remedy import Remedy
 from navarch.core.shortfall import Shortfall
@@ -436,10 +436,10 @@ def _is_about_room(objection: UnschedulableReason | None) -> bool:
     return objection is None or objection.passes or "pod slots" in objection.reason
 
 
-def _told(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> Refusal:
+def _told(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> RuleRefusal:
     names = tuple(node.name for node in nodes)
     about_room = rule == NOT_FREE[0]
-    return Refusal(
+    return RuleRefusal(
         rule=rule,
         reason=reason,
         nodes=len(names),

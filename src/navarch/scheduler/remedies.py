@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from navarch.core.remedy import Remedy, Step, StepKind
 
 if TYPE_CHECKING:
-    from navarch.core.explanation import Refusal
+    from navarch.core.explanation import RuleRefusal
     from navarch.core.shortfall import Shortfall
     from navarch.scheduler.model.capacity import CapacityVerdict
 
@@ -116,7 +116,7 @@ def spread_wider(level: str) -> Remedy:
     )
 
 
-def lift(refusal: Refusal) -> Remedy:
+def lift(refusal: RuleRefusal) -> Remedy:
     """Ask one rule for leave."""
     return Remedy(
         says=_lift_words(refusal),
@@ -124,7 +124,7 @@ def lift(refusal: Refusal) -> Remedy:
     )
 
 
-def lift_all(refusals: Sequence[Refusal], missing: Missing) -> Remedy:
+def lift_all(refusals: Sequence[RuleRefusal], missing: Missing) -> Remedy:
     """Ask several rules, none of which is enough alone; all may not be enough either."""
     words = "; ".join(map(_lift_words, refusals))
     asked = Remedy(
@@ -135,7 +135,7 @@ def lift_all(refusals: Sequence[Refusal], missing: Missing) -> Remedy:
     return _and_places(asked, _without([missing], admitted))
 
 
-def lift_and_free(refusal: Refusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
+def lift_and_free(refusal: RuleRefusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
     """Ask a rule for leave on nodes that are full, too."""
     both = Remedy(
         says=f"{_lift_words(refusal)}, and free {nearest.lacks} on {nearest.node}",
@@ -172,12 +172,12 @@ def _together(remedies: Sequence[Remedy]) -> Remedy:
     )
 
 
-def _lift_words(refusal: Refusal) -> str:
+def _lift_words(refusal: RuleRefusal) -> str:
     where = refusal.examples[0] if refusal.nodes == 1 else f"{refusal.nodes} nodes"
     return f"lift what {refusal.rule} says of {where} ({refusal.reason})"
 
 
-def _lift_step(refusal: Refusal) -> Step:
+def _lift_step(refusal: RuleRefusal) -> Step:
     return Step(
         kind=StepKind.LIFT_RULE, rule=refusal.rule, reason=refusal.reason, nodes=refusal.names
     )

@@ -169,10 +169,10 @@ class SqliteStore:
             yield pending
 
     def _publish(self, pending: _Pending) -> None:
-        """Bring memory up to date with a change that is on disk, and answer its caller.
+        """Bring memory up to date with a change that is on disk, and resolve its future.
 
-        An error of a listener goes to the caller whose commit it was called for: the other
-        changes of the batch are just as durable.
+        An error of a listener goes to the caller of this change only: the other changes of the
+        batch are just as durable.
         """
         self._cursors.update(pending.change.cursors)
         try:

@@ -100,7 +100,7 @@ def describe(records: list[str]) -> list[tuple[int, str | None]]:
     return [(found.code, found.pci) for record in records if (found := parse_line(record))]
 
 
-def test_a_machine_that_boots_badly_is_replaced_without_anybody_asking(fleet: Start) -> None:
+def test_a_machine_that_boots_with_a_fault_is_replaced_automatically(fleet: Start) -> None:
     server = fleet(bad_boots=1.0)
     server.until(lambda: any(node.phase is Phase.GONE for node in every_node(server)))
     gone = {node.id for node in every_node(server) if node.phase is Phase.GONE}
@@ -146,7 +146,7 @@ def scaled(server: FleetProcess, size: int) -> bool:
     return True
 
 
-def test_a_token_is_asked_for_at_every_door_and_agents_have_it(fleet: Start) -> None:
+def test_every_server_requires_the_token_and_agents_have_it(fleet: Start) -> None:
     """B12: neither the CLI nor the fake provider's agents could authenticate."""
     server = fleet(token="s3cret")
     server.until(lambda: len(active(server)) == 2)
@@ -212,7 +212,7 @@ def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v
             return answer.read()
 
 
-def test_a_server_without_a_token_serves_only_a_host_of_loopback_and_says_so(fleet: Start) -> None:
+def test_a_server_without_a_token_listens_on_loopback_only_and_reports_it(fleet: Start) -> None:
     server = fleet()
     evil = f"evil.example:{server.port}"
     refused = heard(server, evil, f"Origin: http://{evil}")
@@ -271,7 +271,7 @@ def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-def test_a_reload_applies_what_can_change_and_says_what_cannot(fleet: Start) -> None:
+def test_a_reload_applies_what_can_change_and_reports_what_cannot(fleet: Start) -> None:
     server = fleet()
     server.until(lambda: len(active(server)) == 2)
     text = server.config.read_text().replace("min_nodes: 2", "min_nodes: 3")

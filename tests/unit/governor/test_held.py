@@ -111,7 +111,9 @@ def test_what_no_remediator_has_decided_cannot_be_released_and_the_refusal_says_
             held.release_held([NodeId("training-1")], reason=""),
             held.release_held(pool=PoolName("training"), reason=""),
         ):
-            with pytest.raises(NotPossibleError, match="ValueError: no rack; mend the remediator"):
+            with pytest.raises(
+                NotPossibleError, match="ValueError: no rack; repair the remediator"
+            ):
                 await request
         assert store.fleet().nodes[NodeId("training-1")].held == UNDECIDED
 

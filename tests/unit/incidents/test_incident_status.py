@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.records import record_fields
-from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
+from navarch.core.recovery import Recovery, RecoveryAttempt, RecoveryState, RecoveryStep
 from navarch.health.incidents.status import (
     close_if_over,
     describe_state,
@@ -76,7 +76,9 @@ def test_an_incident_ends_when_its_recovery_has_succeeded() -> None:
         RECOVERY,
         state=RecoveryState.SUCCEEDED,
         ended_at=NOW,
-        history=(Attempt(step=RecoveryStep.REBOOT, at=NOW, outcome="the boot check passes"),),
+        history=(
+            RecoveryAttempt(step=RecoveryStep.REBOOT, at=NOW, outcome="the boot check passes"),
+        ),
     )
     well = broken(conditions=(), health=Health.HEALTHY)
     later = NOW + timedelta(days=1)

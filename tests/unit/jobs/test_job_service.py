@@ -54,7 +54,7 @@ def test_a_job_waits_from_its_submission_on() -> None:
         assert (job.state, job.submitted_at) == (JobState.WAITING, case.clock.now())
         assert await case.jobs.get_job(TRAIN.name) == job
         (entry,) = await case.store.events()
-        assert entry.event.reason == "asks for 2 tasks with 8 GPUs each"
+        assert entry.event.reason == "requests 2 tasks with 8 GPUs each"
 
     told(story)
 
@@ -72,7 +72,7 @@ def test_the_same_request_again_changes_nothing() -> None:
 def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
     async def story(case: Case) -> None:
         await case.jobs.submit_job(TRAIN)
-        with pytest.raises(NotPossibleError, match="asks for something else"):
+        with pytest.raises(NotPossibleError, match="exists already with another request"):
             await case.jobs.submit_job(replace(TRAIN, gpus=4))
         await case.jobs.cancel_job(TRAIN.name, reason="")
         again = await case.jobs.submit_job(replace(TRAIN, gpus=4))
@@ -89,9 +89,9 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         ({"tasks": TASKS_PER_JOB_MAX + 1}, "tasks: must be 1 to 10000, not 10001"),
         ({"gpus": 65}, "gpus: must be 1 to 64"),
         ({"priority": -1}, "priority: must be"),
-        ({"runtime": timedelta(0)}, "runtime: must be longer than nothing"),
+        ({"runtime": timedelta(0)}, "runtime: must be longer than zero"),
         ({"queue": "nobody"}, "queue: nobody does not exist; choose one of default"),
-        ({"pool": PoolName("nobody")}, "pool: there is no pool nobody; there are training"),
+        ({"pool": PoolName("nobody")}, "pool: nobody does not exist; choose one of training"),
         ({"pool": PoolName("training"), "gpus": 16}, "gpus: a task has its GPUs on one node"),
     ],
 )
@@ -111,7 +111,7 @@ def test_jobs_go_into_queues_that_have_none_below_them() -> None:
     queues = {"all": Queue(name="all"), "team": Queue(name="team", parent="all")}
 
     async def story(case: Case) -> None:
-        with pytest.raises(InvalidError, match=r"all has queues below it.*choose one of team"):
+        with pytest.raises(InvalidError, match=r"all has child queues.*choose one of team"):
             await case.jobs.submit_job(replace(TRAIN, queue="all"))
         assert (await case.jobs.submit_job(replace(TRAIN, queue="team"))).queue == "team"
 
@@ -194,7 +194,7 @@ def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
 def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
     async def story(case: Case) -> None:
         first = a_job("runs", on=("n0",))
-        again = replace(first, since=first.since + timedelta(minutes=5))
+        again = evolve(first, since=first.since + timedelta(minutes=5))
         await case.write(jobs=[again])
         kept = await case.jobs.requeue_job(first.name, reason="died", placed_at=first.since)
         assert kept == again

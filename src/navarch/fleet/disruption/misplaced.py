@@ -1,4 +1,4 @@
-"""Members of a gang that stand in another network block than the rest of it."""
+"""Members of a gang in another network block than the rest."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -23,8 +23,7 @@ from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.health.policy.engine import PolicySet
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import HeartbeatMeter, Merged
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource

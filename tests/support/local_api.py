@@ -28,12 +28,12 @@ from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
-from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
+from navarch.service.records import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
@@ -50,7 +50,7 @@ H100 = Offering(
 
 
 @dataclass(slots=True)
-class Doors:
+class LocalApi:
     """One control plane without its loops: only API calls change its state."""
 
     store: Store
@@ -75,7 +75,7 @@ class Doors:
         return node
 
 
-def build_doors(
+def build_local_api(
     *,
     token: str | None = None,
     ready: Callable[[], str | None] = lambda: None,
@@ -84,7 +84,7 @@ def build_doors(
     store: Store | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicySet] | None = None,
-) -> Doors:
+) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
     store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
@@ -126,26 +126,26 @@ def build_doors(
         jobs=JobService(clock, store, InlineOffload(), Scheduling),
         fleet_health=FleetHealthService(clock, store),
     )
-    return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)
+    return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 
 
 @asynccontextmanager
-async def open_doors(
-    doors: Doors,
+async def serve_local_api(
+    local: LocalApi,
     *,
     http: bool = True,
     grpc: bool = True,
     request_within: timedelta = timedelta(seconds=30),
-) -> AsyncIterator[Doors]:
+) -> AsyncIterator[LocalApi]:
     """Serve on free loopback ports until the block ends."""
     async with asyncio.TaskGroup() as tasks:
         running = []
         if http:
             listener = listen("127.0.0.1", 0)
-            doors.http_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            local.http_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             server = HttpServer(
                 SystemClock(),
-                doors.app,
+                local.app,
                 listener=listener,
                 heartbeat_interval=timedelta(seconds=10),
                 request_within=request_within,
@@ -153,18 +153,18 @@ async def open_doors(
             running.append(tasks.create_task(server.run()))
         if grpc:
             grpc_server = GrpcServer(
-                doors.fleet,
-                doors.agents,
-                auth=doors.auth,
-                desk=doors.desk,
+                local.fleet,
+                local.agents,
+                auth=local.auth,
+                desk=local.desk,
                 address="127.0.0.1:0",
-                evidence=doors.evidence,
-                joins=JoinService(SystemClock(), doors.store),
+                evidence=local.evidence,
+                joins=JoinService(SystemClock(), local.store),
             )
-            doors.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
+            local.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
             running.append(tasks.create_task(grpc_server.run()))
         try:
-            yield doors
+            yield local
         finally:
             for task in running:
                 task.cancel()
@@ -186,7 +186,7 @@ def _injecting(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AppResponse:
     """A complete response of an application."""
 
     status: int
@@ -194,18 +194,18 @@ class Answer:
     body: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever it is
+    def json(self) -> Any:
         """The body as JSON."""
         return json.loads(self.body)
 
 
-async def ask(
+async def call_app(
     app: HttpApp,
     method: str,
     path: str,
     body: bytes = b"",
     **headers: str,
-) -> Answer:
+) -> AppResponse:
     """Call an application without a server; `content_type=...` is the header of that name.
 
     The Host header is `localhost` unless `host=...` gives another.
@@ -220,24 +220,24 @@ async def ask(
         "query_string": query.encode(),
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
     }
-    said: list[MutableMapping[str, Any]] = []
-    coming: list[MutableMapping[str, Any]] = [
+    sent: list[MutableMapping[str, Any]] = []
+    incoming: list[MutableMapping[str, Any]] = [
         {"type": "http.request", "body": body, "more_body": False}
     ]
 
     async def receive() -> MutableMapping[str, Any]:
-        if coming:
-            return coming.pop()
+        if incoming:
+            return incoming.pop()
         # The client never disconnects; the waiting task is cancelled at the end.
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        said.append(message)
+        sent.append(message)
 
     await app(scope, receive, send)
-    return Answer(
-        status=said[0]["status"],
-        headers={name.decode(): value.decode() for name, value in said[0]["headers"]},
-        body=b"".join(message.get("body", b"") for message in said[1:]),
+    return AppResponse(
+        status=sent[0]["status"],
+        headers={name.decode(): value.decode() for name, value in sent[0]["headers"]},
+        body=b"".join(message.get("body", b"") for message in sent[1:]),
     )

@@ -1,4 +1,4 @@
-"""The JSON API for what automation was kept from doing."""
+"""The JSON API for the fleet's health, deferred actions and recoveries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,26 +7,27 @@ from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.recovery import Recovery
+from navarch.ports.fleet_health import FleetHealth, FleetHealthApi
 from navarch.ports.held import HeldApi, HeldNode
 from navarch.wire.bodies import Items, Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQuery:
-    """Whose."""
+    """A filter of deferred actions."""
 
     pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveriesQuery:
-    """Whose."""
+    """A filter of recoveries."""
 
     node: str | None = None
 
 
 class HeldRoutes:
-    """Answers for one fleet."""
+    """The routes of HeldApi."""
 
     def __init__(self, held: HeldApi) -> None:
         self._held = held
@@ -36,7 +37,7 @@ class HeldRoutes:
         yield Route(
             method="GET",
             path="/v1/held",
-            summary="What automation would have done, had it been allowed to",
+            summary="List the nodes with a deferred action",
             handle=self._list,
             reply=Items[HeldNode],
             query=HeldQuery,
@@ -44,7 +45,7 @@ class HeldRoutes:
         yield Route(
             method="POST",
             path="/v1/held:release",
-            summary="Let automation go ahead with some nodes, or with all of a pool",
+            summary="Release the deferred actions of some nodes, or of a whole pool",
             handle=self._release,
             reply=Items[HeldNode],
             body=Release,
@@ -52,7 +53,7 @@ class HeldRoutes:
         yield Route(
             method="GET",
             path="/v1/recoveries",
-            summary="Attempts to mend machines, newest first",
+            summary="List attempts to recover machines, newest first",
             handle=self._recoveries,
             reply=Items[Recovery],
             query=RecoveriesQuery,
@@ -64,11 +65,31 @@ class HeldRoutes:
         return Items(items=tuple(found))
 
     async def _release(self, request: Request) -> Items[HeldNode]:
-        asked = request.json(Release)
-        found = await self._held.release_held(asked.nodes, pool=asked.pool, reason=asked.reason)
+        body = request.json(Release)
+        found = await self._held.release_held(body.nodes, pool=body.pool, reason=body.reason)
         return Items(items=tuple(found))
 
     async def _recoveries(self, request: Request) -> Items[Recovery]:
         node = request.query(RecoveriesQuery).node
         found = await self._held.list_recoveries(node=NodeId(node) if node else None)
         return Items(items=tuple(found))
+
+
+class FleetHealthRoutes:
+    """The routes of FleetHealthApi."""
+
+    def __init__(self, health: FleetHealthApi) -> None:
+        self._health = health
+
+    def routes(self) -> Iterable[Route]:
+        """Yield every operation."""
+        yield Route(
+            method="GET",
+            path="/v1/fleet-health",
+            summary="Health by pool, the machines that fail most, and failure rates",
+            handle=self._get,
+            reply=FleetHealth,
+        )
+
+    async def _get(self, _request: Request) -> FleetHealth:
+        return await self._health.fleet_health()

@@ -31,7 +31,7 @@ from navarch.ports.link import UnauthorizedError
 
 
 @dataclass(slots=True)
-class RehearsalControlPlane:
+class FakeControlPlane:
     """The recorded messages of agents, and the commands for them."""
 
     heartbeat_interval: timedelta = timedelta(seconds=10)
@@ -143,10 +143,10 @@ class RehearsalControlPlane:
             raise NotFoundError(f"node not found: {node}")
 
 
-class RehearsalServer:
-    """A RehearsalControlPlane over HTTP, with the paths, codes and bodies of the real one."""
+class FakeControlPlaneServer:
+    """A FakeControlPlane over HTTP, with the paths, codes and bodies of the real one."""
 
-    def __init__(self, plane: RehearsalControlPlane, *, token: str | None = None) -> None:
+    def __init__(self, plane: FakeControlPlane, *, token: str | None = None) -> None:
         self.plane = plane
         self.token = token
         self.connections = 0
@@ -224,8 +224,8 @@ class RehearsalServer:
             registration = msgspec.json.decode(body, type=Registration)
             return msgspec.json.encode(await plane.register(registration))
         if method == "health":
-            told = msgspec.json.decode(body, type=_Health)
-            status = await plane.report_health(told.node, told.report)
+            health = msgspec.json.decode(body, type=_Health)
+            status = await plane.report_health(health.node, health.report)
             return msgspec.json.encode({"status": status})
         if method == "metrics":
             late = msgspec.json.decode(body, type=_Metrics)

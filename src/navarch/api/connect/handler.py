@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 Call = Callable[[Any], Awaitable[Message]]
 
 
-class ConnectDoor:
-    """Answers the agents and the CLI of the Go system."""
+class ConnectHandler:
+    """The calls of the Go system's agents and CLI."""
 
     def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
         methods = ReferenceMethods(clock, entropy, fleet, agents)
@@ -45,7 +45,7 @@ class ConnectDoor:
         }
 
     async def answer(self, name: str, request: Request) -> Reply:
-        """Return the reply to a call, refusals included."""
+        """Return the reply to a call, which may be an error."""
         if name not in self._calls:
             raise Refusal(404, "unimplemented", f"there is no method {name}")
         if request.method != "POST":
@@ -64,13 +64,13 @@ class ConnectDoor:
                 reply = await call(message)
         except Refusal:
             raise
-        except Exception as error:  # noqa: BLE001 - told in Connect's own form
+        except Exception as error:  # noqa: BLE001 - reported in Connect's own form
             return _refused(name, error)
         return Reply(body=render_message(reply, form), content_type=form)
 
 
 def parse_message(kind: type[Message], body: bytes, form: bytes) -> Message:
-    """Return `body` as a message. Unknown fields are passed over, in JSON as in protobuf."""
+    """Return `body` as a message; unknown fields are ignored."""
     message = kind()
     try:
         if form == PROTO:
@@ -83,7 +83,7 @@ def parse_message(kind: type[Message], body: bytes, form: bytes) -> Message:
 
 
 def render_message(message: Message, form: bytes) -> bytes:
-    """Return `message` in the form in which it was asked for."""
+    """Return `message` in the encoding of the request."""
     if form == PROTO:
         return message.SerializeToString()
     value = json_format.MessageToDict(message)

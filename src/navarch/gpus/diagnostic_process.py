@@ -1,6 +1,7 @@
 """The child process that tests one GPU: one test, one outcome.
 
-Started by `diagnostics.CudaDiagnostics`: `python -m navarch.gpus.testbench TEST BUS [ARGUMENT...]`.
+`diagnostics.CudaDiagnostics` starts it:
+`python -m navarch.gpus.diagnostic_process TEST BUS [ARGUMENT...]`.
 """
 
 import os

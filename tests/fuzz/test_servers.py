@@ -8,16 +8,16 @@ from typing import Any
 import grpc
 import pytest
 from hostile import Generator, Hostile
+from tests.support.local_api import H100, LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.core.ids import PoolName
 from navarch.ports.api import PoolSpec
-from navarch.testing.doors import H100, Doors, ask, build_doors, open_doors
 
 TOKEN = "t0ken"
 REQUESTS, STREAMS, CALLS, NOISES = 7000, 1500, 1000, 500
 
 
-def tell(story: Callable[[Doors], Awaitable[None]], caplog: pytest.LogCaptureFixture) -> None:
+def tell(story: Callable[[LocalApi], Awaitable[None]], caplog: pytest.LogCaptureFixture) -> None:
     """Run a story; anything that reaches the event loop or an error log is a failure."""
     escaped: list[dict[str, Any]] = []
 
@@ -28,11 +28,11 @@ def tell(story: Callable[[Doors], Awaitable[None]], caplog: pytest.LogCaptureFix
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(note)
-        doors = build_doors(token=TOKEN)
-        await doors.register("a")
+        local = build_local_api(token=TOKEN)
+        await local.register("a")
         spec = PoolSpec(name=PoolName("training"), offerings=(H100,), nodes_min=0, nodes_max=4)
-        await doors.fleet.put_pool(spec, reason="")
-        await story(doors)
+        await local.fleet.put_pool(spec, reason="")
+        await story(local)
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(asyncio.wait_for(run(), 240))
@@ -41,14 +41,14 @@ def tell(story: Callable[[Doors], Awaitable[None]], caplog: pytest.LogCaptureFix
 
 
 def test_hostile_requests_are_refused(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         generator = Generator(1, TOKEN)
         refused = 0
         while refused < REQUESTS:
             hostile = generator.request()
-            before = doors.store.fleet()
-            answer = await ask(
-                doors.app,
+            before = local.store.fleet()
+            answer = await call_app(
+                local.app,
                 hostile.method,
                 hostile.path,
                 hostile.body,
@@ -59,10 +59,10 @@ def test_hostile_requests_are_refused(caplog: pytest.LogCaptureFixture) -> None:
             assert b"Traceback" not in answer.body
             if answer.status >= 400:
                 refused += 1
-                assert doors.store.fleet() is before, hostile
+                assert local.store.fleet() is before, hostile
             else:
                 assert _has_right(hostile), hostile
-        doors.desk.flush()
+        local.desk.flush()
 
     tell(story, caplog)
 
@@ -72,18 +72,18 @@ def _has_right(hostile: Hostile) -> bool:
 
 
 def test_damaged_streams_are_refused(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         generator = Generator(2, TOKEN)
-        async with open_doors(doors, grpc=False):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+        async with serve_local_api(local, grpc=False):
+            host, port = local.http_url.removeprefix("http://").split(":")
             for _ in range(STREAMS):
-                before = doors.store.fleet()
+                before = local.store.fleet()
                 raw = generator.raw()
                 answer = await _exchange(host, int(port), raw)
                 assert not answer.startswith(b"HTTP/1.1 5"), (raw, answer)
                 assert b"Traceback" not in answer
                 if not answer.startswith(b"HTTP/1.1 2"):
-                    assert doors.store.fleet() is before, raw
+                    assert local.store.fleet() is before, raw
 
     tell(story, caplog)
 
@@ -112,24 +112,24 @@ GOOD = {
 
 
 def test_hostile_calls_are_refused(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         generator = Generator(3, TOKEN)
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             refused = 0
             while refused < CALLS:
                 path, body = generator.grpc()
                 right = generator.chance.random() < 0.9
-                before = doors.store.fleet()
+                before = local.store.fleet()
                 code = await _call(channel, path, body, TOKEN if right else "wrong")
                 if code is grpc.StatusCode.OK:
                     assert right
                     continue
                 refused += 1
                 assert code in GOOD, (path, body, code)
-                assert doors.store.fleet() is before, (path, body)
+                assert local.store.fleet() is before, (path, body)
 
     tell(story, caplog)
 
@@ -145,16 +145,16 @@ async def _call(channel: grpc.aio.Channel, path: str, body: bytes, token: str) -
     return await call.code()
 
 
-def test_noise_on_the_grpc_port_is_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(doors: Doors) -> None:
+def test_noise_on_the_grpc_port_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(local: LocalApi) -> None:
         generator = Generator(4, TOKEN)
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)
-        async with open_doors(doors, http=False):
-            host, port = doors.grpc_url.removeprefix("grpc://").split(":")
-            before = doors.store.fleet()
+        async with serve_local_api(local, http=False):
+            host, port = local.grpc_url.removeprefix("grpc://").split(":")
+            before = local.store.fleet()
             for _ in range(NOISES):
                 await _exchange(host, int(port), generator.damaged(preface + bytes(32)))
-            assert doors.store.fleet() is before
+            assert local.store.fleet() is before
             async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
                 code = await _call(channel, "/navarch.v1.FleetService/Status", b"", TOKEN)
             assert code is grpc.StatusCode.OK
