@@ -45,7 +45,7 @@ from navarch.notifiers.log import LogWorkloads
 from navarch.ports.store import Committed
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
-from navarch.service.attempts import until_no_conflict
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool

@@ -37,7 +37,7 @@ def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
             store,
             columns,
             timing=lambda: timing,
-            request_registrations=agents.ask_for_introductions,
+            request_registrations=agents.request_registrations,
         )
         await patience.adopt()
         assert list(agents.heartbeat(NODE)) == []

@@ -141,7 +141,7 @@ class Server:
                     store,
                     opened.snapshots.telemetry,
                     timing=self._timing,
-                    request_registrations=plane.agents.ask_for_introductions,
+                    request_registrations=plane.agents.request_registrations,
                 )
                 await timeouts.adopt()
                 await self._put_pools(list(self._config.pools))

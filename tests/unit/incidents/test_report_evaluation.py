@@ -189,19 +189,19 @@ def test_an_identical_report_is_judged_once() -> None:
         await site.fill()
         report = HealthReport(results=(HOT,))
         for _ in range(TIMES_MAX + 1):
-            assert not site.agents.is_foregone(NODE, report)
+            assert not site.agents.is_noop(NODE, report)
             await site.agents.report_health(NODE, report)
         before = site.store.fleet()
 
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         site.policies = policies(STRICT)
-        assert not site.agents.is_foregone(NODE, report), "another policy may see it differently"
+        assert not site.agents.is_noop(NODE, report), "another policy may see it differently"
         await site.agents.report_health(NODE, report)
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         await site.agents.report_health(NODE, report)
 
         assert site.store.fleet() is before
-        assert not site.agents.is_foregone(NODE, HealthReport(results=(WARM,)))
+        assert not site.agents.is_noop(NODE, HealthReport(results=(WARM,)))
 
     play(story)
 
@@ -226,7 +226,7 @@ def test_time_dependent_findings_are_judged_every_time(rule: Mapping[str, object
         await site.fill()
         for _ in range(TIMES_MAX + 2):
             await site.report(HOT)
-        assert not site.agents.is_foregone(NODE, HealthReport(results=(HOT,)))
+        assert not site.agents.is_noop(NODE, HealthReport(results=(HOT,)))
 
     play(story)
 
@@ -238,11 +238,11 @@ def test_a_repeated_crash_is_new_once_its_incident_is_over() -> None:
         await site.clock.sleep(1)
         await site.agents.report_health(NODE, report)
         await site.agents.report_health(NODE, report)
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         await site.clock.sleep(SILENCE.total_seconds())
         await site.reconciler.reconcile()
 
-        assert not site.agents.is_foregone(NODE, report)
+        assert not site.agents.is_noop(NODE, report)
 
 
 def test_a_late_repeat_of_a_crash_opens_no_second_incident() -> None:

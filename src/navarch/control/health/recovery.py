@@ -1,13 +1,13 @@
 """Recovery: climbs the ladder of each recovery, one committed step at a time."""
 
-from dataclasses import replace
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.control.health.remediation import recovery_context
+from navarch.control.providers.guard import Providers
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
-from navarch.control.providers.guard import Providers
-from navarch.control.health.remediation import recovery_context
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
@@ -31,9 +31,9 @@ class RecoveryController:
     """Makes the next transition of every recovery that has one.
 
     A command to an agent is committed together with the state that expects its result, so a crash
-    can neither lose nor repeat it. A call to a provider follows the commit, at most once. If a crash
-    loses that call, the step's deadline passes and the next step follows; a machine is never rebooted
-    twice to be sure.
+    can neither lose nor repeat it. A call to a provider follows the commit, at most once. If a
+    crash loses that call, the step's deadline passes and the next step follows; a machine is never
+    rebooted twice to be sure.
     """
 
     name = "recoveries"

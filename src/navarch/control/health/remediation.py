@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.health.failing_remediators import FailingRemediators
+from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.control.runtime.work_queue import WorkQueue
-from navarch.control.providers.guard import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
@@ -319,7 +319,9 @@ class RemediationController:
             return replaced(node, treatment)
         if treatment.remedy is Remedy.CORDON:
             return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
-        return Recover(recovery=begin(node, treatment, recovery_context(fleet, node, self._providers, now=now)))
+        return Recover(
+            recovery=begin(node, treatment, recovery_context(fleet, node, self._providers, now=now))
+        )
 
     async def _commit(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
         """Commit the actions, all or none; then the deferrals of nodes that have not changed."""
@@ -347,7 +349,9 @@ def _is_decided(before: Node | None, node: Node) -> bool:
     return before is None or before.held is None
 
 
-def recovery_context(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> RecoveryContext:
+def recovery_context(
+    fleet: Fleet, node: Node, providers: Providers, *, now: datetime
+) -> RecoveryContext:
     """Return the context of the recoveries of `node`."""
     pool = fleet.pools.get(node.pool) if node.pool is not None else None
     provider = providers.find(node.provider)
@@ -374,7 +378,9 @@ def _newest(fleet: Fleet, names: Iterable[NodeId]) -> list[Node]:
     return nodes
 
 
-def _no_longer_deferred(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterator[Action]:
+def _no_longer_deferred(
+    nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]
+) -> Iterator[Action]:
     """Yield the end of deferrals whose action is no longer proposed."""
     for node in nodes:
         if node.held is not None and node.id not in wanted:

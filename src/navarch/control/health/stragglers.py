@@ -22,8 +22,8 @@ from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
 MEASURES = {"clock": "MHz", "power": "W"}
-"""What is compared. A throttled GPU clocks lower than its peers; one that is limited by its memory, its
-bus or its neighbours draws less power."""
+"""What is compared. A throttled GPU clocks lower than its peers; one that is limited by its
+memory, its bus or its neighbours draws less power."""
 
 ALL_JOBS = "all jobs"
 
@@ -42,8 +42,9 @@ class _Reading:
 class StragglerController:
     """Compares once per window, which is long enough for every agent to report.
 
-    Suspicions are in memory only: after a restart, finding a straggler takes a few windows longer. A
-    straggler is a condition of its node until the GPU has kept up for as long as it took to find it.
+    Suspicions are in memory only: after a restart, finding a straggler takes a few windows longer.
+    A straggler is a condition of its node until the GPU has kept up for as long as it took to find
+    it.
     """
 
     name = "stragglers"

@@ -36,8 +36,8 @@ NOTABLE = frozenset(
 """The kinds of events that people are alerted to. Health is notable when it is bad."""
 
 READ_AGAIN_MAX = 1_000
-"""How many revisions without a notable event may be read again after a restart. To commit the cursor
-after each revision would double the commits of a fleet."""
+"""How many revisions without a notable event may be read again after a restart. To commit the
+cursor after each revision would double the commits of a fleet."""
 
 
 class AlertController:
@@ -69,9 +69,7 @@ class AlertController:
         revision = self._store.fleet().revision
         if self._operations.busy(self.name) or revision == self._read_to:
             return
-        due = self._operations.send(
-            self.name, self._send, then=lambda: self.queue.add(self.name)
-        )
+        due = self._operations.send(self.name, self._send, then=lambda: self.queue.add(self.name))
         if due is not None:
             self.queue.add_at(self.name, due)
 

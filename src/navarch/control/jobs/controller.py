@@ -9,7 +9,6 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
-from navarch.core.node import Node
 from navarch.core.table import Table
 from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -19,15 +18,15 @@ from navarch.ports.offload import Offload
 from navarch.ports.store import Committed, Store
 
 LOOK_EVERY = timedelta(seconds=30)
-"""How often waiting jobs are scheduled even if nothing has changed but the time: they age, and other jobs
-become old enough to be evicted."""
+"""How often waiting jobs are scheduled even if nothing has changed but the time: they age, and
+other jobs become old enough to be evicted."""
 
 PAUSE = timedelta(seconds=1)
 """Between two rounds for which only nodes have changed. In a large fleet one always has."""
 
 PART_OF_TIME = 10
-"""A round is followed by a pause this many times as long, so that most of the time is left for other
-work."""
+"""A round is followed by a pause this many times as long, so that most of the time is left for
+other work."""
 
 KEEP = timedelta(hours=24)
 """How long a job that is over can be listed. Its history stays in the journal."""
@@ -101,7 +100,7 @@ class JobController:
             self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:
-        """Return the change, with an event for every search that was given up for the first time."""
+        """Return the change, with an event for every search given up for the first time."""
         waiting = {job.name for job in fleet.jobs.values() if job.state is JobState.WAITING}
         self._reported = {each for each in self._reported if each[0] in waiting}
         events: list[Event] = []

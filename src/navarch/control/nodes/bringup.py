@@ -11,8 +11,8 @@ from datetime import datetime
 import structlog
 
 from navarch.control.nodes.controller import NodeController
-from navarch.control.runtime.operations import OperationRunner
 from navarch.control.providers.guard import Providers
+from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.updates import update_with_retry
 from navarch.core.bringup import BringUpLog, CommandLog, Setup, fill_in, without_secrets
 from navarch.core.errors import ProviderError

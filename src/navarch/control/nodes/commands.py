@@ -29,7 +29,7 @@ class CommandController:
             self.queue.add_at(command.id, _due(command))
 
     def on_commit(self, committed: Committed) -> None:
-        """Queue the commands that a commit wrote, for the time when they expire or are forgotten."""
+        """Queue the commands that a commit wrote for the time when they are due."""
         for command in committed.change.commands:
             self.queue.add_at(command.id, _due(command))
 

@@ -74,9 +74,7 @@ class NodeController:
 
         Return when to come back if one of that key has failed lately.
         """
-        return self._operations.send(
-            key, operation, slow=slow, then=lambda: self.look_at(node)
-        )
+        return self._operations.send(key, operation, slow=slow, then=lambda: self.look_at(node))
 
     def _needs_work(self, node: Node) -> bool:
         return node.phase in self.phases and self.concerns(node)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from navarch.control.nodes.controller import NodeController
-from navarch.control.runtime.operations import OperationRunner
-from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.providers.guard import Providers
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.updates import update_with_retry
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about

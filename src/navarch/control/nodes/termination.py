@@ -4,9 +4,9 @@ import contextlib
 from datetime import datetime, timedelta
 
 from navarch.control.nodes.controller import NodeController
-from navarch.control.runtime.operations import OperationRunner
-from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.providers.guard import Providers
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.node import Node, Phase

@@ -1,16 +1,16 @@
-"""The autoscaling reconciler: asks each pool's autoscaler how big the pool should be."""
+"""Autoscaling: turns the recommendation of each pool's autoscaler into its size."""
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.autoscale.factory import build_autoscaler
-from navarch.control.agenda import LONG_AGO
 from navarch.control.pools.loads import Loads
 from navarch.control.pools.usage import Readings, Usage
+from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.errors import ConflictError, NavarchError
 from navarch.core.event import Event, about
@@ -19,9 +19,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
-from navarch.core.numbering import are_same_but_for_their_counts
 from navarch.core.pool import Pool
-from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.surplus import scaled_down
 from navarch.fleet.invariants import check_plans
@@ -37,34 +35,39 @@ from navarch.ports.autoscaler import (
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
+ALL_POOLS = "all pools"
+
 METRICS_TIMEOUT_S = 20.0
-"""How long a source may take to answer. Less than the usual interval between looks."""
+"""How long a source may take to answer. Less than the usual interval between rounds."""
 
 FAILURES_BEFORE_NEWS = 2
-"""A source that does not answer once is no news: a pool's first node has just come up."""
+"""How many failures of a source in a row are reported. One is normal while a pool's first node
+starts."""
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered about a pool from one look to the next."""
+    """What is kept about a pool from one round to the next."""
 
     opinions: deque[Opinion] = field(default_factory=deque)
     autoscaling: Autoscaling | None = None
     autoscaler: Autoscaler | None = None
     trouble: str = ""
-    """What was wrong at the last look, if anything, for how many looks, and whether it was told."""
+    """What was wrong in the last round, if anything."""
     failures: int = 0
-    told: str = ""
+    """Failures in a row."""
+    reported: str = ""
+    """The trouble that was reported last."""
     kept_busy: bool = False
-    """Whether it was told that the pool would be smaller if its nodes were not in use."""
+    """Whether it was reported that the pool would be smaller if its nodes were not in use."""
 
 
 class AutoscalingController:
-    """Turns recommendations into wanted sizes.
+    """Turns recommendations into target sizes.
 
-    An autoscaler that is given for a pool by name goes before the one stored with it. What
-    it knew and said is lost with the process, except for the load of past days; a pool then
-    takes its whole patience again before it shrinks.
+    An autoscaler that is passed in for a pool takes precedence over the one stored with it. Past
+    recommendations are lost with the process, except for the load of past days; the delay before a
+    pool shrinks then begins again.
     """
 
     name = "autoscaling"
@@ -85,47 +88,31 @@ class AutoscalingController:
         self._given = autoscalers
         self._source = source
         self._interval = interval
-        self._due = clock.now()
-        self._unscaled: Table[PoolName, Pool] | None = None
-        """The pools as they were at the last look, if none of them had an autoscaler."""
         self._loads = loads or Loads()
         self._usage = Usage(readings)
         self._memories: dict[PoolName, _Memory] = {}
-        self.on_sooner: Callable[[], None] = lambda: None
-        store.subscribe(self._changed)
+        self._idle = True
+        """Whether no pool had an autoscaler in the last round."""
+        self.queue: WorkQueue[str] = WorkQueue([ALL_POOLS])
 
-    async def reconcile(self) -> datetime | None:
-        """Look at every pool that has an autoscaler, if it is time to."""
-        now = self._clock.now()
-        fleet = self._store.fleet()
-        if now < self._due:
-            return self._due
+    def on_commit(self, committed: Committed) -> None:
+        """Queue a round at once if it may be the first with an autoscaler."""
+        if self._idle and committed.reshaped:
+            self.queue.add(ALL_POOLS)
+
+    async def reconcile(self, _keys: Sequence[str]) -> None:
+        """Scale every pool that has an autoscaler."""
+        now, fleet = self._clock.now(), self._store.fleet()
+        # Also without any: a reload may give one to a pool without a commit.
+        self.queue.add_at(ALL_POOLS, now + self._interval)
         scaled = [pool.name for pool in fleet.pools.values() if self._is_scaled(pool)]
+        self._idle = not scaled
         self._forget(fleet, scaled)
-        self._unscaled = None if scaled or self._given else fleet.pools
-        if not scaled:
-            return None
-        self._due = now + self._interval
-        # Every source is asked at once: one slow answer must not make every pool wait.
+        # Concurrently: one slow source must not delay every pool.
         async with asyncio.TaskGroup() as tasks:
-            asked = {name: tasks.create_task(self._ask(name)) for name in scaled}
-        for name, answer in asked.items():
+            queries = {name: tasks.create_task(self._query(name)) for name in scaled}
+        for name, answer in queries.items():
             await self._scale(name, answer.result(), now)
-        return self._due
-
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        pools = self._store.fleet().pools
-        if pools is not self._unscaled:
-            if self._unscaled is None or not are_same_but_for_their_counts(self._unscaled, pools):
-                return self._due
-            self._unscaled = pools
-        return LONG_AGO if self._given else None
-
-    def _changed(self, committed: Committed) -> None:
-        # A reload may have given one to a pool, of which no commit tells.
-        if self._given or committed.reshaped:
-            self.on_sooner()
 
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)
@@ -136,7 +123,7 @@ class AutoscalingController:
             del self._memories[name]
         self._loads.forget_all_but(scaled)
 
-    async def _ask(self, pool: PoolName) -> PoolMetrics | str:
+    async def _query(self, pool: PoolName) -> PoolMetrics | str:
         """Return the pool's metrics, or why there are none."""
         try:
             async with asyncio.timeout(METRICS_TIMEOUT_S):
@@ -145,7 +132,7 @@ class AutoscalingController:
             return f"no metrics within {METRICS_TIMEOUT_S:.0f} s"
         except NavarchError as error:
             return f"no metrics: {error}"
-        except Exception as error:  # noqa: BLE001 - a source may be anybody's code
+        except Exception as error:  # noqa: BLE001 - a source may be any code
             return f"no metrics: {error!r}"
         return metrics if _makes_sense(metrics) else f"no metrics: {metrics!r} makes no sense"
 
@@ -159,14 +146,14 @@ class AutoscalingController:
         if isinstance(metrics, str):
             await self._trouble(pool, memory, metrics, now, at_once=False)
         else:
-            await self._hear(fleet, pool, memory, metrics, now)
+            await self._recommend(fleet, pool, memory, metrics, now)
         sizing = plan_size(pool, list(memory.opinions), now=now)
         if sizing.nodes != pool.size:
             await self._write(fleet, pool, memory, sizing, now)
         else:
             memory.kept_busy = False
 
-    async def _hear(
+    async def _recommend(
         self, fleet: Fleet, pool: Pool, memory: _Memory, metrics: PoolMetrics, now: datetime
     ) -> None:
         autoscaler = self._autoscaler(pool, memory)
@@ -176,25 +163,25 @@ class AutoscalingController:
             utilization_history=self._loads.recent(pool.name, now),
             load_history=self._loads.quarters(pool.name),
         )
-        # What takes no work is not part of the average.
+        # Nodes that take no work are not part of the average.
         serving = sum(node.serving for node in fleet.in_pool(pool.name).values())
         self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
-        called = _called(autoscaler)
+        name = _name(autoscaler)
         try:
             advice = _checked(autoscaler.recommend(evolve(state, metrics=shown)))
-        except Exception as error:  # noqa: BLE001 - an autoscaler may be anybody's code
-            await self._trouble(pool, memory, f"{called}: {error!r}", now, at_once=True)
+        except Exception as error:  # noqa: BLE001 - an autoscaler may be any code
+            await self._trouble(pool, memory, f"{name}: {error!r}", now, at_once=True)
             return
-        memory.trouble, memory.failures, memory.told = "", 0, ""
+        memory.trouble, memory.failures, memory.reported = "", 0, ""
         memory.opinions.append(
             Opinion(
                 at=now,
                 nodes=advice.target_nodes,
-                reason=f"{called}: {advice.reason}",
+                reason=f"{name}: {advice.reason}",
                 nodes_needed=max(metrics.nodes_needed, _pending(fleet, pool)),
             )
         )
-        # One opinion from before stays, as proof that the pool was watched all the time.
+        # One earlier opinion is kept, as proof that the pool was watched all the time.
         while len(memory.opinions) > 1 and memory.opinions[1].at <= now - pool.shrink_after:
             memory.opinions.popleft()
 
@@ -203,7 +190,7 @@ class AutoscalingController:
             return self._given[pool.name]
         assert pool.autoscaling is not None, pool.name
         if memory.autoscaler is None or memory.autoscaling != pool.autoscaling:
-            # What another strategy said is no reason to shrink under this one.
+            # An opinion of another strategy is no reason to shrink under this one.
             memory.opinions.clear()
             memory.autoscaling = pool.autoscaling
             memory.autoscaler = build_autoscaler(pool.autoscaling)
@@ -212,14 +199,14 @@ class AutoscalingController:
     async def _trouble(
         self, pool: Pool, memory: _Memory, trouble: str, now: datetime, *, at_once: bool
     ) -> None:
-        """Report once what keeps the pool from being scaled; what was said before is void."""
+        """Report once what prevents the pool from being scaled; earlier opinions are void."""
         memory.opinions.clear()
         memory.failures = memory.failures + 1 if memory.trouble else 1
         memory.trouble = trouble
-        if trouble == memory.told or not (at_once or memory.failures >= FAILURES_BEFORE_NEWS):
+        if trouble == memory.reported or not (at_once or memory.failures >= FAILURES_BEFORE_NEWS):
             return
-        memory.told = trouble
-        await self._say_that_it_stays(pool, f"stays at {pool.size} nodes: {trouble}", now)
+        memory.reported = trouble
+        await self._record_unscaled(pool, f"stays at {pool.size} nodes: {trouble}", now)
 
     async def _write(
         self, fleet: Fleet, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime
@@ -259,16 +246,16 @@ class AutoscalingController:
         await self._commit(change, fleet)
 
     async def _keep(self, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime) -> None:
-        """Tell once that a pool would be smaller if its nodes were not in use."""
+        """Report once that a pool would be smaller if its nodes were not in use."""
         if memory.kept_busy:
             return
         memory.kept_busy = True
         instead = f"else {sizing.nodes} would do: {sizing.reason}"
-        await self._say_that_it_stays(
+        await self._record_unscaled(
             pool, f"stays at {pool.size} nodes, which are in use; {instead}", now
         )
 
-    async def _say_that_it_stays(self, pool: Pool, reason: str, now: datetime) -> None:
+    async def _record_unscaled(self, pool: Pool, reason: str, now: datetime) -> None:
         event = Event(at=now, about=about("pool", pool.name), kind="pool.not_scaled", reason=reason)
         await self._commit(Change(events=[event]), self._store.fleet())
 
@@ -286,20 +273,20 @@ class AutoscalingController:
         try:
             await self._store.commit(change, based_on=fleet.revision)
         except ConflictError:
-            # The pool was just changed; the next look sees how.
+            # The pool has just changed; the next round sees how.
             return
 
 
-def _called(autoscaler: Autoscaler) -> str:
-    """Return what an autoscaler calls itself. One that cannot say must not hold up the others."""
+def _name(autoscaler: Autoscaler) -> str:
+    """Return the name of an autoscaler; one that fails must not delay the others."""
     try:
         return str(autoscaler.name)
-    except Exception:  # noqa: BLE001 - an autoscaler may be anybody's code
+    except Exception:  # noqa: BLE001 - an autoscaler may be any code
         return type(autoscaler).__name__
 
 
 def _checked(advice: object) -> Recommendation:
-    """Return what an autoscaler said, if it makes sense."""
+    """Return the recommendation of an autoscaler, if it is valid."""
     if not isinstance(advice, Recommendation):
         raise TypeError(
             f"{advice!r} is no recommendation: return Recommendation(target_nodes=..., reason=...)"
@@ -322,7 +309,7 @@ def _makes_sense(metrics: object) -> bool:
 
 
 def _pending(fleet: Fleet, pool: Pool) -> int:
-    """Return what a gang needs that is not all there yet: whoever asked for it waits for it."""
+    """Return the nodes that an incomplete gang needs; its job is waiting for all of them."""
     starting = (Phase.REQUESTED, Phase.BOOTING)
     waits = any(
         node.counts and node.gang is not None and (node.waiting or node.phase in starting)
@@ -337,10 +324,10 @@ def _working(fleet: Fleet, pool: Pool) -> list[NodeId]:
 
 
 def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
-    """Return what an autoscaler may know, but for the metrics.
+    """Return the input of an autoscaler, without the metrics.
 
-    The pool is as big as it should be: what is missing is on its way. An autoscaler that
-    counted nodes would take a machine that waits for room as a reason to want fewer.
+    The current size is the target size: missing nodes are on their way. With the number of nodes
+    instead, a machine that cannot be bought yet would be a reason to shrink.
     """
     staying = [node for node in fleet.in_pool(pool.name).values() if node.counts]
     bounds = bounds_at(pool, now)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from navarch.control.runtime.work_queue import WorkQueue
 from navarch.control.pools.usage import Readings, Usage
+from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve

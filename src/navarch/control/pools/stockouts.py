@@ -16,8 +16,8 @@ from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
 RECALLED = 1000
-"""How many revisions of the journal are read at the start. Older stockouts are mostly over; one that
-is missed costs one refused call."""
+"""How many revisions of the journal are read at the start. Older stockouts are mostly over; one
+that is missed costs one refused call."""
 
 
 class StockoutMemory:
@@ -163,7 +163,7 @@ class StockoutMemory:
 
 
 def _has_machines(fleet: Fleet, launch: Launch) -> bool:
-    """Return whether other members of the launch's gang have machines: then only a block is full."""
+    """Return whether members of the launch's gang have machines: then only a block is full."""
     gang = launch.gang
     if gang is None:
         return False

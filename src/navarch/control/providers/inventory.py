@@ -6,13 +6,13 @@ orphans: only with proof that they belong to this cluster, and after several lis
 
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from navarch.control.providers.guard import GuardedProvider
+from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
-from navarch.control.providers.pending_observations import PendingObservations
-from navarch.control.providers.guard import GuardedProvider
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet

@@ -195,9 +195,7 @@ class _Worker:
         if hurry:
             return
         log.warning("controller.failed", controller=self.controller.name, error=str(error))
-        seconds = backoff_s(
-            self._failures, first_s=FIRST_BACKOFF_S, longest_s=LONGEST_BACKOFF_S
-        )
+        seconds = backoff_s(self._failures, first_s=FIRST_BACKOFF_S, longest_s=LONGEST_BACKOFF_S)
         # Jitter keeps controllers that failed together from retrying together.
         pause = timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
         self.controller.queue.pause_until(self._clock.now() + pause)

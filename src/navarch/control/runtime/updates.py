@@ -1,6 +1,7 @@
-"""Updates of one node that are tried again after a conflict."""
+"""Commits that are tried again after a conflict."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet
@@ -8,7 +9,20 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.ports.store import Store
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 ATTEMPTS_MAX = 20
+
+
+async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Return the result of `attempt`, repeated as long as it raises ConflictError."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return await attempt(*args)
+        except ConflictError:
+            continue
+    return await attempt(*args)
 
 
 async def update_with_retry(
@@ -18,16 +32,12 @@ async def update_with_retry(
 
     Only another change of the same node is a conflict, so a few attempts suffice.
     """
-    for attempt in range(ATTEMPTS_MAX):
+
+    async def attempt() -> None:
         fleet = store.fleet()
         node = fleet.nodes.get(name)
         change = None if node is None else proposal(fleet, node)
-        if change is None or change.empty:
-            return
-        try:
+        if change is not None and not change.empty:
             await store.commit(change, based_on=fleet.revision)
-        except ConflictError:
-            if attempt == ATTEMPTS_MAX - 1:
-                raise
-        else:
-            return
+
+    await until_no_conflict(attempt)

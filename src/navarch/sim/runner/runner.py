@@ -180,7 +180,7 @@ class ScenarioRunner:
             agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
-            agent.foregone = partial(self._is_foregone, agent.node)
+            agent.foregone = partial(self._is_noop, agent.node)
             agent.on_suspend = self.world.suspend
             agent.on_resume = self.world.resume
 
@@ -197,9 +197,9 @@ class ScenarioRunner:
             for gpu, speed in speeds.items()
         }
 
-    def _is_foregone(self, node: NodeId, report: HealthReport) -> bool:
+    def _is_noop(self, node: NodeId, report: HealthReport) -> bool:
         control = self.world.control
-        return control is not None and control.agents.is_foregone(node, report)
+        return control is not None and control.agents.is_noop(node, report)
 
     def _wire_up(self) -> None:
         world, fleet = self.world, self.fleet

@@ -1,4 +1,4 @@
-"""Findings that the health policy could not judge: conditions that say the health is unknown."""
+"""Findings that the policy could not judge, as conditions of unknown health."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,11 +9,11 @@ from navarch.core.node import Node
 from navarch.health.policy.engine import Engine, Verdict
 
 REVISION, RULES = "policy", "rules"
-"""The facts of such a condition: the policy that failed, and the rules of it that did."""
+"""The facts of such a condition: the policy that failed, and its rules that did."""
 
 
-def stands_unjudged(node: Node, check: str) -> bool:
-    """Return whether `node` has a condition because nothing could judge what `check` found."""
+def is_unjudged(node: Node, check: str) -> bool:
+    """Return whether `node` has a condition because no rule could judge a result of `check`."""
     return any(condition.check == POLICY + check for condition in node.conditions)
 
 
@@ -26,8 +26,8 @@ def unjudged_results(
 ) -> list[CheckResult]:
     """Return the results that `report` adds because rules of the policy failed, now or before.
 
-    What was in doubt before is settled when its check passes, when the policy has judged the same
-    finding, or when another policy is in force. A quiet round does not take back what happened.
+    A finding of before is settled when its check passes, when the policy judges it, or when another
+    policy is in force. A quiet round does not settle an event of the past.
     """
     before = [each for each in node.conditions if each.check.startswith(POLICY)]
     results: list[CheckResult] = []
@@ -36,9 +36,9 @@ def unjudged_results(
         passed = {POLICY + x.check for x in report.results if x.health is Health.HEALTHY}
         passed -= {POLICY + result.check for result, _ in failed}
         for each in before:
-            is_mended = each.facts.get(REVISION) != engine.revision
+            is_replaced = each.facts.get(REVISION) != engine.revision
             has_passed = each.check in passed and not each.lasting
-            if is_mended or has_passed or each.check in settled:
+            if is_replaced or has_passed or each.check in settled:
                 results.append(CheckResult(check=each.check, health=Health.HEALTHY))
     for result, verdict in failed:
         rules = "; rule ".join(verdict.broken)
@@ -63,7 +63,7 @@ def failure_events(before: Node, after: Node, now: datetime) -> list[Event]:
         if not condition.check.startswith(POLICY) or failure in known:
             continue
         known.add(failure)
-        until = "its health is unknown until the policy is mended or the check passes"
+        until = "its health is unknown until the policy is corrected or the check passes"
         events.append(
             Event(
                 at=now,
