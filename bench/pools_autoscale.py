@@ -79,7 +79,7 @@ async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
     taken = []
     for _ in range(repeat):
         began = time.process_time()
-        await reconciler.reconcile()
+        await reconciler.reconcile(reconciler.queue.take(clock.now()))
         taken.append((time.process_time() - began) * 1000)
         await clock.sleep(LOOK.total_seconds())
     began = time.process_time()

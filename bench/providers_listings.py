@@ -29,10 +29,10 @@ from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.api.collector import settle_collector
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
-from navarch.control.providers.inventory import InventoryController
-from navarch.control.runtime.operations import OperationRunner
-from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.providers.guard import GuardedProvider
+from navarch.control.providers.inventory import InventoryController
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
@@ -330,9 +330,7 @@ def _measured(
     clock, store, machines = LeapingClock(), MemoryStore(CLUSTER), len(nodes)
 
     async def observer() -> InventoryController:
-        errands = OperationRunner(
-            clock, SystemEntropy(), asyncio.TaskGroup(), done=lambda: None, strict=True
-        )
+        errands = OperationRunner(clock, SystemEntropy(), asyncio.TaskGroup(), strict=True)
         return InventoryController(
             clock,
             store,
@@ -356,7 +354,7 @@ def _measured(
 
     def whole() -> None:
         clock.ahead += timedelta(minutes=2)
-        runner.run(observing.reconcile())
+        runner.run(observing.reconcile([observing.queue.take(clock.now())[0]]))
 
     first = _cpu(whole)
     # As in the server: otherwise a full collection, of mostly the vendor's description of its

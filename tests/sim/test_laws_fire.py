@@ -834,10 +834,11 @@ def test_the_control_plane_refuses_a_plan_of(planning: Planning) -> None:
                 world.store,
                 name="test",
                 plan=lambda pool, _: plans.pop() if plans else Plan(pool=pool.name),
+                matters=lambda before, node: before != node,
             )
             revision = world.fleet().revision
             try:
-                await planner.reconcile()
+                await planner.reconcile([POOL])
             except InvariantError:
                 assert world.fleet().revision == revision
                 raise

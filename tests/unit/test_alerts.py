@@ -11,6 +11,7 @@ from navarch.core.ownership import Cluster
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import NOW
 
 
@@ -47,10 +48,9 @@ def told(*, meanwhile: list[str], fails: int = 0) -> list[str]:
         listener = Listener(store, meanwhile=meanwhile, fails=fails)
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            alerts = AlertController(clock, store, listener, errands)
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, store, listener, errands)
+            alerts = ControllerDriver(clock, store, controller)
             await alerts.reconcile()
             await asyncio.sleep(1)
             await happens(store, "node/a")
@@ -92,10 +92,9 @@ class Reader:
         """Start, and read what happens meanwhile, each thing in a commit of its own."""
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            alerts = AlertController(clock, self.store, self, errands)
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, self.store, self, errands)
+            alerts = ControllerDriver(clock, self.store, controller)
             for kind in (None, *kinds):
                 if kind is not None:
                     event = Event(at=NOW, about=Subject(f"node/{kind}"), kind=kind, reason="so")

@@ -41,7 +41,7 @@ def test_a_drain_is_undone_unless_the_node_is_to_be_removed() -> None:
 
 
 def requested(**facts: object) -> Node:
-    return a_node("training-0", phase=Phase.REQUESTED, **facts)
+    return a_node("training-0", phase=Phase.REQUESTED, **facts)  # type: ignore[arg-type]
 
 
 def test_a_node_is_gone_at_once_only_if_no_machine_can_exist() -> None:

@@ -17,6 +17,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import a_node
 
 SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
@@ -31,7 +32,7 @@ def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = SLOW
         columns = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
-        agents = AgentService(clock, store, columns, timing=lambda: timing)
+        agents = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
         patience = TimeoutMigration(
             clock,
             store,

@@ -14,7 +14,7 @@ from navarch.control.housekeeping.snapshots import SnapshotController
 from navarch.control.jobs.controller import JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
 from navarch.control.nodes.commands import CommandController
-from navarch.control.nodes.drain import DrainController
+from navarch.control.nodes.drain import DrainController, plan_drains_of
 from navarch.control.nodes.launch import LaunchController, MissingAgent, UserData
 from navarch.control.nodes.liveness import LivenessController
 from navarch.control.nodes.notification import NotificationController
@@ -24,7 +24,6 @@ from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.emptiness import EmptinessController
 from navarch.control.pools.ledger import Ledger
 from navarch.control.pools.loads import Loads
-from navarch.control.pools.planning import PoolPlanningController
 from navarch.control.pools.sizing import SizingController
 from navarch.control.pools.stockouts import StockoutMemory
 from navarch.control.pools.usage import Readings
@@ -44,9 +43,7 @@ from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
-from navarch.fleet.drains import matters_to_drains, plan_drains
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.fleet.plan import Plan
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -162,7 +159,7 @@ def build_controllers(parts: Parts, operations: OperationRunner) -> list[Control
             clock, parts.entropy, store, parts.providers, parts.notifier, operations
         ),
         _sizing(parts, budgets),
-        _drain_planning(parts, drain),
+        plan_drains_of(clock, store, parts.index, drain),
         drain,
         *_node_controllers(parts, operations, observations, drain),
         HousekeepingController(clock, store),
@@ -204,21 +201,6 @@ def _sizing(parts: Parts, budgets: BudgetController) -> SizingController:
         readings=parts.readings,
         missing_agent=parts.missing_agent,
     )
-
-
-def _drain_planning(parts: Parts, drain: DrainController) -> PoolPlanningController:
-    """Return the controller that plans drains, which `drain` notifies of empty nodes."""
-
-    def plan(pool: Pool, now: datetime) -> Plan:
-        index = parts.index.pool(pool.name)
-        steady = index.beside().nodes
-        return plan_drains(pool, index.others(), drained=drain.drained, now=now, steady=steady)
-
-    planning = PoolPlanningController(
-        parts.clock, parts.store, name="drains", plan=plan, matters=matters_to_drains
-    )
-    drain.on_drained = planning.queue.add
-    return planning
 
 
 def _node_controllers(

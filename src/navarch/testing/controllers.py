@@ -1,11 +1,14 @@
 """Driving a single controller by hand, without a runtime."""
 
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from navarch.control.runtime.controller import Controller
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.state.index import Index
+
+C = TypeVar("C", bound=Controller)
 
 
 def indexed(store: Store) -> Index:
@@ -15,23 +18,28 @@ def indexed(store: Store) -> Index:
     return index
 
 
-class ControllerDriver:
-    """Runs the rounds of one controller when a test asks for them."""
+class ControllerDriver(Generic[C]):
+    """Runs the rounds of one controller, one per call."""
 
-    def __init__(self, clock: Clock, store: Store, controller: Controller) -> None:
+    def __init__(self, clock: Clock, store: Store, controller: C) -> None:
+        self.controller = controller
         self._clock = clock
-        self._controller = controller
         store.subscribe(controller.on_commit)
 
-    async def round(self) -> datetime | None:
+    async def reconcile(self) -> datetime | None:
         """Reconcile the keys that are due; return when the next one is."""
-        queue = self._controller.queue
+        queue = self.controller.queue
         keys = queue.take(self._clock.now())
         if keys:
             try:
-                await self._controller.reconcile(keys)
+                await self.controller.reconcile(keys)
             except BaseException:
                 queue.retry()
                 raise
             queue.done()
-        return queue.next_due()
+        return self.due_at()
+
+    def due_at(self) -> datetime | None:
+        """Return when the next round is due: now if a key is ready, None if there is none."""
+        due = self.controller.queue.next_due()
+        return None if due is None else max(due, self._clock.now())

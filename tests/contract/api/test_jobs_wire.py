@@ -18,6 +18,7 @@ from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
+from navarch.testing.controllers import ControllerDriver
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:
@@ -28,7 +29,9 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 
 async def place(local: LocalApi) -> None:
     """Do one round of the loop, which the local API does not run."""
-    loop = JobController(SystemClock(), local.store, InlineOffload(), scheduling=Scheduling)
+    clock = SystemClock()
+    controller = JobController(clock, local.store, InlineOffload(), scheduling=Scheduling)
+    loop = ControllerDriver(clock, local.store, controller)
     await loop.reconcile()
 
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
-from navarch.control.housekeeping.alerts import is_notable
 from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
+from navarch.control.housekeeping.alerts import is_notable
 from navarch.core.event import Recorded, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -29,6 +29,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import a_node, a_pool
 
 NODE = NodeId("training-0")
@@ -43,13 +44,19 @@ class Site:
         self.columns = TelemetryTable(self.clock, timeout=timedelta(minutes=5))
         self.policies = compile_policies(default_policy())
         self.agents = self.receive()
-        self.reconciler = IncidentController(self.clock, self.store)
+        self.reconciler = self.close()
+
+    def close(self) -> ControllerDriver[IncidentController]:
+        """Return a controller of incidents with the store's state only."""
+        controller = IncidentController(self.clock, self.store, indexed(self.store))
+        return ControllerDriver(self.clock, self.store, controller)
 
     def receive(self) -> AgentService:
         """Return a control plane with the store's state only."""
         return AgentService(
             self.clock,
             self.store,
+            indexed(self.store),
             self.columns,
             policies=lambda: self.policies,
             utilization=self.columns.utilization,
@@ -304,7 +311,7 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
                 )
                 for _ in range(chance.randrange(1, 14)):
                     if forgetful:
-                        site.agents._weighing._familiar.clear()
+                        site.agents.ingest._no_ops.clear()
                     await site.report(*results)
                     await site.clock.sleep(chance.choice([0, 1, 30]))
             case "policy":
@@ -435,7 +442,7 @@ def test_incidents_expire_on_the_same_date_after_a_restart() -> None:
         await site.report(site.xid(31, pid=7))
         await site.clock.sleep(SILENCE.total_seconds())
         await site.reconciler.reconcile()
-        again = IncidentController(site.clock, site.store)
+        again = site.close()
         await again.reconcile()
         assert len(site.incidents) == 1
         await site.clock.sleep(KEEP.total_seconds())

@@ -23,6 +23,7 @@ from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import a_job, a_node, a_pool
 
 T = TypeVar("T")
@@ -36,7 +37,10 @@ class Case:
         self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
         self.looks = 0
         self._scheduling = scheduling or Scheduling()
-        self.loop = JobController(self.clock, self.store, self, scheduling=lambda: self._scheduling)
+        controller = JobController(
+            self.clock, self.store, self, scheduling=lambda: self._scheduling
+        )
+        self.loop = ControllerDriver(self.clock, self.store, controller)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Stand in for the thread that looks at jobs."""

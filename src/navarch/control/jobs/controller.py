@@ -56,7 +56,7 @@ class JobController:
         self._pause_ends = clock.now()
         self._reported: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is reported once."""
-        self.queue: WorkQueue[JobName] = WorkQueue([PLACEMENT])
+        self.queue: WorkQueue[JobName] = WorkQueue([PLACEMENT] if store.fleet().jobs else [])
         for job in store.fleet().jobs.values():
             self._note(job)
 
@@ -94,7 +94,7 @@ class JobController:
         took = timedelta(seconds=self._clock.monotonic() - began)
         change = self._with_news(fleet, plan, now)
         if not change.empty:
-            await self._store.commit(change, based_on=fleet.revision)
+            fleet = await self._store.commit(change, based_on=fleet.revision)
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
         if any(job.state is JobState.WAITING for job in fleet.jobs.values()):
             self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))

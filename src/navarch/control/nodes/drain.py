@@ -6,14 +6,18 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.control.nodes.controller import NodeController
+from navarch.control.pools.planning import PoolPlanningController
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, NotifiedState, Phase
-from navarch.fleet.drains import goes_when_empty
+from navarch.core.pool import Pool
+from navarch.fleet.drains import goes_when_empty, matters_to_drains, plan_drains
+from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Store
+from navarch.state.index import Index
 
 log = structlog.get_logger(__name__)
 
@@ -94,3 +98,20 @@ class DrainController(NodeController):
         if known is not None and not known.gone:
             # A node that is gone was forgotten already, and would stay here for ever.
             self._polled_at[node] = self._clock.now()
+
+
+def plan_drains_of(
+    clock: Clock, store: Store, index: Index, drain: DrainController
+) -> PoolPlanningController:
+    """Return the controller that plans drains, which `drain` notifies of empty nodes."""
+
+    def plan(pool: Pool, now: datetime) -> Plan:
+        nodes = index.pool(pool.name)
+        steady = nodes.beside().nodes
+        return plan_drains(pool, nodes.others(), drained=drain.drained, now=now, steady=steady)
+
+    planning = PoolPlanningController(
+        clock, store, name="drains", plan=plan, matters=matters_to_drains
+    )
+    drain.on_drained = planning.queue.add
+    return planning

@@ -1,4 +1,4 @@
-"""Leaving loops asleep changes nothing: the same is decided, at the same time and in order."""
+"""A pool or recovery that a commit does not queue needs no work: to queue all changes nothing."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -7,16 +7,15 @@ from random import Random
 
 import pytest
 
-from navarch.app import control_plane
-from navarch.control.loop import Loop, Reconciler, Turns
+from navarch.control.health.recovery import RecoveryController
 from navarch.control.pools.planning import PoolPlanningController
+from navarch.control.runtime.runtime import Runtime
 from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import Remediation
-from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing
@@ -36,21 +35,21 @@ UNCONTAINED = CheckResult(
 )
 
 
-class WokenByAll(Loop):
-    """A loop that every commit wakes, whatever its reconciler foresees."""
+def queue_everything(runtime: Runtime, committed: Committed) -> None:
+    """Queue every pool and every recovery, after every commit."""
+    on_commit(runtime, committed)
+    fleet = committed.after
+    for worker in runtime._workers:
+        controller = worker.controller
+        if isinstance(controller, PoolPlanningController):
+            for pool in fleet.pools:
+                controller.queue.add(pool)
+        elif isinstance(controller, RecoveryController):
+            for recovery in fleet.recoveries:
+                controller.queue.add(recovery)
 
-    def __init__(
-        self,
-        clock: Clock,
-        entropy: Entropy,
-        reconciler: Reconciler,
-        *,
-        strict: bool,
-        turns: Turns | None = None,
-    ) -> None:
-        super().__init__(clock, entropy, reconciler, strict=strict, turns=turns)
-        self.due_at = self.agenda = None
-        self.listens = False
+
+on_commit = Runtime.on_commit
 
 
 def pools() -> list[Pool]:
@@ -145,31 +144,17 @@ EVENTS: dict[str, Callable[[World, NodeId, Random], object]] = {
 }
 
 
-def plan_everything(planning: PoolPlanningController, committed: Committed) -> None:
-    """Have every pool planned after every commit, whatever it changed and whoever made it."""
-    for pool in committed.after.pools:
-        planning.look_at(pool)
-
-
 def check(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds:
-        foreseen = an_eventful_hour(seed)
+        filtered = an_eventful_hour(seed)
         with monkeypatch.context() as patch:
-            patch.setattr(control_plane, "Loop", WokenByAll)
-            patch.setattr(PoolPlanningController, "_changed", plan_everything)
-            woken = an_eventful_hour(seed)
-        assert foreseen == woken, f"seed {seed}"
+            patch.setattr(Runtime, "on_commit", queue_everything)
+            unfiltered = an_eventful_hour(seed)
+        assert filtered == unfiltered, f"seed {seed}"
 
 
 @pytest.mark.parametrize("few", range(3))
-def test_whoever_is_left_asleep_would_have_found_nothing_to_do(
+def test_a_pool_or_recovery_that_a_commit_does_not_queue_needs_no_work(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor would plans that are not made because nothing changed that they look at."""
     check(range(few * 4, few * 4 + 4), monkeypatch)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("many", range(6))
-def test_in_many_more_worlds_too(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(range(100 + many * 40, 100 + many * 40 + 40), monkeypatch)
