@@ -1,4 +1,4 @@
-"""Laws of the governor, whatever the fleet looks like."""
+"""Laws of the governor for any fleet."""
 
 from collections import Counter
 from datetime import timedelta
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, RecoveryId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
@@ -66,11 +66,11 @@ def nodes(draw: st.DrawFn) -> list[Node]:
         elif fate == "gone":
             node = evolve(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
         elif fate == "released" and node.conditions:
-            held = Held(
+            held = Deferred(
                 action="replace",
                 reason="r",
                 because="b",
-                by=HeldBy.CHANGE,
+                by=DeferredBy.CHANGE,
                 since=NOW,
                 released="by hand",
             )
@@ -110,7 +110,7 @@ def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[
 
 
 @given(nodes(), settings)
-def test_every_wish_is_answered_once(fleet: list[Node], how: GovernorSettings) -> None:
+def test_every_proposed_action_is_decided_once(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     names = [verdict.proposal.node.id for verdict in verdicts]
     assert sorted(names) == sorted({node.id for node in fleet if node.counts and node.conditions})
@@ -134,7 +134,7 @@ def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) 
 
 
 @given(nodes(), settings)
-def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSettings) -> None:
+def test_a_released_action_is_never_deferred(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     for verdict in verdicts:
         held = verdict.proposal.node.held
@@ -142,30 +142,30 @@ def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSetting
 
 
 @given(nodes(), settings)
-def test_what_is_held_says_why(fleet: list[Node], how: GovernorSettings) -> None:
+def test_a_deferred_action_has_a_reason(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     assert all(v.held.because and v.held.reason for v in verdicts if v.held)
 
 
 @given(nodes(), settings)
-def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
+def test_a_single_action_passes_unless_a_change_is_suspected_or_its_domain_is_busy(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
     census, verdicts = decide(fleet, how)
     if len(verdicts) == 1 and verdicts[0].held is not None:
         node = verdicts[0].proposal.node
         busy = any(acted_in(census, place, 24 * HOUR) for place in domains_of(node))
-        assert busy or verdicts[0].held.by is HeldBy.CHANGE
+        assert busy or verdicts[0].held.by is DeferredBy.CHANGE
 
 
 @given(nodes(), settings)
-def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
+def test_only_faults_covered_by_every_suspicion_are_deferred_for_a_change(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
     census, verdicts = decide(fleet, how)
     suspected = find_suspicions(census, how)
     for verdict in verdicts:
-        if verdict.held is not None and verdict.held.by is HeldBy.CHANGE:
+        if verdict.held is not None and verdict.held.by is DeferredBy.CHANGE:
             assert set(fingerprints(verdict.proposal.node)) <= set(suspected)
 
 
@@ -189,7 +189,10 @@ FACTS: dict[str, list[object]] = {
         (a_fault("xid/119/0", Health.UNHEALTHY, "119"),),
         (a_fault(HEARTBEAT, Health.UNHEALTHY),),
     ],
-    "held": [None, Held(action="replace", reason="r", because="b", by=HeldBy.CHANGE, since=NOW)],
+    "held": [
+        None,
+        Deferred(action="replace", reason="r", because="b", by=DeferredBy.CHANGE, since=NOW),
+    ],
     "acted_at": [None, NOW - HOUR / 2, NOW - HOUR / 3],
     "retiring": [
         None,
@@ -287,7 +290,7 @@ def _shown(census: DomainStats) -> dict[NodeId, Node]:
 
 
 @given(nodes(), st.randoms(use_true_random=False))
-def test_what_was_done_lately_is_the_same_whoever_is_counted_first(
+def test_recent_actions_do_not_depend_on_the_order_of_nodes(
     fleet: list[Node], chance: object
 ) -> None:
     steps = DomainStats()

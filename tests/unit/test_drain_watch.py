@@ -1,4 +1,4 @@
-"""Which changes have drains planned."""
+"""Changes that cause drains to be planned."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -89,7 +89,7 @@ def test_a_pool_is_planned_again_when_the_first_of_its_drains_times_out() -> Non
     played(story)
 
 
-def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_again() -> None:
+def test_a_drain_that_starts_during_a_commit_makes_another_plan_due() -> None:
     async def story(site: Site) -> None:
         waiting = a_node("training-0", retiring=BROKEN)
         await site.fill(a_node("training-0"), a_node("training-1"), a_node("training-2"))

@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from navarch.app.controllers import BUILT_IN, CurrentStockouts, Opinions, Parts, build_controllers
+from navarch.app.controllers import (
+    BUILT_IN,
+    ControllerParts,
+    CurrentStockouts,
+    Opinions,
+    build_controllers,
+)
 from navarch.config.policy import default_policy
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
@@ -176,7 +182,7 @@ def build_control_plane(
                 agents.ingest.forget(node)
 
     store.subscribe(on_commit)
-    parts = Parts(
+    parts = ControllerParts(
         clock=clock,
         entropy=entropy,
         store=store,

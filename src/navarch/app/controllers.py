@@ -105,7 +105,7 @@ class Opinions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ControllerParts:
     """What controllers are built from."""
 
     clock: Clock
@@ -131,7 +131,7 @@ class Parts:
     strict: bool
 
 
-def build_controllers(parts: Parts, operations: OperationRunner) -> list[Controller]:
+def build_controllers(parts: ControllerParts, operations: OperationRunner) -> list[Controller]:
     """Return the controllers: those that decide before those that act."""
     clock, store = parts.clock, parts.store
     observations = PendingObservations(started_at=clock.now())
@@ -179,7 +179,7 @@ def build_controllers(parts: Parts, operations: OperationRunner) -> list[Control
     ]
 
 
-def _sizing(parts: Parts, budgets: BudgetController) -> SizingController:
+def _sizing(parts: ControllerParts, budgets: BudgetController) -> SizingController:
     opinions = parts.opinions
     stockouts = StockoutMemory(
         parts.clock, parts.store, vetoes=[budgets.veto], spans=opinions.stockout_spans
@@ -204,7 +204,7 @@ def _sizing(parts: Parts, budgets: BudgetController) -> SizingController:
 
 
 def _node_controllers(
-    parts: Parts,
+    parts: ControllerParts,
     operations: OperationRunner,
     observations: PendingObservations,
     drain: DrainController,
@@ -227,7 +227,7 @@ def _node_controllers(
     ]
 
 
-def _optional_controllers(parts: Parts, operations: OperationRunner) -> list[Controller]:
+def _optional_controllers(parts: ControllerParts, operations: OperationRunner) -> list[Controller]:
     """Return the controllers of what a provider or an operator may leave out."""
     clock, store, providers = parts.clock, parts.store, parts.providers
     found: list[Controller] = []
@@ -252,7 +252,7 @@ def _optional_controllers(parts: Parts, operations: OperationRunner) -> list[Con
     return found
 
 
-def _is_scaled(parts: Parts) -> Callable[[Pool], bool]:
+def _is_scaled(parts: ControllerParts) -> Callable[[Pool], bool]:
     def is_scaled(pool: Pool) -> bool:
         configured = pool.name in parts.opinions.autoscalers or pool.autoscaling is not None
         return configured and parts.metrics_source is not None

@@ -1,4 +1,4 @@
-"""What the remediation loop writes down: for every action, in every domain, dry or not."""
+"""Decisions of the remediation controller, with and without dry run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
@@ -32,7 +32,7 @@ from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 
 class CordonOnly:
-    """A remediator of somebody's own, who wants to look before anything is replaced."""
+    """A custom remediator that cordons nodes and replaces none."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool
@@ -62,7 +62,7 @@ def decide(
     remediator: Remediator,
     settings: GovernorSettings | None = None,
 ) -> tuple[dict[NodeId, Node], list[str]]:
-    """Return what becomes of `nodes` in one round, and what the journal says about it."""
+    """Return `nodes` after one round, and the new events of the journal."""
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
     how = settings or GovernorSettings()
 
@@ -96,7 +96,7 @@ IDS = [action for _, action, _ in ACTIONS]
 
 @pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
 @pytest.mark.parametrize("check", ["xid/79/GPU-0", HEARTBEAT, MACHINE])
-def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_done(
+def test_a_dry_run_only_records_the_action_it_would_take(
     remediator: Remediator, action: str, words: str, check: str
 ) -> None:
     sick = broken(a_node("training-0"), evolve(fault(check), since=NOW - timedelta(days=1)))
@@ -106,13 +106,13 @@ def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_
 
     node = after[sick.id]
     assert node.held is not None
-    assert (node.held.by, node.held.action) == (HeldBy.DRY_RUN, action)
+    assert (node.held.by, node.held.action) == (DeferredBy.DRY_RUN, action)
     assert evolve(node, held=None) == sick, "nothing else about it has changed"
     assert any(line.startswith(f"node.would_have: {words}") for line in told), told
 
 
 @pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
-def test_without_a_dry_run_the_same_is_done(
+def test_without_a_dry_run_the_same_action_is_taken(
     remediator: Remediator, action: str, words: str
 ) -> None:
     del words
@@ -129,14 +129,14 @@ def test_without_a_dry_run_the_same_is_done(
 
 
 class ReplaceAll:
-    """A remediator that replaces every node it is asked about."""
+    """A remediator that replaces every node it is called for."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool, node
         return Treatment(remedy=Remedy.REPLACE, reason="something is wrong with it")
 
 
-def test_a_node_whose_health_is_only_unknown_is_put_before_no_remediator() -> None:
+def test_no_remediator_is_called_for_a_node_of_unknown_health() -> None:
     doubt = Condition(
         check="policy/xid/31/GPU-0",
         health=Health.UNKNOWN,
@@ -153,7 +153,7 @@ def test_a_node_whose_health_is_only_unknown_is_put_before_no_remediator() -> No
 
 
 def in_domain(domain: Domain, number: int, value: str) -> Node:
-    """Return a node that shares one domain, and nothing else, with others of the same value."""
+    """Return a node that shares only one domain with other nodes of the same value."""
     pool = value if domain is Domain.POOL else f"pool-{number}"
     node = a_node(f"n-{number}", pool)
     assert node.launch is not None
@@ -173,7 +173,7 @@ def in_domain(domain: Domain, number: int, value: str) -> Node:
 
 
 @pytest.mark.parametrize("domain", list(Domain))
-def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_spent(
+def test_each_kind_of_domain_has_its_own_budget_and_names_it_when_spent(
     domain: Domain,
 ) -> None:
     nodes = [broken(in_domain(domain, number, "shared")) for number in range(6)]
@@ -186,12 +186,12 @@ def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_sp
 
     held = [node.held for node in after.values() if node.held is not None]
     assert len(held) == 4, "two of six may be acted on"
-    assert {each.by for each in held} == {HeldBy.BUDGET}
+    assert {each.by for each in held} == {DeferredBy.BUDGET}
     assert all("shared" in each.because for each in held), held[0].because
 
 
 @pytest.mark.parametrize("domain", list(Domain))
-def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
+def test_one_node_of_the_smallest_domain_is_always_allowed(domain: Domain) -> None:
     budgets = {domain: DomainBudget(nodes_min=1, share_max=0.001)}
     node = broken(in_domain(domain, 0, "alone"))
 
@@ -205,7 +205,7 @@ def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
     assert after[node.id].retiring is not None
 
 
-def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() -> None:
+def test_a_recovered_node_returns_to_service_while_others_are_deferred() -> None:
     well = evolve(
         a_node("training-0"), health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79"
     )
@@ -218,12 +218,12 @@ def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() 
     after, _ = decide([a_pool(size=41)], [well, *sick, leaving], CordonAndReplace())
 
     held = [after[node.id].held for node in sick]
-    assert all(each is not None and each.by is HeldBy.CHANGE for each in held)
+    assert all(each is not None and each.by is DeferredBy.CHANGE for each in held)
     assert all("driver 570 (was 550)" in each.because for each in held if each is not None)
     assert after[well.id].cordoned is None, "recoveries always pass"
 
 
-def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
+def test_automation_does_not_lift_a_cordon_by_an_operator() -> None:
     theirs = evolve(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
 
     after, _ = decide([a_pool(size=1)], [theirs], CordonAndReplace())
@@ -231,12 +231,12 @@ def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
     assert after[theirs.id].cordoned == "I am looking at it"
 
 
-def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
-    released = Held(
+def test_a_released_action_is_carried_out_although_the_budget_is_spent() -> None:
+    released = Deferred(
         action="replace",
         reason="unhealthy",
         because="budget",
-        by=HeldBy.BUDGET,
+        by=DeferredBy.BUDGET,
         since=NOW,
         released="I looked at it",
     )
@@ -272,7 +272,7 @@ FATAL = evolve(VAGUE, fatal=True)
     ],
     ids=["fatal", "once", "twice", "three times", "not in a row", "fatal after all"],
 )
-def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row(
+def test_fatal_results_act_at_once_and_others_after_several_in_a_row(
     verdicts: list[CheckResult], replaced: bool
 ) -> None:
     conditions: tuple[Condition, ...] = ()
@@ -285,12 +285,12 @@ def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row
     assert (after[node.id].retiring is not None) is replaced
 
 
-def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_is() -> None:
+def test_only_deferred_nodes_make_another_round_due() -> None:
     pool = a_pool(size=2, remediation=Remediation(dry_run=True))
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
 
-    async def looks_again_after(node: Node) -> bool:
-        """Return whether there is something to do once `node` has been given up."""
+    async def another_round_is_due(node: Node) -> bool:
+        """Return whether another round is due once `node` has been retired."""
         await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
         controller = RemediationController(
             clock,
@@ -311,8 +311,8 @@ def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_
     async def main() -> None:
         await store.commit(Change(pools=[pool]), based_on=0)
         worn = evolve(fault(), health=Health.DEGRADED, fatal=False)
-        assert not await looks_again_after(a_node("training-0", conditions=(worn,)))
-        assert await looks_again_after(broken(a_node("training-1")))
+        assert not await another_round_is_due(a_node("training-0", conditions=(worn,)))
+        assert await another_round_is_due(broken(a_node("training-1")))
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
@@ -322,7 +322,7 @@ def test_the_commit_after_new_limits_queues_the_pools_with_deferred_nodes() -> N
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
     bounds = [GovernorSettings()]
 
-    async def stirs(loop: ControllerDriver[RemediationController]) -> bool:
+    async def is_queued(loop: ControllerDriver[RemediationController]) -> bool:
         """Return whether a commit that touches no node makes a round due."""
         assert loop.due_at() is None
         event = Event(
@@ -345,15 +345,15 @@ def test_the_commit_after_new_limits_queues_the_pools_with_deferred_nodes() -> N
         loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         bounds[0] = GovernorSettings(window=timedelta(hours=2))
-        assert not await stirs(loop), "nobody waits for room"
+        assert not await is_queued(loop), "nobody waits for room"
         sick = broken(a_node("training-0"))
         await store.commit(Change(nodes=[sick]), based_on=store.fleet().revision)
         while loop.due_at() is not None:
             await clock.sleep(1)
             await loop.reconcile()
-        assert not await stirs(loop), "the bounds are those by which it was held back"
+        assert not await is_queued(loop), "the bounds are those by which it was held back"
         bounds[0] = GovernorSettings(window=timedelta(hours=3))
-        assert await stirs(loop)
+        assert await is_queued(loop)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
