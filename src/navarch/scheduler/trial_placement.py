@@ -53,22 +53,22 @@ def try_placing(session: Session, job: Job, tasks: Sequence[Task]) -> tuple[Atte
                 continue
             missing[kind] += 1
             requests.setdefault(kind, describe_task(task))
-            failed = failed or _failed_attempt(session, task, placed)
+            failed = failed or _failed_attempt(session, job, task, placed)
     attempt = failed or Attempt(placed=0, of=0, on=())
     whole = replace(attempt, placed=len(placed), of=len(tasks), on=tuple(placed))
     return whole, [Missing(missing[kind], request) for kind, request in requests.items()]
 
 
-def _failed_attempt(session: Session, task: Task, placed: list[str]) -> Attempt:
+def _failed_attempt(session: Session, job: Job, task: Task, placed: list[str]) -> Attempt:
     """Return the rules that reject nodes for the task, and the nodes with the least shortfall."""
     rejected: dict[tuple[str, str], list[Node]] = {}
     closest: list[Shortfall] = []
-    everywhere = session.pre_predicate(task, task.job)
+    everywhere = session.pre_predicate(task, job)
     if everywhere is not None:
         rejected[everywhere.plugin, everywhere.reason] = list(session.node_list)
     else:
         for node in session.node_list:
-            rule = _rejecting_rule(session, task, node)
+            rule = _rejecting_rule(session, job, task, node)
             if rule is None:
                 continue
             rejected.setdefault(rule, []).append(node)
@@ -86,11 +86,11 @@ def _failed_attempt(session: Session, task: Task, placed: list[str]) -> Attempt:
     )
 
 
-def _rejecting_rule(session: Session, task: Task, node: Node) -> tuple[str, str] | None:
+def _rejecting_rule(session: Session, job: Job, task: Task, node: Node) -> tuple[str, str] | None:
     """Return the rule and reason that exclude the node; permanent reasons come first."""
-    objection = session.predicate(task, task.job, node)
+    objection = session.predicate(task, job, node)
     if node.fits_eventually(task.request):
-        if objection is None or session.fit(task, task.job, node) is not Fit.NO:
+        if objection is None or session.fit(task, job, node) is not Fit.NO:
             return None
         return (objection.plugin, str(objection.reason))
     if objection is not None and not _is_about_room(objection):

@@ -9,13 +9,14 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import QUEUE_LABEL, ClaimUse
 from navarch.scheduler.model.job import Job, Task
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 RESERVATIONS_MAX: Final = 256
 """The most tasks that one claim may be reserved for."""
 
 
 @dataclass
-class DynamicResources:
+class DynamicResources(BuiltInPlugin):
     """Rejects tasks with claims that do not exist, are used up, or belong to another queue.
 
     The devices of a claim are part of the placement, so undoing a placement releases them.
@@ -32,9 +33,6 @@ class DynamicResources:
         """Register the check."""
         self._session = session
         session.add_pre_predicate_fn(self._check, only_for=lambda task: bool(task.spec.claims))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _check(self, task: Task, job: Job) -> str | None:
         if not task.spec.claims:

@@ -33,6 +33,7 @@ from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
 from navarch.scheduler.packing.waste import expected_waste
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 MIB: Final = 1 << 20
 PER_HUNDREDTH: Final = WHOLE // GPU
@@ -50,7 +51,7 @@ Kind = tuple[int, int, int, str]
 
 
 @dataclass
-class Foresight:
+class Foresight(BuiltInPlugin):
     """Scores nodes, and GPUs to share, by what they leave for other tasks. It rejects no node."""
 
     name: ClassVar[str] = "foresight"
@@ -65,9 +66,6 @@ class Foresight:
         vector = self._scores if self._outlook.is_plain else None
         session.add_node_order_fn(self._score, scope="node", vector=vector)
         session.add_gpu_order_fn(self._score_gpu, scope="node")
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _score(self, task: Task, node: Node) -> float:
         """Return the gain as a score within the density band."""

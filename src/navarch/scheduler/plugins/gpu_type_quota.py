@@ -13,12 +13,13 @@ from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import gpus, hundredths
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 TYPE_LABEL: Final = "nvidia.com/gpu.product"
 
 
 @dataclass
-class GpuTypeQuota:
+class GpuTypeQuota(BuiltInPlugin):
     """Rejects nodes with GPUs of a type that the task's queue has used up."""
 
     name: ClassVar[str] = "gputypequota"
@@ -60,9 +61,6 @@ class GpuTypeQuota:
                 deallocate_fn=lambda event: self._count(event, -1),
             )
         )
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _lineage(self, name: str) -> list[str]:
         queue = self._session.queues.by_name.get(name)

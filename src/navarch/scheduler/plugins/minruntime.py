@@ -11,10 +11,11 @@ from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass
-class MinRuntime:
+class MinRuntime(BuiltInPlugin):
     """Protects jobs from eviction until they have run for a minimum time.
 
     A protected job may still lose the tasks above its minimum.
@@ -53,9 +54,6 @@ class MinRuntime:
         )
         session.add_reclaim_scenario_validator_fn(self._validate_reclaim)
         session.add_preempt_scenario_validator_fn(self._validate_preempt)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _validate_reclaim(self, scenario: Scenario) -> bool:
         return not any(

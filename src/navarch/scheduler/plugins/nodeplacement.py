@@ -16,12 +16,13 @@ from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 Strategy = Literal["binpack", "spread"]
 
 
 @dataclass
-class NodePlacement:
+class NodePlacement(BuiltInPlugin):
     """Scores nodes by how full they are, separately for GPU tasks and CPU tasks."""
 
     name: ClassVar[str] = "nodeplacement"
@@ -36,9 +37,6 @@ class NodePlacement:
         """Register the score."""
         session.add_node_pre_order_fn(self._measure, measure=Measure(self._figure, self._set_range))
         session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _measure(self, task: Task, nodes: Sequence[Node]) -> None:
         """Record the range of free resources over the nodes that have the needed resource."""

@@ -10,9 +10,10 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
-class Kubeflow:
+class Kubeflow(BuiltInPlugin):
     """Starts the master or launcher of a Kubeflow job first."""
 
     name: ClassVar[str] = "kubeflow"
@@ -28,11 +29,8 @@ class Kubeflow:
             any_job=True,
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
-
-class Ray:
+class Ray(BuiltInPlugin):
     """Starts the head of a Ray cluster first."""
 
     name: ClassVar[str] = "ray"
@@ -47,11 +45,8 @@ class Ray:
             any_job=True,
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
-
-class TaskOrder:
+class TaskOrder(BuiltInPlugin):
     """Starts tasks in the order of their numbers, the highest first."""
 
     name: ClassVar[str] = "taskorder"
@@ -59,9 +54,6 @@ class TaskOrder:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_task_order_fn(owner_order, key=True, scope="static", any_job=True)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
 
 def owner_order(task: Task) -> tuple[int, int]:
@@ -75,7 +67,7 @@ def owner_order(task: Task) -> tuple[int, int]:
         return (2, 0)
 
 
-class SubGroupOrder:
+class SubGroupOrder(BuiltInPlugin):
     """Serves pod sets below their minimum first, then by tasks relative to the minimum."""
 
     name: ClassVar[str] = "subgrouporder"
@@ -83,9 +75,6 @@ class SubGroupOrder:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_pod_set_order_fn(fullness, key=True)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
 
 def fullness(pod_set: PodSet) -> float:
@@ -96,7 +85,7 @@ def fullness(pod_set: PodSet) -> float:
     return active / max(1, pod_set.min_available)
 
 
-class Priority:
+class Priority(BuiltInPlugin):
     """Orders jobs by priority, highest first."""
 
     name: ClassVar[str] = "priority"
@@ -105,11 +94,8 @@ class Priority:
         """Register the order."""
         session.add_job_order_fn(lambda job: -job.priority, key=True, scope="static")
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
-
-class Elastic:
+class Elastic(BuiltInPlugin):
     """Orders jobs below their minimum first, jobs above it last."""
 
     name: ClassVar[str] = "elastic"
@@ -117,9 +103,6 @@ class Elastic:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_job_order_fn(elasticity, key=True, scope="job")
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
 
 def elasticity(job: Job) -> int:
@@ -141,7 +124,7 @@ def _surplus(pod_set: PodSet) -> int:
 
 
 @dataclass
-class Ageing:
+class Ageing(BuiltInPlugin):
     """Orders jobs by priority plus points for the time they have waited.
 
     List it before `priority`, or instead of it. Evictions still compare the original priorities: a
@@ -161,9 +144,6 @@ class Ageing:
         """Register the order."""
         self._session = session
         session.add_job_order_fn(lambda job: -self.priority(job), key=True, scope="job")
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def priority(self, job: Job) -> int:
         """Return the priority plus the points for waiting."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpResponse
+from navarch.scheduler.plugins.base import BuiltInPlugin
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 
 MEMBER: Final = "snapshot.json"
@@ -17,7 +18,7 @@ NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest date of an archive: a constant, so that equal content gives equal bytes."""
 
 
-class SnapshotPage:
+class SnapshotPage(BuiltInPlugin):
     """Serves `/get-snapshot`: an archive of one file."""
 
     name: ClassVar[str] = "snapshot"
@@ -25,9 +26,6 @@ class SnapshotPage:
     def on_session_open(self, session: Session) -> None:
         """Register the page."""
         session.add_http_handler("/get-snapshot", lambda _request: _snapshot_page(session))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
 
 def _snapshot_page(session: Session) -> HttpResponse:
@@ -38,7 +36,7 @@ def _snapshot_page(session: Session) -> HttpResponse:
     return HttpResponse(body=archive.getvalue(), content_type="application/zip")
 
 
-class ReflectJobOrder:
+class ReflectJobOrder(BuiltInPlugin):
     """Serves `/get-job-order`."""
 
     name: ClassVar[str] = "reflectjoborder"
@@ -46,9 +44,6 @@ class ReflectJobOrder:
     def on_session_open(self, session: Session) -> None:
         """Register the page."""
         session.add_http_handler("/get-job-order", lambda _request: _job_order_page(session))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
 
 def job_order(session: Session) -> dict[str, object]:

@@ -28,6 +28,7 @@ from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
 from navarch.scheduler.plugins.affinity import Neighbours
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
@@ -37,7 +38,7 @@ SHARED_GPU_CONFIG_MAP: Final = "shared-gpu"
 
 
 @dataclass
-class Predicates:
+class Predicates(BuiltInPlugin):
     """Rejects nodes on which a task cannot run, with a reason for each."""
 
     name: ClassVar[str] = "predicates"
@@ -89,9 +90,6 @@ class Predicates:
         for spec in session.kinds.exemplars:
             for key, value in spec.node_selector.items():
                 table.labelled(key, value)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _check_cluster(self, task: Task, _job: Job) -> str | None:
         return self._too_large(task) or self._missing_config_maps(task)

@@ -14,6 +14,7 @@ from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import gpus
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Reserved:
 
 
 @dataclass
-class Reservation:
+class Reservation(BuiltInPlugin):
     """Reserves nodes for the first gangs that cannot be placed.
 
     Other jobs may backfill these nodes if they end in time. The expected run times of the jobs on a
@@ -49,9 +50,6 @@ class Reservation:
         self._session = session
         session.add_on_job_unplaced_fn(self._reserve)
         session.add_predicate_fn(self._check, only_for=lambda _task: bool(self.reserved))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _check(self, _task: Task, job: Job, node: Node) -> str | None:
         for reserved in self.reserved:

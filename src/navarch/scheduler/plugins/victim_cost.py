@@ -12,10 +12,11 @@ from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass
-class VictimCost:
+class VictimCost(BuiltInPlugin):
     """Orders the victims of a queue by the cost of their eviction, and keeps disruption budgets.
 
     The cost is the sum of priority points, GPU hours of unsaved work, and GPUs that a gang would
@@ -44,9 +45,6 @@ class VictimCost:
         session.add_reclaim_scenario_validator_fn(_keeps_budgets)
         session.add_preempt_scenario_validator_fn(_keeps_budgets)
         session.add_consolidation_scenario_validator_fn(_keeps_budgets)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _cost(self, job: Job) -> float:
         running = job.tasks_in(ACTIVE_ALLOCATED_MASK)

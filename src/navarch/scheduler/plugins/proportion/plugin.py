@@ -17,6 +17,7 @@ from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.plugins.base import BuiltInPlugin
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import (
     beyond_limits,
@@ -30,7 +31,7 @@ from navarch.scheduler.plugins.proportion.shares import Charges, Shares
 
 
 @dataclass
-class Proportion:
+class Proportion(BuiltInPlugin):
     """Divides the cluster among queues and enforces the division."""
 
     name: ClassVar[str] = "proportion"
@@ -84,9 +85,6 @@ class Proportion:
                 deallocate_all_fn=self._on_deallocate_all,
             )
         )
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     @property
     def shares(self) -> Shares:

@@ -14,6 +14,7 @@ from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.plugins.base import BuiltInPlugin
 from navarch.scheduler.plugins.topology.domains import (
     Domain,
     build_tree,
@@ -27,7 +28,7 @@ STEPS = 10
 
 
 @dataclass
-class TopologyPlugin:
+class TopologyPlugin(BuiltInPlugin):
     """Confines groups to one domain of their required level and prefers their preferred level."""
 
     name: ClassVar[str] = "topology"
@@ -51,9 +52,6 @@ class TopologyPlugin:
         session.add_pre_job_allocation_fn(self._begin)
         session.add_subset_nodes_fn(self._subset_nodes, only_for=concerns)
         session.add_node_order_fn(self._score, only_for=concerns)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _begin(self, _job: Job) -> None:
         self._scores = {}
