@@ -1,12 +1,12 @@
-"""How long it takes from a line in the kernel's log to the control plane's journal, over HTTP.
+"""The time from a line in the kernel log to the journal of the control plane, over HTTP.
 
 usage: python -m bench.kernel_line [--lines 200]
 
-One agent with eight simulated GPUs, a log and a disk of its own, listening as on a node; a control
-plane with its SQLite journal in the same process, so that both share one core. `on_the_wire_ms` is
-until the report has arrived at the control plane's door, `journal_ms` until the agent has been told
-that it is committed, both since the line was written. Lines come at random moments, up to 50 ms
-after the one before is done with: the agent may be resting from that.
+One agent with eight simulated GPUs, a log and a disk of its own; a control plane with its SQLite
+journal in the same process, so that both share one core. `on_the_wire_ms` ends when the report
+arrives at the control plane, `journal_ms` when the agent receives the confirmation of the commit;
+both begin when the line is written. Lines come at random times, up to 50 ms after the previous one
+is complete.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 class Decisions(Protocol):
-    """Somebody who waits until something has been decided about the node, too."""
+    """A wait for the decision about a node."""
 
     async def begin(self, store: SqliteStore, tasks: asyncio.TaskGroup) -> None:
         """Put a control plane behind the store."""

@@ -17,7 +17,9 @@ TOKEN = "t0ken"
 REQUESTS, STREAMS, CALLS, NOISES = 7000, 1500, 1000, 500
 
 
-def tell(story: Callable[[LocalApi], Awaitable[None]], caplog: pytest.LogCaptureFixture) -> None:
+def run_story(
+    story: Callable[[LocalApi], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
     """Run a story; anything that reaches the event loop or an error log is a failure."""
     escaped: list[dict[str, Any]] = []
 
@@ -64,7 +66,7 @@ def test_hostile_requests_are_refused(caplog: pytest.LogCaptureFixture) -> None:
                 assert _has_right(hostile), hostile
         local.desk.flush()
 
-    tell(story, caplog)
+    run_story(story, caplog)
 
 
 def _has_right(hostile: Hostile) -> bool:
@@ -85,7 +87,7 @@ def test_damaged_streams_are_refused(caplog: pytest.LogCaptureFixture) -> None:
                 if not answer.startswith(b"HTTP/1.1 2"):
                     assert local.store.fleet() is before, raw
 
-    tell(story, caplog)
+    run_story(story, caplog)
 
 
 async def _exchange(host: str, port: int, raw: bytes) -> bytes:
@@ -131,7 +133,7 @@ def test_hostile_calls_are_refused(caplog: pytest.LogCaptureFixture) -> None:
                 assert code in GOOD, (path, body, code)
                 assert local.store.fleet() is before, (path, body)
 
-    tell(story, caplog)
+    run_story(story, caplog)
 
 
 async def _call(channel: grpc.aio.Channel, path: str, body: bytes, token: str) -> grpc.StatusCode:
@@ -159,4 +161,4 @@ def test_noise_on_the_grpc_port_closes_the_connection(caplog: pytest.LogCaptureF
                 code = await _call(channel, "/navarch.v1.FleetService/Status", b"", TOKEN)
             assert code is grpc.StatusCode.OK
 
-    tell(story, caplog)
+    run_story(story, caplog)

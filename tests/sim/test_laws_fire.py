@@ -806,7 +806,7 @@ PLANNINGS = {
         before=mend_one,
         keeps=lambda world: [mend(SECOND, world)],
         breaks=lambda world: [mend(FIRST, world)],
-        law=f"{FIRST} is mended twice at once",
+        law=f"{FIRST} is repaired twice at once",
     ),
     "a drain of a node that drains": Planning(
         before=retire_one,

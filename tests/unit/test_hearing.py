@@ -25,10 +25,8 @@ def told(*, speak: list[NodeId], rest: list[NodeId]) -> list[timedelta]:
         for node in speak:
             hearing.heard(node)
         for node in rest:
-            pulse = HeartbeatSchedule.of(
-                node, started_s=clock.monotonic(), interval_s=10.0, instant=True
-            )
-            hearing.suspend(node, pulse)
+            schedule = HeartbeatSchedule.of(node, started_s=clock.monotonic(), interval_s=10.0)
+            hearing.suspend(node, schedule)
         await asyncio.sleep(0)
         assert clock.now() == began, "it is told within the moment"
         return began

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from navarch.core.evolve import evolve
-from navarch.core.node import NEXT_PHASES, Node, Phase, Retirement
+from navarch.core.node import NEXT_PHASES, Phase, Retirement
 from navarch.fleet import lifecycle
 from navarch.testing.worlds import NOW, a_node
 
@@ -40,12 +40,8 @@ def test_a_drain_is_undone_unless_the_node_is_to_be_removed() -> None:
     assert lifecycle.undrain(leaving, now=NOW) is leaving
 
 
-def requested(**facts: object) -> Node:
-    return a_node("training-0", phase=Phase.REQUESTED, **facts)
-
-
 def test_a_node_is_gone_at_once_only_if_no_machine_can_exist() -> None:
-    asked = requested()
+    asked = a_node("training-0", phase=Phase.REQUESTED)
     assert lifecycle.retire(asked, GOING, now=NOW).phase is Phase.TERMINATING
     refused = evolve(asked, launch=None)
     assert lifecycle.retire(refused, GOING, now=NOW).phase is Phase.GONE

@@ -21,9 +21,9 @@ from navarch.core.budget import Budget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.meters.pools import HeartbeatMeter, JobsMeter, Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
-from navarch.notifiers.everyone import Everyone
+from navarch.notifiers.combined import CombinedWorkloads
 from navarch.notifiers.log import LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -180,7 +180,7 @@ def build_meter(
     closing: ExitStack,
 ) -> MetricsSource:
     """Return every source of metrics as one; sources of extensions take precedence."""
-    return Merged(
+    return CombinedMeter(
         [
             *extensions.metrics_sources,
             *_prometheus(prometheus, closing),
@@ -220,7 +220,7 @@ def build_notifier(
         closing.callback(threads.close)
         notifiers.append(WebhookWorkloads(clock, threads, urls))
     if len(notifiers) > 1:
-        return Everyone(notifiers)
+        return CombinedWorkloads(notifiers)
     return notifiers[0] if notifiers else LogWorkloads()
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from math import isqrt
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar, cast, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -82,4 +82,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         if not self._overlay:
             return self._base
         merged = {**self._base, **self._overlay}
-        return {key: value for key, value in merged.items() if value is not None}
+        for key, value in self._overlay.items():
+            if value is None:
+                del merged[key]
+        return cast("dict[K, V]", merged)

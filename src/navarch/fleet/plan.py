@@ -7,7 +7,7 @@ import msgspec
 
 from navarch.core.disruption import Cause
 from navarch.core.gang import Gang
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
@@ -76,7 +76,7 @@ class Defer:
     """Record what is not done about `node`, and why; None: nothing is deferred any more."""
 
     node: NodeId
-    held: Held | None
+    held: Deferred | None
     reason: str = ""
 
 

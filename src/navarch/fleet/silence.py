@@ -26,7 +26,7 @@ def judge_silence(
         before = heartbeat_condition(node)
         verdicts = before.times if before else 0
         if verdicts < _verdicts_max(fleet, node) and now >= last_heard + timeout * (verdicts + 1):
-            reason = f"not heard of since {last_heard:%Y-%m-%d %H:%M:%S} UTC"
+            reason = f"no report since {last_heard:%Y-%m-%d %H:%M:%S} UTC"
             yield node, CheckResult(check=HEARTBEAT, health=Health.UNHEALTHY, reason=reason)
 
 

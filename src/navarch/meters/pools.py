@@ -65,7 +65,7 @@ class JobsMeter:
         )
 
 
-class Merged:
+class CombinedMeter:
     """Takes each metric from the first source that has it; zero means that a source has none.
 
     If one source fails, the whole fails: unknown work must not look like no work.

@@ -6,7 +6,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.held import HeldBy
+from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -55,7 +55,7 @@ class HeldService:
             braked = [fleet.pools[pool]] if paused else []
             if not waiting and not braked:
                 for each in held:
-                    if each.held.by is HeldBy.REMEDIATOR:
+                    if each.held.by is DeferredBy.REMEDIATOR:
                         _check_releasable(fleet.nodes[each.node])
                 dry = " but a dry run" if held else ""
                 raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")
@@ -102,9 +102,9 @@ def _check_releasable(node: Node) -> None:
     """Raise NotPossibleError if the held action cannot be released."""
     assert node.held is not None, node.id
     instead = f"or use `navarch terminate {node.id}`"
-    if node.held.by is HeldBy.DRY_RUN:
+    if node.held.by is DeferredBy.DRY_RUN:
         raise NotPossibleError(f"remediation of pool {node.pool} is a dry run; end that, {instead}")
-    if node.held.by is HeldBy.REMEDIATOR:
+    if node.held.by is DeferredBy.REMEDIATOR:
         raise NotPossibleError(
             f"nothing is decided about node {node.id}: {node.held.because}; repair the remediator, "
             f"give pool {node.pool} another, {instead}"

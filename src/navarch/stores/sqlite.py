@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
+from navarch.core.errors import InUseError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import NodeId, PoolName
@@ -148,7 +148,7 @@ class SqliteStore:
                 except BaseException as error:
                     for pending in accepted:
                         pending.fail(error)
-                    if not isinstance(error, StoreError):
+                    if not isinstance(error, Exception):
                         raise
                 else:
                     for pending in accepted:
@@ -162,7 +162,7 @@ class SqliteStore:
                 pending.claims = self._state.check(
                     pending.change, pending.based_on, pending=claimed
                 )
-            except ConflictError as error:
+            except Exception as error:  # noqa: BLE001 - the caller receives it
                 pending.fail(error)
                 continue
             claimed |= pending.claims

@@ -13,7 +13,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.gang import Gang
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
@@ -37,11 +37,11 @@ POOL = a_pool()
 NODE = a_node(
     "training-0",
     traits={DRIVER: Trait(value="550", since=NOW).followed_by("570", at=NOW)},
-    held=Held(
+    held=Deferred(
         action="replace",
         reason="unhealthy",
         because="the driver",
-        by=HeldBy.CHANGE,
+        by=DeferredBy.CHANGE,
         since=NOW,
         faults=("xid 119",),
     ),

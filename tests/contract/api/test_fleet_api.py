@@ -41,7 +41,7 @@ SPEC = PoolSpec(
 )
 
 
-def tell(protocol: str, story: Story) -> None:
+def run_story(protocol: str, story: Story) -> None:
     async def run() -> None:
         local = build_local_api(token=TOKEN)
         if protocol == "in-process":
@@ -68,7 +68,7 @@ def test_a_pool_is_returned_as_it_was_put(protocol: str) -> None:
         (entry,) = await fleet.events()
         assert entry.event.reason == "we need GPUs"
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -81,7 +81,7 @@ def test_a_pool_is_scaled_within_its_bounds_only(protocol: str) -> None:
         with pytest.raises(NotFoundError, match="pool not found: other"):
             await fleet.scale(PoolName("other"), 1, reason="")
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -93,7 +93,7 @@ def test_a_deleted_pool_is_gone(protocol: str) -> None:
             await fleet.get_pool(TRAINING)
         assert list(await fleet.list_pools()) == []
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -103,7 +103,7 @@ def test_a_request_for_gpus_creates_a_pool(protocol: str) -> None:
         assert pool.size == 2
         assert pool.spec.offerings[0].gpu_type == "h100"
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -118,7 +118,7 @@ def test_a_node_is_cordoned_and_uncordoned(protocol: str) -> None:
         with pytest.raises(NotFoundError, match="node not found: b"):
             await fleet.cordon(NodeId("b"), reason="")
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -153,7 +153,7 @@ def test_findings_of_agents_become_incidents(protocol: str) -> None:
         with pytest.raises(InvalidError):
             await fleet.list_incidents(limit=0)
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -167,7 +167,7 @@ def test_a_node_is_drained_and_overridden(protocol: str) -> None:
         with pytest.raises(NotPossibleError, match="not bought here"):
             await fleet.retire(node, reason="")
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -190,7 +190,7 @@ def test_a_node_is_returned_with_all_its_details(protocol: str) -> None:
         assert [c.reason for c in detail.node.conditions] == ["hot"]
         assert detail.commands[0].parameters == {"level": "3"}
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -205,7 +205,7 @@ def test_a_command_can_be_followed(protocol: str) -> None:
         with pytest.raises(NotFoundError):
             await fleet.get_command(CommandId("other"))
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -237,7 +237,7 @@ def test_lists_are_paged_filtered_and_ordered(protocol: str) -> None:
         with pytest.raises(InvalidError, match="page_token"):
             await fleet.list_nodes(Query(page_token="made up"))
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -249,7 +249,7 @@ def test_machines_are_listed(protocol: str) -> None:
         with pytest.raises(NotFoundError, match="instance not found: i-1"):
             await fleet.get_instance("i-1")
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -260,7 +260,7 @@ def test_the_status_is_the_same_over_every_protocol(protocol: str) -> None:
         seen = await fleet.status()
         assert seen == replace(await local.fleet.status(), now=seen.now)
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -274,7 +274,7 @@ def test_the_journal_is_read_in_parts(protocol: str) -> None:
         with pytest.raises(InvalidError):
             await fleet.events(limit=0)
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -289,7 +289,7 @@ def test_why_returns_the_reasons(protocol: str) -> None:
         with pytest.raises(NotFoundError):
             await fleet.why(about("node", "b"))
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -302,7 +302,7 @@ def test_a_fault_can_be_injected(protocol: str) -> None:
         with pytest.raises(NotFoundError):
             await fleet.inject(NodeId("b"), fault)
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -318,7 +318,7 @@ def test_a_watch_resumes_and_never_skips(protocol: str) -> None:
         assert second[-1].nodes[0].id == "n-4"
         assert second[-1].events == tuple(await local.store.events(after=4))
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -337,7 +337,7 @@ def test_a_watch_receives_later_changes(protocol: str) -> None:
 
         assert [update.revision for update in watching.result()] == list(range(2, 22))
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -346,7 +346,7 @@ def test_a_watch_from_an_unknown_revision_is_rejected(protocol: str) -> None:
         with pytest.raises(NotPossibleError, match="in the future"):
             await take(fleet.watch(after_revision=99), 1)
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 async def take(updates: AsyncIterator[Update], count: int) -> list[Update]:

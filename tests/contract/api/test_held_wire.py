@@ -15,16 +15,16 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
 from navarch.ports.held import HeldApi
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
-HELD = Held(
+HELD = Deferred(
     action="replace",
     reason="XID 119",
-    because="nodes with driver 570 show xid 119; the change is suspected, not they",
-    by=HeldBy.CHANGE,
+    because="nodes with driver 570 show xid 119; the change is suspected, not the nodes",
+    by=DeferredBy.CHANGE,
     since=SINCE,
 )
 
@@ -111,9 +111,9 @@ def test_a_deferred_incident_is_released_by_its_id() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("by", list(HeldBy))
+@pytest.mark.parametrize("by", list(DeferredBy))
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_every_reason_for_a_deferral_survives_the_wire(by: HeldBy, protocol: str) -> None:
+def test_every_reason_for_a_deferral_survives_the_wire(by: DeferredBy, protocol: str) -> None:
     async def main() -> None:
         async with serve_local_api(
             build_local_api(), http=protocol == "http", grpc=protocol == "grpc"

@@ -122,7 +122,7 @@ REFUSED_HEADS = (
 )
 
 
-def tell(story: Callable[[LocalApi, int], Awaitable[None]], token: str | None = None) -> None:
+def run_story(story: Callable[[LocalApi, int], Awaitable[None]], token: str | None = None) -> None:
     async def run() -> None:
         local = build_local_api(token=token)
         await local.register("a")
@@ -174,7 +174,7 @@ def test_a_loopback_host_is_served_on_every_path(road: Road) -> None:
             heard = await hear(port, road, f"Host: {host}")
             assert heard.status == 200, (host, heard)
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
@@ -187,7 +187,7 @@ def test_any_other_host_is_rejected_on_every_path_and_changes_nothing(road: Road
         assert local.store.fleet() is before
         assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
@@ -203,7 +203,7 @@ def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(road: Road
         same = await hear(port, road, f"Host: {own}", target=f"HTTP://{own}{road.path}")
         assert same.status == 200
 
-    tell(story)
+    run_story(story)
 
 
 def every_road(document: dict[str, Any]) -> Iterator[Road]:
@@ -236,7 +236,7 @@ def test_every_route_checks_the_host() -> None:
         assert local.store.fleet() is before
         assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
@@ -249,7 +249,7 @@ def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
         served = await hear(port, road, token, "Host: navarch.example.com", target=target)
         assert served.status == 200
 
-    tell(story, token="s3cret")
+    run_story(story, token="s3cret")
 
 
 def test_a_connection_with_a_rejected_request_still_serves_loopback() -> None:
@@ -262,7 +262,7 @@ def test_a_connection_with_a_rejected_request_still_serves_loopback() -> None:
             await reader.readexactly(int(head.lower().split(b"content-length:")[1].split()[0]))
         writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_clients_and_agents_get_a_remedy_and_agents_retry() -> None:
@@ -279,7 +279,7 @@ def test_clients_and_agents_get_a_remedy_and_agents_retry() -> None:
         await link.close()
         assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web", JSON])

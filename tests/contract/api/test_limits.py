@@ -34,7 +34,7 @@ HUGE = a_pool(size=0, nodes_max=2**53, nodes_wanted=10**9, offerings=(H100,))
 NOTE = "paused: 1000000000 nodes are above the limit of 100000 nodes per pool"
 
 
-def tell(protocol: str, story: Callable[[FleetApi, LocalApi], Awaitable[None]]) -> None:
+def run_story(protocol: str, story: Callable[[FleetApi, LocalApi], Awaitable[None]]) -> None:
     async def run() -> None:
         local = build_local_api()
         if protocol == "in-process":
@@ -76,7 +76,7 @@ def test_no_protocol_puts_a_pool_above_the_limit(protocol: str, wrong: dict[str,
                 await fleet.put_pool(spec, reason="")
         assert local.store.fleet() is before
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -91,7 +91,7 @@ def test_no_protocol_scales_a_pool_above_the_limit(protocol: str) -> None:
             await fleet.scale(TRAINING, -1, reason="")
         assert local.store.fleet() is before
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -105,7 +105,7 @@ def test_no_protocol_requests_more_gpus_than_one_pool_holds(protocol: str) -> No
                 await fleet.up(wish)
         assert local.store.fleet().revision == 0
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -119,7 +119,7 @@ def test_a_stored_pool_above_the_limit_is_paused_until_it_is_scaled_down(
         scaled = await fleet.scale(TRAINING, 2, reason="as meant")
         assert (scaled.size, scaled.note) == (2, "2 to be requested")
 
-    tell(protocol, story)
+    run_story(protocol, story)
 
 
 async def send(local: LocalApi, method: str, path: str, body: str) -> AppResponse:
@@ -139,7 +139,7 @@ def test_an_invalid_number_of_nodes_is_rejected_and_changes_nothing(nodes: str) 
         assert (put.status, scaled.status) == (400, 400), (put.body, scaled.body)
         assert local.store.fleet() is before
 
-    tell("in-process", story)
+    run_story("in-process", story)
 
 
 def test_a_job_above_the_limit_is_refused_over_http() -> None:
@@ -150,7 +150,7 @@ def test_a_job_above_the_limit_is_refused_over_http() -> None:
                 await fleet.submit_job(JobRequest(name=JobName("huge"), tasks=tasks))
         assert not local.store.fleet().jobs
 
-    tell("http", story)
+    run_story("http", story)
 
 
 def test_a_stored_job_above_the_limit_is_listed_and_explained_over_http() -> None:
@@ -161,7 +161,7 @@ def test_a_stored_job_above_the_limit_is_listed_and_explained_over_http() -> Non
         assert job.reason.startswith("1000000000 tasks are above the limit of 10000 tasks per job")
         assert job.reason in (await fleet.explain_job(job.name)).summary
 
-    tell("http", story)
+    run_story("http", story)
 
 
 def test_the_go_protocol_has_no_call_that_sets_a_size() -> None:
@@ -188,7 +188,7 @@ def test_the_go_protocol_works_beside_a_stored_pool_above_the_limit() -> None:
             assert answer.status == 200
             assert key is None or len(json.loads(answer.body)[key]) == 1
 
-    tell("in-process", story)
+    run_story("in-process", story)
 
 
 def test_the_limit_of_the_file_is_the_limit_of_the_api() -> None:

@@ -83,7 +83,7 @@ class Policies:
         self.book = compile_policies(load_policy(str(self.file)))
 
 
-def tell(protocol: str, policies: Policies, story: Story) -> None:
+def run_story(protocol: str, policies: Policies, story: Story) -> None:
     async def run() -> None:
         local = build_local_api(policies=lambda: policies.book)
         async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
@@ -141,7 +141,7 @@ def test_a_report_that_no_rule_can_evaluate_is_accepted_and_leaves_the_node_unkn
         why = await fleet.why(about("node", node))
         assert any("rule every-combination" in step.reason for step in why.steps)
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 @PROTOCOLS
@@ -155,7 +155,7 @@ def test_a_gpu_off_the_bus_is_unhealthy_although_a_rule_fails_on_it(
         assert view.health is Health.UNHEALTHY
         assert [c.check for c in view.conditions if c.fatal] == [OFF_THE_BUS.check]
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 @PROTOCOLS
@@ -166,7 +166,7 @@ def test_a_fatal_rule_outweighs_one_that_fails(protocol: str, policies: Policies
         (fatal,) = [c for c in (await shown(fleet, node)).conditions if c.fatal]
         assert fatal.facts["rule"] == "hot"
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 @PROTOCOLS
@@ -180,7 +180,7 @@ def test_a_node_recovers_once_the_policy_is_corrected(protocol: str, policies: P
         view = await shown(fleet, node)
         assert (view.health, view.conditions) == (Health.HEALTHY, ())
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 @PROTOCOLS
@@ -193,7 +193,7 @@ def test_a_registration_with_a_report_that_no_rule_can_evaluate_is_accepted(
         assert welcome.status == NodeStatus.ACTIVE
         assert (await shown(fleet, node)).health is Health.UNKNOWN
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 @PROTOCOLS
@@ -210,7 +210,7 @@ def test_a_finding_without_a_cel_form_is_accepted_and_leaves_the_node_unknown(
         assert view.health is Health.UNKNOWN
         assert "OverflowError" in view.conditions[0].reason
 
-    tell(protocol, policies, story)
+    run_story(protocol, policies, story)
 
 
 def test_the_go_systems_agents_get_replies_although_a_rule_fails(policies: Policies) -> None:

@@ -40,7 +40,7 @@ REGISTER = {
 }
 
 
-def tell(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(story(build_local_api()), 20))
 
 
@@ -70,7 +70,7 @@ def test_registering_returns_the_agents_configuration() -> None:
             },
         }
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_refusals_have_the_references_code_text_and_status(
         assert answer.headers["content-type"] == "application/json"
         assert answer.json == {"code": code, "message": message}
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_node_looks_as_it_does_in_the_reference() -> None:
@@ -122,7 +122,7 @@ def test_a_node_looks_as_it_does_in_the_reference() -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", heartbeat)
         assert node == {**REGISTER, "status": "NODE_STATUS_ACTIVE"}, "defaults are left out"
 
-    tell(story)
+    run_story(story)
 
 
 def test_field_names_may_be_in_snake_case_and_unknown_ones_are_ignored() -> None:
@@ -137,7 +137,7 @@ def test_field_names_may_be_in_snake_case_and_unknown_ones_are_ignored() -> None
         node = (await call(local, "GetNode", {"node_id": "n"})).json["node"]
         assert (node["instanceType"], node["gpus"]) == ("t", [{"memoryTotal": "5"}])
 
-    tell(story)
+    run_story(story)
 
 
 def test_protobuf_and_json_have_the_same_content() -> None:
@@ -169,7 +169,7 @@ def test_protobuf_and_json_have_the_same_content() -> None:
         )
         assert (refused.status, refused.json["code"]) == (404, "not_found"), "errors are JSON"
 
-    tell(story)
+    run_story(story)
 
 
 def test_lists_are_filtered() -> None:
@@ -187,7 +187,7 @@ def test_lists_are_filtered() -> None:
         assert await names(status="NODE_STATUS_CORDONED") == []
         assert len(await names(status="NODE_STATUS_UNKNOWN")) == 2, "unknown is no filter"
 
-    tell(story)
+    run_story(story)
 
 
 def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
@@ -205,7 +205,7 @@ def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
             7.0,
         )
 
-    tell(story)
+    run_story(story)
 
 
 def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> None:
@@ -226,7 +226,7 @@ def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> N
         assert fetched.json == {}
         assert local.store.fleet().nodes[NodeId("gpu-node-1")].cordoned == "because"
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
@@ -247,7 +247,7 @@ def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
         (command,) = local.store.fleet().commands.values()
         assert command.status is CommandStatus.ACKNOWLEDGED
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_unknown_node_has_no_commands() -> None:
@@ -255,7 +255,7 @@ def test_an_unknown_node_has_no_commands() -> None:
         answer = await call(local, "GetNodeCommands", {"nodeId": "x"})
         assert (answer.status, answer.json) == (200, {})
 
-    tell(story)
+    run_story(story)
 
 
 def test_terminate_retires_the_node_and_sends_its_agent_a_command() -> None:
@@ -271,7 +271,7 @@ def test_terminate_retires_the_node_and_sends_its_agent_a_command() -> None:
         (command,) = local.store.fleet().commands.values()
         assert command.kind is CommandKind.TERMINATE
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_agent_may_use_its_instance_id_as_its_name() -> None:
@@ -286,7 +286,7 @@ def test_an_agent_may_use_its_instance_id_as_its_name() -> None:
             assert (await call(local, method, body)).status == 200, method
         assert list(local.store.fleet().nodes) == ["training-0"]
 
-    tell(story)
+    run_story(story)
 
 
 def test_machines_are_listed_with_their_state() -> None:
@@ -304,7 +304,7 @@ def test_machines_are_listed_with_their_state() -> None:
         assert one["state"] == "INSTANCE_STATE_RUNNING"
         assert none == {}
 
-    tell(story)
+    run_story(story)
 
 
 def test_registering_again_clears_neither_cordon_nor_drain_nor_unhealthy() -> None:
@@ -321,7 +321,7 @@ def test_registering_again_clears_neither_cordon_nor_drain_nor_unhealthy() -> No
         await registered(local)
         assert local.store.fleet().nodes[node.id].phase is Phase.DRAINING
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_worst_result_of_a_report_decides() -> None:
@@ -337,7 +337,7 @@ def test_the_worst_result_of_a_report_decides() -> None:
             assert answer == {"acknowledged": True, "nodeStatus": f"NODE_STATUS_{status}"}
             assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is health
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_fatal_xid_outlasts_later_rounds_without_events() -> None:
@@ -350,7 +350,7 @@ def test_a_fatal_xid_outlasts_later_rounds_without_events() -> None:
         assert condition.reason == "XID 79 on GPU 0: GPU has fallen off the bus"
         assert condition.lasting
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_next_round_without_events_clears_a_milder_event() -> None:
@@ -362,7 +362,7 @@ def test_the_next_round_without_events_clears_a_milder_event() -> None:
         await report(local, {"results": [quiet]})
         assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.HEALTHY
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_events_are_rated_as_by_the_references_default_rules(
         await report(local, {"results": [result("boot", "HEALTHY")], "events": [event]})
         assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is health
 
-    tell(story)
+    run_story(story)
 
 
 def test_bodies_may_be_gzipped() -> None:
@@ -428,7 +428,7 @@ def test_bodies_may_be_gzipped() -> None:
         )
         assert (good.status, bomb.status) == (200, 413)
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_an_invalid_call_is_rejected(
         assert answer.status == status
         assert set(answer.json) == {"code", "message"}
 
-    tell(story)
+    run_story(story)
 
 
 def test_another_version_of_the_protocol_is_refused() -> None:
@@ -471,7 +471,7 @@ def test_another_version_of_the_protocol_is_refused() -> None:
             )
             assert answer.status == status
 
-    tell(story)
+    run_story(story)
 
 
 async def issue(local: LocalApi, command: str, **parameters: str) -> Any:  # noqa: ANN401

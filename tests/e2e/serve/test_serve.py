@@ -107,16 +107,30 @@ def test_a_machine_that_boots_with_a_fault_is_replaced_automatically(fleet: Star
     assert any(node.replaces in gone for node in every_node(server))
 
 
-def test_a_second_start_is_quick_and_has_lost_nothing(fleet: Start) -> None:
+def test_a_second_start_is_quick_loses_nothing_and_commits_nothing(fleet: Start) -> None:
     server = fleet()
     server.until(lambda: len(active(server)) == 2)
-    before = active(server)
+    before, revision = active(server), settled_revision(server)
     assert server.stop() == 0
     assert server.start() < 15.0  # Under three seconds on a machine that does nothing else.
     assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
     time.sleep(3.5)  # Longer than the timeout of heartbeats: their agents must be back.
     assert active(server) == before
     assert len(machines(server)) == 2
+    assert settled_revision(server) == revision, "a restart commits nothing"
+
+
+def settled_revision(server: FleetProcess) -> int:
+    """Return the revision of the store, once it has been the same for a second."""
+    seen = [-1]
+
+    def settled() -> bool:
+        time.sleep(1.0)
+        seen.append(server.ask(lambda api: api.status()).revision)
+        return seen[-1] == seen[-2]
+
+    server.until(settled)
+    return seen[-1]
 
 
 def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> None:

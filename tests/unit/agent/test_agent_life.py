@@ -199,7 +199,7 @@ def test_a_slow_round_of_checks_does_not_delay_registration() -> None:
     run_scenario(scenario, checks=[Slow(name=f"slow-{number}") for number in range(10)])
 
 
-def test_a_registration_whose_reply_was_lost_sends_its_report_under_the_same_number() -> None:
+def test_a_registration_with_a_lost_reply_sends_its_report_under_the_same_number() -> None:
     class Lossy(FakeControlPlane):
         lost = 2
 
@@ -293,7 +293,7 @@ def test_it_registers_again_when_the_control_plane_lost_its_state() -> None:
     run_scenario(scenario)
 
 
-def test_an_agent_whose_token_is_refused_retries_until_it_is_accepted() -> None:
+def test_an_agent_with_a_refused_token_retries_until_it_is_accepted() -> None:
     async def scenario(harness: Harness) -> None:
         harness.faults["register"] = UnauthorizedError("invalid bearer token")
         harness.start()
@@ -356,7 +356,7 @@ def test_an_agent_killed_while_disconnected_uploads_its_reports_after_a_restart(
     run_scenario(scenario)
 
 
-def test_a_report_whose_reply_was_lost_is_sent_again_under_the_same_number() -> None:
+def test_a_report_with_a_lost_reply_is_sent_again_under_the_same_number() -> None:
     class Lossy(FakeControlPlane):
         lost = 2
 

@@ -54,7 +54,7 @@ def test_the_first_authenticator_that_accepts_or_rejects_decides() -> None:
     assert Chain([BearerToken("a"), Anyone()]).authenticate({}) is not None
 
 
-def tell(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(story(build_local_api(token=TOKEN)), 20))
 
 
@@ -81,7 +81,7 @@ def test_every_path_rejects_a_request_without_credentials(
             assert (answer.status, answer.body) == (401, b"unauthorized")
             assert answer.headers["www-authenticate"] == 'Bearer realm="navarch"'
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
@@ -89,7 +89,7 @@ def test_probes_need_no_token(path: str) -> None:
     async def story(local: LocalApi) -> None:
         assert (await call_app(local.app, "GET", path)).status == 200
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -105,7 +105,7 @@ def test_a_client_without_the_right_token_gets_an_error(protocol: str, token: st
                     pass
             await client.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_grpc_health_is_open_and_everything_else_is_not() -> None:
@@ -128,4 +128,4 @@ def test_grpc_health_is_open_and_everything_else_is_not() -> None:
             )
             assert await reflect().code() is grpc.StatusCode.UNAUTHENTICATED
 
-    tell(story)
+    run_story(story)

@@ -20,7 +20,7 @@ from navarch.ports.agents import Registration
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
 
 
-def tell(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(story(build_local_api()), 20))
 
 
@@ -61,7 +61,7 @@ def test_readings_arrive_with_the_next_tick() -> None:
         for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
             assert local.columns.metrics(NodeId(name)) == readings(gpus)
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_later_of_two_heartbeats_counts() -> None:
@@ -72,7 +72,7 @@ def test_the_later_of_two_heartbeats_counts() -> None:
         local.desk.flush()
         assert local.columns.metrics(NodeId("a")) == readings(8, 60.0)
 
-    tell(story)
+    run_story(story)
 
 
 def test_unpacked_arrays_are_accepted() -> None:
@@ -89,7 +89,7 @@ def test_unpacked_arrays_are_accepted() -> None:
         local.desk.flush()
         assert local.columns.metrics(NodeId("a")) == readings(8)
 
-    tell(story)
+    run_story(story)
 
 
 def test_impossible_numbers_become_zero() -> None:
@@ -104,7 +104,7 @@ def test_impossible_numbers_become_zero() -> None:
         assert kept is not None
         assert (kept.gpus[0].temperature_c, kept.gpus[1].power_w) == (0.0, 0.0)
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_heartbeat_of_an_unregistered_node_is_not_found() -> None:
@@ -112,7 +112,7 @@ def test_a_heartbeat_of_an_unregistered_node_is_not_found() -> None:
         with pytest.raises(NotFoundError, match="node not found: x"):
             local.desk.beat(packed("x", 8).SerializeToString())
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]])
         with pytest.raises(InvalidError, match="one value per GPU"):
             local.desk.beat(beat.SerializeToString())
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_node_deleted_before_the_tick_is_ignored() -> None:
@@ -147,7 +147,7 @@ def test_a_node_deleted_before_the_tick_is_ignored() -> None:
         assert local.columns.metrics(NodeId("a")) is None
         assert local.columns.metrics(NodeId("b")) == readings(8)
 
-    tell(story)
+    run_story(story)
 
 
 def test_replies_carry_commands_until_they_are_acknowledged() -> None:
@@ -170,7 +170,7 @@ def test_replies_carry_commands_until_they_are_acknowledged() -> None:
                 await agent.packed_heartbeat(b"\xff")
             await agent.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_agent_can_do_everything_in_json() -> None:
@@ -191,7 +191,7 @@ def test_an_agent_can_do_everything_in_json() -> None:
             assert (await local.fleet.get_command(command.id)).result == "fine"
             await agent.close()
 
-    tell(story)
+    run_story(story)
 
 
 class Nowhere:
@@ -216,4 +216,4 @@ def test_many_heartbeats_between_two_ticks_are_written_in_batches() -> None:
         desk.flush()
         assert sink.taken == desk.received == 5000
 
-    tell(story)
+    run_story(story)

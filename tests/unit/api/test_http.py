@@ -24,7 +24,7 @@ from navarch.stores.memory import MemoryStore
 JSON = "application/json"
 
 
-def tell(story: Callable[[LocalApi], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
+def run_story(story: Callable[[LocalApi], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
     asyncio.run(asyncio.wait_for(story(build_local_api(**settings)), 20))
 
 
@@ -36,7 +36,7 @@ def test_probes_respond_like_the_references() -> None:
         assert (head.status, head.body) == (200, b"")
         assert (await call_app(local.app, "POST", "/healthz")).status == 405
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_server_that_is_not_ready_returns_the_reason() -> None:
@@ -44,7 +44,7 @@ def test_a_server_that_is_not_ready_returns_the_reason() -> None:
         answer = await call_app(local.app, "GET", "/readyz")
         assert (answer.status, answer.body) == (503, b"database not ready")
 
-    tell(story, ready=lambda: "database not ready")
+    run_story(story, ready=lambda: "database not ready")
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -74,7 +74,7 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
             b"# HELP navarch_nodes_total Nodes by status.\n# TYPE navarch_nodes_total gauge\n"
         )
 
-    tell(story, with_snapshot=with_snapshot)
+    run_story(story, with_snapshot=with_snapshot)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_an_error_states_the_mistake_and_its_path(
             assert answer.json["message"] == message
         assert local.store.fleet().revision == before
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_body_needs_the_content_type_json() -> None:
@@ -167,7 +167,7 @@ def test_a_body_needs_the_content_type_json() -> None:
             assert answer.status == 415
         assert local.store.fleet().nodes[NodeId("a")].cordoned is None
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_page_of_another_site_is_rejected() -> None:
@@ -182,7 +182,7 @@ def test_a_page_of_another_site_is_rejected() -> None:
         )
         assert (evil.status, own.status) == (403, 200)
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_body_over_the_limit_is_refused() -> None:
@@ -196,7 +196,7 @@ def test_a_body_over_the_limit_is_refused() -> None:
         )
         assert packed.status == 413
 
-    tell(story, limits=HttpLimits(body_bytes_max=100))
+    run_story(story, limits=HttpLimits(body_bytes_max=100))
 
 
 def test_the_api_describes_itself() -> None:
@@ -216,7 +216,7 @@ def test_the_api_describes_itself() -> None:
         assert "cordoned" in status["enum"]
         assert "application/proto" in str(document["paths"]["/v1/agent/heartbeat"])
 
-    tell(story)
+    run_story(story)
 
 
 def references(value: object) -> list[str]:
@@ -247,7 +247,7 @@ def test_a_browser_follows_events_and_resumes_after_the_last_one() -> None:
             assert "id: 1\n" not in text
             assert json.loads(data)["nodes"][0]["id"] == "c"
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_server_that_stops_ends_its_watches() -> None:
@@ -261,7 +261,7 @@ def test_a_server_that_stops_ends_its_watches() -> None:
             assert (await reader.read()).endswith(b"0\r\n\r\n")
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_endless_header_is_cut_off() -> None:
@@ -276,7 +276,7 @@ def test_an_endless_header_is_cut_off() -> None:
             writer.close()
             assert answer == b"HTTP/1.1 431"
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
             assert await reader.read() == b""
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_connection_serves_one_request_after_the_other() -> None:
@@ -309,7 +309,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
                 assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 class CountingStore(MemoryStore):
@@ -346,7 +346,7 @@ def test_a_disconnected_watch_is_unsubscribed() -> None:
                 while store.subscriptions > before:  # noqa: ASYNC110
                     await asyncio.sleep(0)
 
-    tell(story, store=store)
+    run_story(story, store=store)
 
 
 def test_a_get_is_repeated_when_the_idle_connection_was_closed() -> None:
@@ -372,7 +372,7 @@ def test_a_get_is_repeated_when_the_idle_connection_was_closed() -> None:
                 await client.uncordon(NodeId("a"))
             await client.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_request_followed_by_garbage_is_not_carried_out() -> None:
@@ -388,7 +388,7 @@ def test_a_request_followed_by_garbage_is_not_carried_out() -> None:
             writer.close()
         assert local.store.fleet().nodes[NodeId("a")].cordoned is None
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_body_of_a_response_is_sent_without_delay() -> None:

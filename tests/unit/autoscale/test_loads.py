@@ -15,7 +15,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
-from navarch.meters.pools import HeartbeatMeter, JobsMeter, Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.ports.autoscaler import PoolMetrics
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
@@ -209,9 +209,9 @@ def test_sources_are_merged_and_one_failure_fails_all() -> None:
     async def main() -> None:
         jobs = Known(PoolMetrics(pending_jobs=2, nodes_needed=3))
         gpus = Known(PoolMetrics(utilization=40.0, nodes_needed=1))
-        both = await Merged([jobs, gpus]).pool_metrics(TRAINING)
+        both = await CombinedMeter([jobs, gpus]).pool_metrics(TRAINING)
         assert both == PoolMetrics(utilization=40.0, pending_jobs=2, nodes_needed=3)
         with pytest.raises(MetricsError):
-            await Merged([Known(None), gpus]).pool_metrics(TRAINING)
+            await CombinedMeter([Known(None), gpus]).pool_metrics(TRAINING)
 
     asyncio.run(main())

@@ -29,7 +29,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
 from navarch.core.inventory import Inventory
 from navarch.core.joining import join_token, read_join_token, with_machine_key
-from navarch.core.node import Phase
+from navarch.core.node import Phase, Retirement
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.ports.link import UnauthorizedError
@@ -196,6 +196,17 @@ def test_an_operator_gets_only_tokens_of_machines_that_have_not_joined() -> None
         await joins.bind(joins.recognize(token()))
         with pytest.raises(NotPossibleError, match="joined already; with --again"):
             await joins.issue_join_token(NODE)
+
+    asyncio.run(story())
+
+
+def test_no_token_is_issued_for_a_node_that_is_being_removed() -> None:
+    async def story() -> None:
+        store = await a_store()
+        leaving = evolve(store.fleet().nodes[NODE], retiring=Retirement(reason="not needed"))
+        await store.commit(Change(nodes=[leaving]), based_on=store.fleet().revision)
+        with pytest.raises(NotPossibleError):
+            await JoinService(SystemClock(), store).issue_join_token(NODE)
 
     asyncio.run(story())
 

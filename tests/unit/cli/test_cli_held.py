@@ -9,7 +9,7 @@ import pytest
 from cli_fleet import Cli, make_cli
 
 from navarch.core.fleet import Change
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
@@ -19,7 +19,9 @@ from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
-HELD = Held(action="replace", reason="XID 79", because="budget", by=HeldBy.BUDGET, since=NOW)
+HELD = Deferred(
+    action="replace", reason="XID 79", because="budget", by=DeferredBy.BUDGET, since=NOW
+)
 NODES = (NodeId("training-0"), NodeId("training-1"))
 QUESTION = "Run the held actions of 2 nodes in pool training now?"
 

@@ -82,7 +82,11 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
 @pytest.mark.parametrize(
     ("step", "ground", "why"),
     [
-        (RecoveryStep.POWER_CYCLE, replace(GROUND, can_power_cycle=False), "nobody here can"),
+        (
+            RecoveryStep.POWER_CYCLE,
+            replace(GROUND, can_power_cycle=False),
+            "no provider can power-cycle it",
+        ),
         (
             RecoveryStep.REBOOT,
             replace(GROUND, pool=a_pool(remediation=Remediation(steps=(RecoveryStep.TICKET,)))),

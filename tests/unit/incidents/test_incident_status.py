@@ -7,7 +7,7 @@ from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
@@ -23,7 +23,9 @@ from navarch.health.incidents.status import (
 from navarch.testing.worlds import NOW, a_node
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, lasting=True)
-HELD = Held(action="replace", reason="XID 79", because="enough", by=HeldBy.BUDGET, since=NOW)
+HELD = Deferred(
+    action="replace", reason="XID 79", because="enough", by=DeferredBy.BUDGET, since=NOW
+)
 RECOVERY = Recovery(
     id=RecoveryId("r-1"),
     node=NAME,

@@ -168,6 +168,10 @@ CASES: dict[str, Case] = {
     "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
     "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
     "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
+    "AgentsConfig.fidelity": on(FLEET, ("agents", "fidelity"), "real"),
+    "AgentsConfig.share": on(
+        FLEET, ("agents", "share"), 0.0, (("agents",), {"fidelity": "real", "share": 1.0})
+    ),
     "ControlPlaneConfig.replicas": on(FLEET, ("control_plane", "replicas"), 2),
     "ControlPlaneConfig.takeover": on(
         FLEET, ("control_plane", "takeover"), "3s", (("control_plane", "replicas"), 2)

@@ -20,7 +20,7 @@ from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.running import run_simulated
 from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
-from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.agent import SimAgent
 
 
 class SlowServer:
@@ -51,11 +51,11 @@ class SlowServer:
 
 
 def played(
-    middle: Callable[[WireEnvironment, ScenarioAgent], Awaitable[None]], *, answers: bool = True
-) -> tuple[WireEnvironment, ScenarioAgent]:
+    middle: Callable[[WireEnvironment, SimAgent], Awaitable[None]], *, answers: bool = True
+) -> tuple[WireEnvironment, SimAgent]:
     """Run one agent against a slow server; return the environment after `middle`."""
 
-    async def play() -> tuple[WireEnvironment, ScenarioAgent]:
+    async def play() -> tuple[WireEnvironment, SimAgent]:
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
             ground = WireEnvironment(
@@ -67,12 +67,12 @@ def played(
                 seed=1,
             )
             server = cast("Link", SlowServer(clock, answers=answers))
-            agent = ScenarioAgent(
+            agent = SimAgent(
                 clock=clock,
                 entropy=SeededEntropy("agent"),
                 machine=machine(clock),
                 api=lambda: server,
-                wire_s=None,
+                latency_s=None,
             )
             ground.run_agent(agent)
             await middle(ground, agent)
@@ -95,13 +95,13 @@ def machine(clock: SimClock) -> Machine:
     )
 
 
-async def _end_within_a_heartbeat(ground: WireEnvironment, agent: ScenarioAgent) -> None:
+async def _end_within_a_heartbeat(ground: WireEnvironment, agent: SimAgent) -> None:
     await ground.clock.sleep(14)
-    assert agent.awaits_answer
+    assert agent.awaiting_reply
 
 
 def test_a_heartbeat_in_flight_at_the_end_is_awaited() -> None:
-    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: SimAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         await ground.await_replies()
 
@@ -113,7 +113,7 @@ def test_a_heartbeat_in_flight_at_the_end_is_awaited() -> None:
 
 
 def test_a_heartbeat_lost_at_the_end_is_counted_as_lost() -> None:
-    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: SimAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         await ground.await_replies()
 
@@ -124,7 +124,7 @@ def test_a_heartbeat_lost_at_the_end_is_counted_as_lost() -> None:
 
 
 def test_no_heartbeat_is_sent_after_the_end() -> None:
-    async def middle(ground: WireEnvironment, _: ScenarioAgent) -> None:
+    async def middle(ground: WireEnvironment, _: SimAgent) -> None:
         await ground.clock.sleep(7)
         await ground.await_replies()
         await ground.clock.sleep(60)
@@ -134,7 +134,7 @@ def test_no_heartbeat_is_sent_after_the_end() -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_heartbeat_whose_machine_stops_before_the_answer_is_not_lost(answers: bool) -> None:
-    async def middle(ground: WireEnvironment, agent: ScenarioAgent) -> None:
+    async def middle(ground: WireEnvironment, agent: SimAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         ground.stop_agent(agent.machine)
         await ground.await_replies()

@@ -24,7 +24,7 @@ def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iter
         if _saves_enough(pool, old, new, for_sale):
             reason = f"costly: {old:.2f} per GPU and hour, {for_sale} costs {new:.2f}"
         elif _fell_back(pool, node, for_sale) and (_has_no_price(for_sale) or new < old):
-            reason = f"costly: bought on demand, and {for_sale} is to be had as a spot machine"
+            reason = f"costly: bought on demand, and {for_sale} is available as a spot machine"
         else:
             continue
         # Another offering might save nothing, and the node would be replaced again.

@@ -48,7 +48,7 @@ def plan_jobs(
         return JobPlan(change=Change())
     cluster = fleet_cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
-    changed = _decided(fleet, net_decisions(result.decisions), now)
+    changed = decided_jobs(fleet, net_decisions(result.decisions), now)
     return JobPlan(change=_written(changed, now), gave_up=result.gave_up)
 
 
@@ -77,7 +77,7 @@ def _interrupted(job: Job, why: str, now: datetime) -> Job:
     return job.to(JobState.WAITING, at=now, reason=why)
 
 
-def _decided(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
+def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
     """Return the jobs that decisions change. A gang without all its tasks bound gets nothing."""
     bound: dict[JobName, dict[str, NodeId]] = {}
     changed: dict[JobName, Job] = {}

@@ -84,7 +84,7 @@ def begin(node: Node, treatment: Treatment, context: RecoveryContext) -> Recover
         deadline=now + _patience(step, context),
         tries=before.tries if before else {},
         history=(*(before.history if before else ()), *passed_over),
-        cordon="" if node.cordoned else f"{AUTOMATIC}being mended: {treatment.reason}",
+        cordon="" if node.cordoned else f"{AUTOMATIC}being repaired: {treatment.reason}",
         incident=before.incident if before else "",
     )
 
@@ -320,7 +320,7 @@ def _climb_to(
 
 def _replace(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
-    reason = f"{recovery.cause}; it could not be mended ({last})"
+    reason = f"{recovery.cause}; it could not be repaired ({last})"
     leaving = evolve(node, recovery=None)
     after = lifecycle.retire(leaving, Retirement(reason=reason), now=context.now)
     ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", context.now)
@@ -336,7 +336,7 @@ def _write_ticket(recovery: Recovery, node: Node, context: RecoveryContext) -> T
         since=context.now,
         deadline=None,
     )
-    reason = f"for people: {recovery.cause}; nothing more can be tried ({tried})"
+    reason = f"needs an operator: {recovery.cause}; nothing more can be tried ({tried})"
     return Transition(recovery=ticket, node=node, kind="recovery.ticket", reason=reason)
 
 

@@ -134,7 +134,7 @@ def _obstacle(
 def _impossible(step: RecoveryStep, node: Node, context: RecoveryContext) -> str | None:
     if step is RecoveryStep.POWER_CYCLE:
         able = context.can_power_cycle and node.instance is not None
-        return None if able else "nobody here can switch its power off and on"
+        return None if able else "no provider can power-cycle it"
     if heartbeat_condition(node) is None:
         return None
     if step is RecoveryStep.REBOOT and context.can_reboot and node.instance is not None:

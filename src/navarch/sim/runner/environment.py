@@ -9,7 +9,7 @@ from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
-from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.agent import SimAgent
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Environment(Protocol):
         """Return how `node` reaches the control plane."""
         ...
 
-    def run_agent(self, agent: ScenarioAgent, *, after_s: float = 0.0) -> None:
+    def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
         """Let an agent speak once its machine is up."""
         ...
 

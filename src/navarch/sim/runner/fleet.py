@@ -18,10 +18,10 @@ from navarch.sim.runner.environment import Environment
 from navarch.sim.runner.roster import Roster
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope
+from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.product_agent import live_through
-from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
@@ -54,15 +54,17 @@ class SimulatedFleet:
     environment: Environment
     timing: Timing
     loss: float = 0.0
-    wire_s: tuple[float, float] | None = None
+    product_agents: float = 0.0
+    """The share of machines that run the product's agent."""
+    latency_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
-    schedule_for: Callable[[ScenarioAgent], HeartbeatSchedule] | None = None
+    schedule_for: Callable[[SimAgent], HeartbeatSchedule] | None = None
     """When an agent that has just come up will beat; by chance if None."""
-    prepare: Callable[[ScenarioAgent], None] = lambda _: None
+    prepare: Callable[[SimAgent], None] = lambda _: None
     """What else is done to an agent before it comes up."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """What a machine that nobody here bought costs, by the node's label `template`."""
-    agents: dict[NodeId, ScenarioAgent] = field(default_factory=dict)
+    agents: dict[NodeId, SimAgent] = field(default_factory=dict)
     roster: Roster = field(default_factory=Roster)
     """The names of the same, for those who want one at a certain place."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class SimulatedFleet:
             listed_at=now,
             price_per_hour=self._price(node),
         )
-        agent = ScenarioAgent(
+        agent = SimAgent(
             clock=clock,
             entropy=self.environment.entropy(f"agent/{node.id}"),
             machine=machine,
@@ -123,24 +125,29 @@ class SimulatedFleet:
             on_terminate=lambda: self.stop(name, by_command=True),
         )
         if node.recording is not None:
-            agent.lead = partial(live_through, node.recording.recording)
+            agent.replays = True
+            agent.delegate = partial(replay_recording, node.recording.recording)
         self.equip(agent)
         self.facts[name] = node
         self.environment.run_agent(agent, after_s=after_s)
 
-    def equip(self, agent: ScenarioAgent) -> None:
+    def equip(self, agent: SimAgent) -> None:
         """Give an agent the manners of this scenario."""
         agent.interval_s = self.timing.heartbeat_interval.total_seconds()
         agent.report_interval_s = self.timing.health_check_interval.total_seconds()
         agent.quiet = True
         agent.driver = self.driver
-        agent.wire_s = self.wire_s
+        agent.latency_s = self.latency_s
         agent.loss = lambda: self.loss
         if self.load is not None:
             agent.load = partial(self.load, agent.node)
+        if self.product_agents and not agent.replays:
+            chance = self.environment.entropy(f"fidelity/{agent.machine.id}").uniform(0, 1)
+            if chance < self.product_agents:
+                agent.delegate = run_product_agent
         self.prepare(agent)
 
-    def up(self, agent: ScenarioAgent) -> None:
+    def up(self, agent: SimAgent) -> None:
         """Note that a machine is up."""
         node = agent.node
         if self.schedule_for is not None:
@@ -239,7 +246,7 @@ class SimulatedFleet:
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and nothing is wrong with it that was done here."""
         agent = self.agents.get(node)
-        return agent is not None and agent.lead is None and not self._faults.get(node)
+        return agent is not None and not agent.replays and not self._faults.get(node)
 
     def all_sound(self) -> list[NodeId]:
         """Return every machine that is up and has nothing wrong with it that was done here."""
@@ -247,7 +254,7 @@ class SimulatedFleet:
         return [
             node
             for node, agent in self.agents.items()
-            if agent.lead is None and not faults.get(node)
+            if not agent.replays and not faults.get(node)
         ]
 
     def stops_work(self, node: NodeId) -> bool:
@@ -279,7 +286,7 @@ class SimulatedFleet:
         faults = self._faults.setdefault(node, [])
         if agent is None or any(_same(fault.failure, failure) for fault in faults):
             return False
-        if agent.lead is not None:
+        if agent.replays:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.environment.clock.now()
         harm = failure.harm
@@ -333,7 +340,7 @@ class SimulatedFleet:
     def install_driver(self, node: NodeId, driver: str) -> None:
         """Put another driver on a machine, which restarts for it and introduces itself again."""
         agent = self.agents.get(node)
-        if agent is None or agent.lead is not None:
+        if agent is None or agent.replays:
             return
         agent.driver = driver
         agent.reboot(self._next_boot())
@@ -363,7 +370,7 @@ class SimulatedFleet:
             }
             agent.wake()
 
-    def _show(self, agent: ScenarioAgent, failure: Failure) -> None:
+    def _show(self, agent: SimAgent, failure: Failure) -> None:
         if failure.reboots:
             agent.reboot(self._next_boot())
         if failure.kind is FailureType.NETWORK:
@@ -374,7 +381,7 @@ class SimulatedFleet:
             agent.results[result.check] = evolve(result)
         agent.wake()
 
-    def _hide(self, agent: ScenarioAgent, failure: Failure) -> None:
+    def _hide(self, agent: SimAgent, failure: Failure) -> None:
         if failure.kind is FailureType.NETWORK:
             agent.unreachable = False
         result = failure.result

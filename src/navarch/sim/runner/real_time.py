@@ -75,7 +75,8 @@ async def perform(
             environment=environment,
             timing=scenario.timing.timing,
             loss=scenario.network.loss,
-            wire_s=None,
+            product_agents=scenario.agents.product_share,
+            latency_s=None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
         )
         environment.on_up = fleet.up

@@ -14,7 +14,6 @@ from navarch.app.parts import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
-from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
 from navarch.core.node import NodeStatus
@@ -48,10 +47,10 @@ from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash, CrashPoint
-from navarch.sim.world.scenario_agent import ScenarioAgent
 from navarch.sim.world.world import MachineAgent, World, check_bill
 from navarch.stores.memory import MemoryStore
 
@@ -155,36 +154,35 @@ class ScenarioRunner:
 
     def _simulated_fleet(self) -> SimulatedFleet:
         network, stress = self.scenario.network, self.scenario.stress
-        wire_s = (network.latency_min.total_seconds(), network.latency_max.total_seconds())
+        latency_s = (network.latency_min.total_seconds(), network.latency_max.total_seconds())
         return SimulatedFleet(
             environment=self.world,
             timing=self.scenario.timing.timing,
             loss=network.loss,
-            wire_s=wire_s if wire_s[1] else None,
+            product_agents=self.scenario.agents.product_share,
+            latency_s=latency_s if latency_s[1] else None,
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
             schedule_for=self._schedule_for if self._foreseeable else None,
             prepare=self._prepare,
         )
 
-    def _schedule_for(self, agent: ScenarioAgent) -> HeartbeatSchedule:
+    def _schedule_for(self, agent: SimAgent) -> HeartbeatSchedule:
         return HeartbeatSchedule.of(
             f"{self.seed}/{agent.machine.id}",
             started_s=self.world.clock.monotonic(),
             interval_s=agent.interval_s,
-            instant=True,
         )
 
-    def _prepare(self, agent: ScenarioAgent) -> None:
+    def _prepare(self, agent: SimAgent) -> None:
         if self._has_stragglers:
             agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
-            agent.foregone = partial(self._is_foregone, agent.node)
             agent.on_suspend = self.world.suspend
             agent.on_resume = self.world.resume
 
-    def _work(self, agent: ScenarioAgent) -> Mapping[str, str]:
+    def _work(self, agent: SimAgent) -> Mapping[str, str]:
         """Return what an agent reads of its GPUs while they work for a job."""
         job = self.jobs.job_on(agent.node)
         if not job:
@@ -196,10 +194,6 @@ class ScenarioRunner:
             )
             for gpu, speed in speeds.items()
         }
-
-    def _is_foregone(self, node: NodeId, report: HealthReport) -> bool:
-        control = self.world.control
-        return control is not None and control.agents.is_foregone(node, report)
 
     def _wire_up(self) -> None:
         world, fleet = self.world, self.fleet
@@ -224,13 +218,13 @@ class ScenarioRunner:
 
     # What happens around the stage
 
-    def _make_agent(self, machine: Machine) -> ScenarioAgent:
+    def _make_agent(self, machine: Machine) -> SimAgent:
         """Return an agent for a bought machine, with what its offering says."""
         request = machine.request
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
         gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
-        agent = ScenarioAgent(
+        agent = SimAgent(
             clock=self.world.clock,
             entropy=self.world.entropy(f"agent/{machine.id}"),
             machine=machine,
@@ -249,7 +243,7 @@ class ScenarioRunner:
         return agent
 
     def _up(self, agent: MachineAgent) -> None:
-        assert isinstance(agent, ScenarioAgent), agent
+        assert isinstance(agent, SimAgent), agent
         self.fleet.up(agent)
         self.world.add_agent(agent)
 

@@ -17,7 +17,7 @@ from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SeededEntropy
 from navarch.sim.runner.answers import ReplyTimes
-from navarch.sim.world.scenario_agent import ScenarioAgent
+from navarch.sim.world.agent import SimAgent
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ class WireEnvironment:
     api: FleetApi
     tasks: asyncio.TaskGroup
     seed: int
-    on_up: Callable[[ScenarioAgent], None] = lambda _: None
+    on_up: Callable[[SimAgent], None] = lambda _: None
     partitioned: set[NodeId] = field(default_factory=set)
     links: dict[NodeId, Link] = field(default_factory=dict)
-    agents: list[ScenarioAgent] = field(default_factory=list)
+    agents: list[SimAgent] = field(default_factory=list)
     reply_times: ReplyTimes = field(default_factory=ReplyTimes)
     _lives: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -78,11 +78,11 @@ class WireEnvironment:
 
         return api
 
-    def run_agent(self, agent: ScenarioAgent, *, after_s: float = 0.0) -> None:
+    def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
         """Let an agent speak once its machine is up."""
         agent.clock = self.clock.clock  # What it says, it says in real time.
-        agent.obedient = True
-        agent.on_answer = partial(self._answered, agent.node)
+        agent.follows_server = True
+        agent.on_reply = partial(self._answered, agent.node)
         self.agents.append(agent)
 
         async def live() -> None:
@@ -108,7 +108,7 @@ class WireEnvironment:
         """
         for agent in self.agents:
             agent.hung = True
-        while any(agent.awaits_answer for agent in self.agents):
+        while any(agent.awaiting_reply for agent in self.agents):
             await self.clock.clock.sleep(HEAR_OUT_STEP_S)
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:

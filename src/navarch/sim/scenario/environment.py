@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from enum import StrEnum
 
 from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
@@ -90,6 +91,31 @@ class ControlPlaneConfig:
         default=0.0,
         doc="the share of its commits that fail because another writer was faster",
     )
+
+
+class Fidelity(StrEnum):
+    """The agents that machines run."""
+
+    SIMULATED = "simulated"
+    REAL = "real"
+
+
+@block()
+class AgentsConfig:
+    """The agents on the machines: simulated ones, or the product's own."""
+
+    fidelity: Fidelity = key(
+        Choice(options=Fidelity),
+        default=Fidelity.SIMULATED,
+        doc="`real` runs the product's agent, in virtual time, with a check that finds the "
+        "injected faults; it takes far more CPU than a simulated agent",
+    )
+    share: float = key(SHARE, default=1.0, doc="the share of machines with `fidelity: real`")
+
+    @property
+    def product_share(self) -> float:
+        """The share of machines that run the product's agent."""
+        return self.share if self.fidelity is Fidelity.REAL else 0.0
 
 
 def _check_heartbeats(

@@ -22,6 +22,7 @@ from navarch.sim.scenario.chaos import (
 )
 from navarch.sim.scenario.cloud import CloudConfig
 from navarch.sim.scenario.environment import (
+    AgentsConfig,
     ControlPlaneConfig,
     CrashConfig,
     NetworkConfig,
@@ -58,6 +59,7 @@ SECTIONS: Mapping[str, type] = {
     "jobs": JobConfig,
     "network": NetworkConfig,
     "network.partitions": Partition,
+    "agents": AgentsConfig,
     "control_plane": ControlPlaneConfig,
     "control_plane.crashes": CrashConfig,
 }

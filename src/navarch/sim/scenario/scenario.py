@@ -17,7 +17,12 @@ from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
 from navarch.sim.scenario.chaos import Stress
 from navarch.sim.scenario.cloud import CloudConfig
-from navarch.sim.scenario.environment import ControlPlaneConfig, NetworkConfig, TimingConfig
+from navarch.sim.scenario.environment import (
+    AgentsConfig,
+    ControlPlaneConfig,
+    NetworkConfig,
+    TimingConfig,
+)
 from navarch.sim.scenario.event import NODE_ACTIONS, Action, ScenarioEvent
 from navarch.sim.scenario.files import PolicyFile, PolicyPath
 from navarch.sim.scenario.fleet import FleetNode
@@ -232,6 +237,11 @@ class Scenario:
         Nested(cls=NetworkConfig),
         default=NetworkConfig(),
         doc="the network between agents and control plane",
+    )
+    agents: AgentsConfig = key(
+        Nested(cls=AgentsConfig),
+        default=AgentsConfig(),
+        doc="which machines run the product's own agent",
     )
     control_plane: ControlPlaneConfig = key(
         Nested(cls=ControlPlaneConfig),

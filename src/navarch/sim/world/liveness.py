@@ -119,6 +119,5 @@ class ComputedLiveness(TelemetryTable):
 
     def _last_beat(self, schedule: HeartbeatSchedule) -> datetime:
         now_s = (self._clock.now() - EPOCH).total_seconds()
-        last = schedule.first_arrival_after(now_s) - 1
-        heard = EPOCH + timedelta(seconds=schedule.arrives_at(last))
+        heard = EPOCH + timedelta(seconds=schedule.last_by(now_s))
         return max(heard, self._started_at)

@@ -1,7 +1,16 @@
-"""A machine that lives through a recording: the real agent on it, in the scenario's time."""
+"""The product's agent on a simulated machine: with injected faults, or with a recording.
 
+A scenario with `agents: {fidelity: real}` runs `navarch.agent.Agent` on a share of its machines, in
+virtual time and over the scenario's network. Its loops, schedules, throttles, retries and spool are
+the product's. Only the machine is simulated: one check finds the faults that were injected, GPUs
+and host return simulated readings, and commands that change the machine have no effect on it.
+"""
+
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from navarch.agent.agent import Agent
@@ -13,24 +22,64 @@ from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.evidence import Evidence
-from navarch.core.health import HealthReport
+from navarch.core.evolve import evolve
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import Gpu
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi, Registration, Welcome
+from navarch.ports.checks import EventSource, HealthCheck, MachineView
+from navarch.ports.clock import Clock
+from navarch.ports.gpu import GpuReader
 from navarch.ports.link import Link
+from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.leader import Crash
-from navarch.sim.world.scenario_agent import ScenarioAgent
 
 T = TypeVar("T")
 
 
-async def live_through(recording: Recording, agent: ScenarioAgent) -> None:
-    """Let the real agent read what was recorded, from now on, until cancelled.
+async def run_product_agent(agent: SimAgent) -> None:
+    """Run the product's agent on the machine of `agent`, and restart it with every boot."""
+    disk = MemoryDisk()
+    while True:
+        boot_id, rebooted = agent.boot_id, asyncio.Event()
+        real = _build(
+            agent,
+            boot_id,
+            disk,
+            InjectedGpus(agent),
+            checks=[InjectedFaults(agent, boot_id)],
+            clock=SkewedClock(agent),
+        )
 
-    When the recording is over, the machine stays as it was last.
+        def on_wake(
+            real: Agent = real, boot_id: str = boot_id, rebooted: asyncio.Event = rebooted
+        ) -> None:
+            if agent.boot_id != boot_id:
+                rebooted.set()
+            else:
+                real.run_all_checks()
+
+        agent.on_wake = on_wake
+        running = asyncio.ensure_future(real.run())
+        reboot = asyncio.ensure_future(rebooted.wait())
+        try:
+            await asyncio.wait([running, reboot], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reboot.cancel()
+            running.cancel()
+        if running.done() and not rebooted.is_set():
+            return running.result()
+
+
+async def replay_recording(recording: Recording, agent: SimAgent) -> None:
+    """Run the product's agent on what was recorded, from now on, until cancelled.
+
+    When the recording is over, the machine keeps its last readings.
     """
     clock = agent.clock
     event_sources = EventSources(
@@ -40,81 +89,178 @@ async def live_through(recording: Recording, agent: ScenarioAgent) -> None:
         bookmark=NullBookmark(),
         boot_id=recording.boot_id,
     )
-    real = Agent(
-        clock,
-        agent.entropy,
-        SimulatedLink(agent),
-        event_sources,
-        SimulatedHost(clock, agent.entropy, agent.node, boot=recording.boot_id),
+    real = _build(
+        agent,
+        recording.boot_id,
         MemoryDisk(),
-        identity=Identity(
-            node=agent.node, boot_id=recording.boot_id, place=agent.place, labels=agent.labels
-        ),
+        event_sources,
         checks=standard_checks(),
-        offload=InlineOffload(),
-        probe_offload=InlineOffload(),
+        clock=clock,
         sources=event_sources.sources,
-        on_terminate=agent.on_terminate,
     )
     await real.run()
 
 
-class SimulatedLink:
-    """The way of a real agent to the control plane, over the scenario's network."""
+def _build(
+    agent: SimAgent,
+    boot_id: str,
+    disk: MemoryDisk,
+    gpus: GpuReader,
+    *,
+    checks: Sequence[HealthCheck],
+    clock: Clock,
+    sources: Callable[[], Sequence[EventSource]] = tuple,
+) -> Agent:
+    return Agent(
+        clock,
+        agent.entropy,
+        SimulatedLink(agent),
+        gpus,
+        SimulatedHost(clock, agent.entropy, agent.node, boot=boot_id),
+        disk,
+        identity=Identity(
+            node=agent.node,
+            token=agent.machine.request.token if agent.place is None else None,
+            boot_id=boot_id,
+            place=agent.place,
+            labels=agent.labels,
+            image=agent.image,
+        ),
+        checks=checks,
+        offload=InlineOffload(),
+        probe_offload=InlineOffload(),
+        sources=sources,
+        on_terminate=agent.on_terminate,
+    )
 
-    def __init__(self, agent: ScenarioAgent) -> None:
+
+@dataclass(frozen=True, slots=True)
+class InjectedFaults:
+    """A health check that finds the faults of a simulated machine."""
+
+    agent: SimAgent
+    boot_id: str
+    name: str = "injected"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Yield what the machine's checks would find."""
+        del view
+        if self.agent.boot_id != self.boot_id:
+            return  # The machine went down before the check could run.
+        results = self.agent.results
+        results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        for check, result in list(results.items()):
+            yield result
+            if result.lasting and result.health is Health.HEALTHY:
+                del results[check]  # An event that has passed is found once.
+        if self.agent.work is not None and (facts := self.agent.work()):
+            yield CheckResult(check="work", health=Health.HEALTHY, facts=facts)
+
+
+class InjectedGpus(SimulatedGpus):
+    """The GPUs of a simulated machine, with its driver and its load."""
+
+    def __init__(self, agent: SimAgent) -> None:
+        super().__init__(
+            agent.clock,
+            agent.entropy,
+            count=agent.gpus,
+            seed=agent.machine.id,
+            model=agent.gpu_type,
+        )
+        self._agent = agent
+
+    def list_gpus(self) -> Sequence[Gpu]:
+        """Return the GPUs with the machine's driver."""
+        return [evolve(gpu, driver_version=self._agent.driver) for gpu in super().list_gpus()]
+
+    def metrics(self, gpu: Gpu) -> GpuMetrics:
+        """Return the load of a GPU."""
+        del gpu
+        load = self._agent.load
+        return GpuMetrics(utilization_pct=0.0 if load is None else load())
+
+
+@dataclass(frozen=True, slots=True)
+class SkewedClock:
+    """The clock of a simulated machine, which may be wrong."""
+
+    agent: SimAgent
+
+    def now(self) -> datetime:
+        """Return the date as the machine has it."""
+        return self.agent.clock.now() + timedelta(seconds=self.agent.skew_s)
+
+    def monotonic(self) -> float:
+        """Return virtual seconds."""
+        return self.agent.clock.monotonic()
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Let virtual time pass."""
+        return self.agent.clock.sleep(seconds)
+
+
+class SimulatedLink:
+    """The link of a product agent to the control plane, over the scenario's network."""
+
+    def __init__(self, agent: SimAgent) -> None:
         self._agent = agent
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce the machine."""
+        """Register the machine."""
         return await self._send(lambda api: api.register(registration))
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Say that `node` is alive."""
+        """Send a heartbeat."""
         del sequence
 
         async def beat(api: AgentApi | Link) -> Sequence[Command]:
             answer = api.heartbeat(node, metrics)
             return await answer if inspect.isawaitable(answer) else answer
 
-        if self._agent.hung:
-            raise UnreachableError("a machine that hangs says nothing")
+        self._check_alive()
         try:
-            return await self._agent.tell(lambda: beat(self._agent.api()))
+            return await self._agent.send_heartbeat(lambda: beat(self._agent.api()))
         except Crash as crash:
             raise _unanswered(crash) from crash
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found."""
+        """Report what the checks found."""
         return await self._send(lambda api: api.report_health(node, report))
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings from before."""
+        """Send earlier readings."""
         await self._send(lambda api: api.report_metrics(node, samples))
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Drop it: nobody keeps evidence here."""
+        """Drop it: the simulator stores no evidence."""
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge a command."""
         await self._send(lambda api: api.acknowledge(node, command))
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say what became of a command."""
+        """Report the result of a command."""
         await self._send(lambda api: api.finish(node, command, succeeded=succeeded, result=result))
 
     async def close(self) -> None:
-        """There is nothing to hang up."""
+        """Do nothing."""
 
     async def _send(self, ask: Callable[[AgentApi | Link], Awaitable[T]]) -> T:
+        self._check_alive()
         try:
             return await self._agent.send(lambda: ask(self._agent.api()))
         except Crash as crash:
             raise _unanswered(crash) from crash
+
+    def _check_alive(self) -> None:
+        if self._agent.hung:
+            raise UnreachableError("the machine hangs")
 
 
 def _unanswered(crash: Crash) -> UnreachableError:

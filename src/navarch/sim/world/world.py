@@ -23,7 +23,7 @@ from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.health.policy.engine import PolicySet
-from navarch.meters.pools import HeartbeatMeter, Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -38,7 +38,7 @@ from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
-from navarch.sim.world.agent import SimAgent
+from navarch.sim.world.agent import LATENCY_S, SimAgent
 from navarch.sim.world.claims import Claims
 from navarch.sim.world.effects import ActionLogEntry, Fault, SimEffects
 from navarch.sim.world.heartbeats import HeartbeatSchedule
@@ -124,8 +124,10 @@ class World:
     reboot_s: tuple[float, float] = (60.0, 240.0)
     partitioned: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
+    scheduled: bool = False
+    """Whether heartbeats are sent at times that can be computed, over a network without delay."""
     computed: bool = False
-    """Whether heartbeats that change nothing are computed instead of sent."""
+    """Whether scheduled heartbeats that change nothing are computed instead of sent."""
     timing: Timing = TIMING
     load: Callable[[NodeId], float] | None = None
     """How busy a node's GPUs are, in percent. Given one, the control plane autoscales."""
@@ -514,7 +516,7 @@ class World:
         if self.load is None:
             return None
         sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]
-        return Merged([*sources, HeartbeatMeter(store, columns)])
+        return CombinedMeter([*sources, HeartbeatMeter(store, columns)])
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi]:
         """Return how `node` reaches the control plane."""
@@ -605,11 +607,14 @@ class World:
 
     def _agent(self, machine: Machine, *, reports: int, boot_id: str) -> SimAgent:
         node = NodeId(machine.request.name)
-        schedule = HeartbeatSchedule.of(
-            f"{self.seed}/{machine.id}/{boot_id}/{reports}",
-            started_s=self.clock.monotonic(),
-            interval_s=self.timing.heartbeat_interval.total_seconds(),
-        )
+        interval_s = self.timing.heartbeat_interval.total_seconds()
+        schedule = None
+        if self.scheduled:
+            schedule = HeartbeatSchedule.of(
+                f"{self.seed}/{machine.id}/{boot_id}/{reports}",
+                started_s=self.clock.monotonic(),
+                interval_s=interval_s,
+            )
         effects = self.effects.setdefault(
             machine.id,
             SimEffects(
@@ -624,6 +629,10 @@ class World:
             machine=machine,
             api=self.api_for(node),
             schedule=schedule,
+            latency_s=LATENCY_S if schedule is None else None,
+            interval_s=interval_s,
+            retries=True,
+            quiet=self.computed,
             loss=lambda: self.error_rate,
             reports=reports,
             boot_id=boot_id,
@@ -724,16 +733,17 @@ def simulate(
     prepare: Callable[[World], None] = lambda _: None,
     start_s: float = 0.0,
     opinions: Opinions | None = None,
-    computed: bool = False,
+    computed: bool | None = None,
     timing: Timing = TIMING,
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
     `trouble` is the share of calls that fail on the way to the workload system and to the
     agents, and a quarter of it that of commits that come too late. `prepare` sees the
-    world before it begins to move. With `computed` heartbeats, which need a network that loses
-    nothing, only those are sent that may change something. At the end the cloud's own bill
-    must equal the store's ledger.
+    world before it begins to move. Heartbeats are sent at random times and messages take time,
+    unless `computed` is given, which needs a network that loses nothing: then messages take no
+    time, and with `computed=True` only heartbeats are sent that may change something. At the end
+    the cloud's own bill must equal the store's ledger.
     """
     assert not (computed and error_rate), "beats that may be lost cannot be computed"
 
@@ -754,7 +764,8 @@ def simulate(
                 crash_point or CrashPoint(),
                 error_rate,
                 opinions=opinions or Opinions(),
-                computed=computed,
+                scheduled=computed is not None,
+                computed=bool(computed),
                 timing=timing,
             )
             cloud.on_launch = world.machine_launched

@@ -10,7 +10,7 @@ import msgspec
 
 from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.domain_stats import DomainStats
@@ -49,7 +49,7 @@ class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about a proposed action."""
 
     proposal: ProposedAction
-    held: Held | None
+    held: Deferred | None
     """None: proceed."""
 
 
@@ -89,7 +89,9 @@ def govern(
     for proposal in _ranked(proposals, stats):
         node, held = proposal.node, None
         if proposal.dry_run:
-            held = _deferred(proposal, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
+            held = _deferred(
+                proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
+            )
         elif not _released(node):
             held = (
                 _in_outage(proposal, obstacles.outages, now)
@@ -125,7 +127,7 @@ def _released(node: Node) -> bool:
 
 def _blames_change(
     proposal: ProposedAction, stats: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
-) -> Held | None:
+) -> Deferred | None:
     """Defer a node if all of its faults come from suspected changes; one other fault is its own."""
     if not suspicions:
         return None
@@ -135,7 +137,9 @@ def _blames_change(
     if not blamed or len(blamed) < len(found):
         return None
     because = "; ".join([each.words for each in blamed])
-    return _deferred(proposal, HeldBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed]))
+    return _deferred(
+        proposal, DeferredBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed])
+    )
 
 
 def _may_boot(condition: Condition, now: datetime) -> bool:
@@ -144,12 +148,12 @@ def _may_boot(condition: Condition, now: datetime) -> bool:
 
 def _in_outage(
     proposal: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
-) -> Held | None:
+) -> Deferred | None:
     """Defer a node that is only silent, while many others are silent too."""
     if not proposal.for_silence:
         return None
     outage = outage_of(proposal.node, outages)
-    return None if outage is None else _deferred(proposal, HeldBy.SILENCE, outage.words, now)
+    return None if outage is None else _deferred(proposal, DeferredBy.SILENCE, outage.words, now)
 
 
 def _in_replacement_loop(
@@ -157,7 +161,7 @@ def _in_replacement_loop(
     loops: Mapping[PoolName, LaunchBreaker],
     replaced: Mapping[PoolName, int],
     now: datetime,
-) -> Held | None:
+) -> Deferred | None:
     """Defer a node of a pool in a replacement loop, unless a trial is allowed."""
     pool = proposal.node.pool
     loop = None if pool is None else loops.get(pool)
@@ -165,7 +169,7 @@ def _in_replacement_loop(
         return None
     # The pool shows the details, which change with each trial.
     because = f"replacements in pool {pool} fall ill soon after they register"
-    return _deferred(proposal, HeldBy.REPLACEMENT_LOOP, because, now)
+    return _deferred(proposal, DeferredBy.REPLACEMENT_LOOP, because, now)
 
 
 class _Budgets:
@@ -185,7 +189,7 @@ class _Budgets:
         in_a_day = stats.acted_since(now - DAY, is_missed)
         self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
 
-    def hold(self, proposal: ProposedAction, now: datetime) -> Held | None:
+    def hold(self, proposal: ProposedAction, now: datetime) -> Deferred | None:
         """Defer a node if the budget of one of its domains is spent."""
         if self._is_disturbed_already(proposal.node):
             return None
@@ -206,7 +210,7 @@ class _Budgets:
                 f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
                 f"{least} node{'' if least == 1 else 's'}, in {period}"
             )
-            return _deferred(proposal, HeldBy.BUDGET, words, now)
+            return _deferred(proposal, DeferredBy.BUDGET, words, now)
         return None
 
     def spend(self, node: Node) -> None:
@@ -226,15 +230,15 @@ class _Budgets:
 
 def _deferred(
     proposal: ProposedAction,
-    by: HeldBy,
+    by: DeferredBy,
     because: str,
     now: datetime,
     *,
     faults: tuple[str, ...] = (),
-) -> Held:
+) -> Deferred:
     before = proposal.node.held
     same = before is not None and before.by is by and before.action == proposal.action
-    return Held(
+    return Deferred(
         action=proposal.action,
         reason=proposal.reason,
         because=because,

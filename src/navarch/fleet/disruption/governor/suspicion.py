@@ -42,7 +42,7 @@ class Suspicion:
     @property
     def words(self) -> str:
         """The sentence for operators, without numbers, so that it stays the same."""
-        return f"nodes with {self.change} show {self.fault}; the change is suspected, not they"
+        return f"nodes with {self.change} show {self.fault}; the change is suspected, not the nodes"
 
 
 def find_suspicions(

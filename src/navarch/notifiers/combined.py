@@ -6,7 +6,7 @@ from navarch.core.ids import NodeId
 from navarch.ports.notifier import WorkloadNotifier
 
 
-class Everyone:
+class CombinedWorkloads:
     """Notifies all of them; a node is drained when all of them report it as drained.
 
     A call that fails halfway is repeated from the start, which every notifier allows.
