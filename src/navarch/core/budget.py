@@ -1,4 +1,4 @@
-"""Budgets: what a pool, a team or the whole fleet may spend in a month."""
+"""Budgets: limits on what a pool, a team or the whole fleet may spend in a month."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class BudgetOf(StrEnum):
-    """Whose spending a budget holds."""
+    """The scope of a budget."""
 
     FLEET = "fleet"
     TEAM = "team"
@@ -14,14 +14,14 @@ class BudgetOf(StrEnum):
 
 
 class OverBudget(StrEnum):
-    """What happens when a budget is spent. What runs is never stopped by it."""
+    """The effect of a spent budget. It never stops a running machine."""
 
     WARN = "warn"
-    """People are told; machines are bought as before."""
+    """Operators are notified; machines are bought as before."""
     DOWNGRADE = "downgrade"
-    """Only spot machines are bought, or where a pool has none, the cheapest it lists."""
+    """Only spot machines are bought, or the cheapest offering of a pool without spot offerings."""
     REFUSE = "refuse"
-    """Nothing is bought, except in place of a machine that broke and cost as much."""
+    """Nothing is bought, except to replace a broken machine at the same price or less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class Budget:
 
     of: BudgetOf
     name: str = ""
-    """The pool or the team; nothing for the whole fleet."""
+    """The pool or the team; empty for the whole fleet."""
     limit_per_month: Decimal
     when_spent: OverBudget = OverBudget.WARN
     warn_at: float = 0.8
-    """The share of the limit from which people are told."""
+    """The share of the limit at which operators are notified."""
 
     def __post_init__(self) -> None:
         assert self.limit_per_month > 0, self

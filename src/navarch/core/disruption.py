@@ -1,4 +1,4 @@
-"""Disruption: what may take a sound node away from its work, how often, and when."""
+"""Disruption: the reasons, limits and hours for replacing sound nodes."""
 
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -8,7 +8,7 @@ from navarch.core.schedule import time_zone
 
 
 class Cause(StrEnum):
-    """Why a node is to be replaced although the pool wants no fewer."""
+    """The reason for replacing a node while its pool keeps its size."""
 
     UNHEALTHY = "unhealthy"
     SPOT_NOTICE = "spot_notice"
@@ -21,33 +21,33 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
-    """How many nodes of a pool may be out of use or on their way out at once, and when so few.
+    """The number of nodes of a pool that may be out of use or leaving at once, and its hours.
 
-    Of several budgets that apply, the strictest counts. Nodes that broke by themselves use a
-    budget up like all others, but only one that names `unhealthy` keeps them from being replaced.
+    The strictest of all budgets that apply counts. Nodes that broke by themselves use a budget
+    up like all others, but only a budget that names `unhealthy` defers their replacement.
     """
 
     nodes_max: int = 1
     share_max: float = 0.1
-    """Of the pool's size; the larger of the two limits counts. Zero and zero: nobody."""
+    """A share of the pool's size; the larger of the two limits counts. Zero and zero: no node."""
     causes: tuple[Cause, ...] = ()
-    """Empty: all but unhealthy nodes and spot notices, which do not wait."""
+    """Empty: all causes but unhealthy nodes and spot notices, which are never deferred."""
     days: tuple[int, ...] = ()
     """Days of the week on which it applies, Monday is 0; empty: every day."""
     hours: str = ""
     """The hours in which it applies, as `09:00-17:30`; past midnight is allowed, and belongs to
     the day on which it begins. Empty: all day."""
     time_zone: str = "UTC"
-    """Whose hours and days they are."""
+    """The time zone of the hours and days."""
 
     def holds(self, cause: Cause) -> bool:
-        """Return whether it limits disruptions for `cause`."""
+        """Return whether this budget limits disruptions for `cause`."""
         if self.causes:
             return cause in self.causes
         return cause not in (Cause.UNHEALTHY, Cause.SPOT_NOTICE)
 
     def applies(self, now: datetime) -> bool:
-        """Return whether it applies at `now`."""
+        """Return whether this budget applies at `now`."""
         local = now.astimezone(time_zone(self.time_zone))
         if not self.hours:
             return self._on(local)
@@ -77,18 +77,18 @@ def window(hours: str) -> tuple[time, time]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """Why sound nodes of a pool are replaced, and how many at once."""
+    """The reasons for replacing sound nodes of a pool, and the limits."""
 
     budgets: tuple[DisruptionBudget, ...] = ()
     """Empty: one node or a tenth of the pool at once, whichever is more, at any time."""
     lifetime_max: timedelta | None = None
     """Nodes older than this are replaced."""
     replace_drifted: bool = False
-    """Whether nodes are replaced whose kind or place the pool no longer lists, or that were told
-    something else at their first boot than the pool's machines are told today."""
+    """Whether to replace nodes of a kind or place that the pool no longer lists, and nodes that
+    booted with other user data than the pool has now."""
     savings_min: float | None = None
-    """Nodes are replaced when the same GPUs can be had for this share less; None: only those
-    that a pool bought on demand because the spot machines at the top of its list were sold out."""
+    """Nodes are replaced when the same GPUs cost this share less elsewhere; None: only nodes that
+    a pool bought on demand because the spot machines at the top of its list were sold out."""
     empty_after: timedelta | None = None
-    """Nodes that nobody has used for so long are given back, down to the pool's minimum, in pools
-    that no autoscaler looks after; None: never."""
+    """Nodes that were idle for so long are terminated, down to the pool's minimum, in pools
+    without an autoscaler; None: never."""

@@ -1,4 +1,4 @@
-"""What was true of a machine at the moment something was found wrong with it."""
+"""Evidence: the state of a machine at the moment when a fault was found."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,19 +6,19 @@ from datetime import datetime
 from navarch.core.ids import NodeId
 
 CONTENT_BYTES_MAX = 700_000
-"""Compressed; a bundle goes to the control plane in one request, which may be a megabyte."""
+"""The limit of a compressed bundle: it is sent in one request of at most a megabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceNote:
-    """One bundle, without what is in it."""
+    """The description of one bundle, without its content."""
 
     id: str
     node: NodeId
     taken_at: datetime
     why: str
     sha256: str
-    """Of the content, as it is kept."""
+    """The digest of the stored content."""
     size_bytes: int
 
 

@@ -1,4 +1,4 @@
-"""Explanations as data: how far a job got, which rule refused which nodes, what would help."""
+"""Explanations of a job's state: attempts, rules that refused nodes, shortfalls and remedies."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,15 @@ class RuleRefusal:
     reason: str
     nodes: int
     examples: tuple[str, ...]
-    """The first few of `names`, for people."""
+    """The first few of `names`, for display."""
     names: tuple[str, ...] = ()
     would_admit: int = 0
-    """How many of the tasks those nodes could take if only this rule were not."""
+    """How many of the tasks those nodes could take without this rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRoom:
-    """How many of the tasks one domain of a topology could hold; nothing if that is not known."""
+    """The number of tasks that one domain of a topology could hold; None if unknown."""
 
     name: str
     room: int | None
@@ -31,18 +31,18 @@ class DomainRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """The best failed attempt: all that could be placed, and the first that could not."""
+    """The best failed attempt: the tasks that could be placed, and the first that could not."""
 
     placed: int
     of: int
     on: tuple[str, ...]
-    """The nodes of those placed, in order."""
+    """The nodes of the placed tasks, in order."""
     failed_task: str = ""
     asks_for: str = ""
     refusals: tuple[RuleRefusal, ...] = ()
     closest: tuple[Shortfall, ...] = ()
     within: str = ""
-    """The domain that came closest, where the tasks must be in one."""
+    """The domain that came closest, if all tasks must be in one domain."""
     domains: tuple[DomainRoom, ...] = ()
 
 
@@ -61,7 +61,7 @@ class QueueBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What became of a job, and why."""
+    """The state of a job, with reasons and remedies."""
 
     job: str
     queue: str
@@ -70,15 +70,15 @@ class Explanation:
     summary: str
     decisions: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
-    """What was said about the job as a whole: queues, topology, actions that gave up."""
+    """Reasons that concern the whole job: queues, topology, actions without a result."""
     bound: QueueBound | None = None
     also_bound: tuple[QueueBound, ...] = ()
-    """Further quotas and limits that are in the way."""
+    """Further quotas and limits that the job would exceed."""
     ahead: int = 0
-    """How many waiting jobs of its queue are served before it."""
+    """The number of waiting jobs of its queue that are served before it."""
     in_front: tuple[str, ...] = ()
     """The first few of them."""
     attempt: Attempt | None = None
-    """Where a queue refuses the job: what would happen if it did not."""
+    """If a queue refuses the job, the attempt without that refusal."""
     remedies: tuple[Remedy, ...] = ()
-    """What would have to change: each of them is one way out."""
+    """Alternatives: each of them alone lets the job start."""

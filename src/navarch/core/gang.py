@@ -1,4 +1,4 @@
-"""Gangs: machines that are of use only together, and only near each other."""
+"""Gangs: machines that are useful only together, and only near each other."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from navarch.core.offering import Offering
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """So many machines of one kind within one block: all of them, or none."""
+    """Machines of one kind within one block, bought all or none."""
 
     id: str
-    """Its name, and that of the group in which its provider places it."""
+    """The name of the gang and of its placement group at the provider."""
     nodes: int
     offering: Offering
-    """What all of it is bought from: a block is at one place."""
+    """The offering of all its machines: a block is at one place."""

@@ -1,4 +1,4 @@
-"""How much may be done to a fleet by machines alone, before people are asked."""
+"""Limits on what automation may do to a fleet without an operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Domain(StrEnum):
-    """What nodes can have in common that can fail, or be failed, together."""
+    """A property that nodes share and that can fail for all of them at once."""
 
     POOL = "pool"
     ZONE = "zone"
@@ -25,12 +25,12 @@ NODES_IN_A_DAY_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBudget:
-    """How many nodes of one domain may be acted on within the window."""
+    """The number of nodes of one domain that automation may act on within the window."""
 
     nodes_min: int = 1
-    """So many always, however small the domain."""
+    """The least number of nodes allowed, however small the domain."""
     share_max: float = 0.05
-    """Of the domain's nodes; the larger of the two counts."""
+    """A share of the domain's nodes; the larger of the two limits counts."""
 
     def allows(self, size: int) -> int:
         """Return how many of `size` nodes may be acted on within the window."""
@@ -42,10 +42,10 @@ class DomainBudget:
 
 
 def default_budgets() -> dict[Domain, DomainBudget]:
-    """Return budgets that a healthy fleet never notices.
+    """Return budgets that a healthy fleet never reaches.
 
     The worst published failure rates are below seven a day in a thousand nodes. Domains that
-    several pools share let three go at once, so that small pools do not wait for one another.
+    several pools share allow three nodes at once, so that small pools do not delay each other.
     """
     return {
         Domain.POOL: DomainBudget(nodes_min=1, share_max=0.05),
@@ -59,23 +59,23 @@ def default_budgets() -> dict[Domain, DomainBudget]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernorSettings:
-    """The blast radius of automation."""
+    """The limits of automation for one fleet."""
 
     budgets: Mapping[Domain, DomainBudget] = field(default_factory=default_budgets)
     window: timedelta = timedelta(hours=1)
-    """Over which actions are counted."""
+    """The time over which actions are counted."""
     change_window: timedelta = timedelta(hours=24)
-    """How long a change stays under suspicion."""
+    """The time for which a change remains a suspect."""
     suspect_nodes: int = 5
-    """So many nodes with the same fault and the same change make the change a suspect..."""
+    """The number of nodes with the same fault and the same change that make it a suspect, or ..."""
     suspect_share: float = 0.002
-    """...or this share of those that had the change, whichever is more: of 100,000 nodes some
-    always fail in the same way on the same day."""
+    """... this share of the nodes that had the change, whichever is more: in a fleet of 100,000
+    nodes some always fail in the same way on the same day."""
 
 
 DEFAULT_SETTINGS = GovernorSettings()
 
 
 def default_settings() -> GovernorSettings:
-    """Return the settings of a fleet that was given none."""
+    """Return the settings of a fleet without a configuration for them."""
     return DEFAULT_SETTINGS

@@ -1,4 +1,4 @@
-"""Deferred actions: what automation would do about a node, and why it does not."""
+"""Deferred actions: decisions of automation about a node that a limit holds back."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,11 +12,11 @@ class DeferredBy(StrEnum):
     BUDGET = "budget"
     """The budget of some domain is spent for now."""
     CHANGE = "change"
-    """Many nodes with the same change show the same fault: the machines are hardly the cause."""
+    """Many nodes with the same change show the same fault: the change is the likely cause."""
     SILENCE = "silence"
     """Many nodes stopped reporting: the network or the control plane may be at fault."""
     REPLACEMENT_LOOP = "replacement_loop"
-    """The machines that replaced others in the pool fell ill as well."""
+    """The machines that replaced others in the pool became unhealthy as well."""
     DRY_RUN = "dry_run"
     """The pool only records what would be done."""
     REMEDIATOR = "remediator"
@@ -29,17 +29,17 @@ class Deferred(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """The deferred action: cordon, replace or recover; remediate if it is not decided."""
     reason: str
-    """Why it would have been done."""
+    """The reason for the action."""
     because: str
-    """Why it was not."""
+    """The reason for the deferral."""
     by: DeferredBy
     since: datetime
     faults: tuple[str, ...] = ()
-    """For a change: the faults it is suspected of. Another fault of the node is its own."""
+    """For a change: the faults it may have caused. Other faults of the node are its own."""
     released: str = ""
     """Why an operator released it; empty while it is deferred."""
 
     @property
     def releasable(self) -> bool:
-        """Whether an operator can release it: there is an action, and it is wanted."""
+        """Whether an operator can release it: an action is decided and is not a dry run."""
         return self.by not in (DeferredBy.DRY_RUN, DeferredBy.REMEDIATOR)

@@ -1,4 +1,4 @@
-"""Instances: machines as their provider describes them. A node is ours, an instance is theirs."""
+"""Instances: machines as their provider describes them, as opposed to nodes, which are ours."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from navarch.core.ids import InstanceId, ProviderName
 
 
 class InstanceStatus(StrEnum):
-    """What a provider says about one of its machines."""
+    """The status that a provider reports for a machine."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -20,7 +20,7 @@ class InstanceStatus(StrEnum):
 
     @property
     def alive(self) -> bool:
-        """Whether the machine is, or may still become, of use."""
+        """Whether the machine is usable or may become so."""
         return self in ALIVE
 
 
@@ -41,5 +41,5 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     launched_at: datetime | None = None
     ended_at: datetime | None = None
-    """When the provider stopped charging for it, where the provider says so."""
+    """When the provider stopped charging for it, if the provider reports that."""
     price_per_hour: Decimal | None = None

@@ -1,4 +1,4 @@
-"""What an agent found on its machine. Large, rarely read, and therefore kept apart."""
+"""The hardware that an agent found. It is large and rarely read, so it is stored separately."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as its agent sees it."""
+    """One GPU as its agent reports it."""
 
     index: int
     uuid: str
@@ -18,7 +18,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """The hardware and the name of one machine."""
+    """The hardware, addresses and versions of one machine."""
 
     gpus: tuple[Gpu, ...] = ()
     hostname: str = ""
@@ -26,6 +26,6 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     external_ip: str = ""
     kernel_version: str = ""
     image: str = ""
-    """What the machine was booted from, as whoever built it calls it."""
+    """The name of the image from which the machine booted."""
     agent_version: str = ""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Join tokens: what a new machine shows to be let in as the node it was bought for.
+"""Join tokens: credentials with which a new machine registers as the node it was bought for.
 
-A token names one node and one launch and is signed, so nothing has to be stored to know it
-again. A machine adds a key that only it knows; the first to come binds the node to its key, and
-whoever comes later with the same token and another key is somebody else.
+A token names one node and one launch and is signed, so it is verified without stored state. A
+machine adds a secret key of its own. The first machine binds the node to its key; a later machine
+with the same token and another key is refused.
 """
 
 import base64
@@ -18,12 +18,12 @@ PREFIX = "nvj1."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joiner:
-    """Who a join token says is there."""
+    """The node and launch that a join token proves."""
 
     node: NodeId
     launch: Token
     machine: str
-    """The hash of the machine's own key; empty where it showed none."""
+    """The hash of the machine's own key; empty if it sent none."""
 
 
 def join_token(cluster: Cluster, node: NodeId, launch: Token) -> str:
@@ -32,12 +32,12 @@ def join_token(cluster: Cluster, node: NodeId, launch: Token) -> str:
 
 
 def with_machine_key(token: str, key: str) -> str:
-    """Return what a machine shows: its token, and its own key."""
+    """Return the credential of a machine: its token and its own key."""
     return f"{token}.{key}"
 
 
 def read_join_token(cluster: Cluster, shown: str) -> Joiner | None:
-    """Return who is there, or None if nobody of ours gave out that token."""
+    """Return what the token proves, or None if this cluster did not issue it."""
     parts = shown.removeprefix(PREFIX).split(".")
     if not shown.startswith(PREFIX) or len(parts) not in (3, 4):
         return None
@@ -52,7 +52,7 @@ def read_join_token(cluster: Cluster, shown: str) -> Joiner | None:
 
 
 def machine_of(key: str) -> str:
-    """Return the name under which a machine's key is remembered, which does not give it away."""
+    """Return the stored form of a machine's key, from which the key cannot be derived."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

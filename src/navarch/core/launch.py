@@ -1,4 +1,4 @@
-"""Launches: attempts to buy one machine, each under a token written down beforehand."""
+"""Launches: attempts to buy one machine, each under a token committed beforehand."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -13,9 +13,9 @@ from navarch.core.refusal import Refusal
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt to buy one machine for one node, and what became of it.
+    """One attempt to buy one machine for one node, and its outcome.
 
-    It is durable before the provider is asked. Without an `instance` and without a
+    It is durable before the provider is called. Without an `instance` and without a
     `refused` reason the outcome is open: the machine may exist, and must be looked up
     by `token` before anything else is bought for the node.
     """
@@ -26,14 +26,14 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     offering: Offering
     asked_at: datetime
     team: str = ""
-    """Who pays, as the pool said when the machine was asked for."""
+    """The team that pays, taken from the pool at the time of the request."""
     told: str | None = None
-    """A digest of the pool's `user_data` when the machine was asked for; None: not noted."""
+    """A digest of the pool's `user_data` at the time of the request; None: not recorded."""
     gang: Gang | None = None
-    """The gang it is for: the machine must stand in its block."""
+    """The gang it belongs to: the machine must be in the block of the gang."""
     refused: str | None = None
     refusal: Refusal | None = None
-    """The class of the provider's refusal; None also where we gave up ourselves."""
+    """The class of the provider's refusal; None also if the launch was abandoned here."""
     refused_at: datetime | None = None
     instance: InstanceId | None = None
     public_address: str = ""
@@ -44,11 +44,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """Whether a machine may exist that we have not seen yet."""
+        """Whether a machine may exist that was not found yet."""
         return self.instance is None and self.refused is None
 
     def cost(self, now: datetime) -> Decimal:
-        """Return what this machine has cost until `now`, or until its end."""
+        """Return the cost of this machine until `now`, or until its end."""
         if self.launched_at is None:
             return Decimal(0)
         return cost(self.price_per_hour, self.launched_at, self.ended_at or now)

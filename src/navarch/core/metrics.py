@@ -1,4 +1,4 @@
-"""Readings that come with every heartbeat: used, averaged, and forgotten."""
+"""Readings of a heartbeat: they are averaged and not stored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,7 +7,7 @@ import msgspec
 
 
 class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What one GPU is doing."""
+    """The load of one GPU."""
 
     temperature_c: float = 0.0
     power_w: float = 0.0
@@ -16,7 +16,7 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What one machine is doing."""
+    """The load of one machine."""
 
     cpu_pct: float = 0.0
     memory_pct: float = 0.0
@@ -25,7 +25,7 @@ class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Readings that could not be sent when they were taken."""
+    """Readings that were buffered because they could not be sent."""
 
     at: datetime
     metrics: NodeMetrics

@@ -1,21 +1,21 @@
-"""Notices: what a provider says it is about to do to one of its machines."""
+"""Notices: announcements of a provider about one of its machines."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class NoticeKind(StrEnum):
-    """What is coming. The word is the name of the check under which it is kept."""
+    """The announced event. The value is the name of the check that records it."""
 
     RECLAIM = "spot_notice"
-    """The machine will be taken back within minutes, whatever anybody does."""
+    """The provider takes the machine back within minutes, in any case."""
     MAINTENANCE = "maintenance"
-    """The machine will be disturbed, or is likely to be taken back: there is time to replace it."""
+    """The machine will be interrupted or may be taken back: there is time to replace it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One announcement, for as long as it stands."""
+    """One announcement that is in force."""
 
     kind: NoticeKind
     reason: str

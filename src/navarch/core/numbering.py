@@ -1,4 +1,4 @@
-"""Pools of which only the number of the next node has changed, as it does with every request."""
+"""Comparison of pools that ignores the number of the next node."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,9 +8,9 @@ from navarch.core.pool import Pool
 
 
 def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
-    """Return whether `pool` was there before and has at most counted on since.
+    """Return whether `pool` existed before and differs at most in the number of its next node.
 
-    Nothing is decided by that count: it only makes the next name.
+    No decision depends on that number: it only makes the next name.
     """
     if before is None or before is pool:
         return before is pool
@@ -18,14 +18,14 @@ def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
 
 
 def reshaped(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> list[Pool]:
-    """Return those of `pools` that are new, or of which somebody wants something else by now."""
+    """Return those of `pools` that are new or have changed in more than their count."""
     return [x for x in pools if not is_same_but_for_its_count(before.get(x.name), x)]
 
 
 def are_same_but_for_their_counts(
     before: Mapping[PoolName, Pool], pools: Mapping[PoolName, Pool]
 ) -> bool:
-    """Return whether there are the same pools as before, and nobody wants them otherwise."""
+    """Return whether the pools are the same as before, except for their counts."""
     return before is pools or (
         len(before) == len(pools)
         and all(is_same_but_for_its_count(before.get(name), x) for name, x in pools.items())

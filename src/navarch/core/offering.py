@@ -1,4 +1,4 @@
-"""Offerings: the kinds of machine that can be bought, and where."""
+"""Offerings: kinds of machine that can be bought, with their places."""
 
 from decimal import Decimal
 
@@ -19,13 +19,13 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True):
     gpu_type: str = ""
     price_per_hour: Decimal = Decimal(0)
     reservation: str = ""
-    """The capacity reservation from which it is taken. What is paid for anyway is bought first."""
+    """The capacity reservation it uses. Reserved machines are paid for anyway and bought first."""
     reserved_nodes: int | None = None
-    """How many machines the reservation holds; None: only the provider knows."""
+    """The number of machines in the reservation; None: only the provider has that number."""
 
     @property
     def capacity_type(self) -> str:
-        """How it is paid for: reserved, spot or on demand."""
+        """The way it is paid for: reserved, spot or on demand."""
         if self.reservation:
             return "reserved"
         return "spot" if self.spot else "on demand"

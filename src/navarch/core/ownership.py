@@ -1,4 +1,4 @@
-"""Proof that a machine is ours: labels that name it, signed so that nobody else can write them."""
+"""Proof of ownership: labels that name a machine, signed with the cluster's secret."""
 
 import hmac
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SIGNATURE = "navarch-signature"
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose machine it is, and which of them."""
+    """The node, pool and launch of a machine."""
 
     node: NodeId
     pool: PoolName
@@ -61,7 +61,7 @@ class Cluster:
 
 @lru_cache(maxsize=10_000)
 def _signature(secret: bytes, message: str) -> str:
-    # The same machine is asked about whenever something has become of it.
+    # The labels of one machine are verified after each of its changes.
     # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
     signing = _keyed(secret).copy()
     signing.update(message.encode())
@@ -70,5 +70,5 @@ def _signature(secret: bytes, message: str) -> str:
 
 @lru_cache(maxsize=10)
 def _keyed(secret: bytes) -> hmac.HMAC:
-    # To find the digest by its name and to take in the key takes longer than a message does.
+    # Looking up the digest and hashing the key takes longer than hashing a message.
     return hmac.new(secret, digestmod="sha256")

@@ -1,18 +1,18 @@
-"""Queues: who shares the GPUs, and how much of them each is promised."""
+"""Queues: the shares of jobs in the GPUs of the fleet."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """One queue of jobs. Jobs are in those that have none below them."""
+    """One queue. Only queues without child queues contain jobs."""
 
     name: str
     parent: str | None = None
     priority: int = 100
     quota: float = 0.0
-    """How many GPUs it is promised."""
+    """The number of GPUs it is guaranteed."""
     limit: float | None = None
-    """How many it may have at most."""
+    """The largest number of GPUs it may have."""
     weight: float = 1.0
-    """Its share of what is left over."""
+    """Its weight in the division of GPUs beyond all quotas."""

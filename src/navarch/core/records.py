@@ -12,7 +12,7 @@ class RecordField(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     required: bool
     default: object = None
-    """The default value; None if the field is required or makes its default anew."""
+    """The default value; None if the field is required or has a default factory."""
 
 
 def is_record(value: object) -> bool:

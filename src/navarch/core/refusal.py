@@ -1,4 +1,4 @@
-"""Refusals: why a provider would not sell, as far as it matters for asking again."""
+"""Refusals: classes of a provider's reasons not to sell a machine."""
 
 from enum import StrEnum
 
@@ -13,22 +13,22 @@ from navarch.core.errors import (
 
 
 class Refusal(StrEnum):
-    """The class of a refusal. It decides how much is closed by it, and for how long."""
+    """The class of a refusal. It decides which offerings are avoided, and for how long."""
 
     CAPACITY = "capacity"
     """That kind of machine is sold out at that place."""
     QUOTA = "quota"
-    """The account may not have more of that kind, wherever."""
+    """The account may not have more of that kind in any region."""
     REGION_QUOTA = "region-quota"
     """The account may not have more of that kind in that region."""
     CREDENTIAL = "credential"
-    """The provider does not let us in at all."""
+    """The provider rejects our credentials."""
     REJECTED = "rejected"
-    """The request makes no sense to the provider."""
+    """The provider considers the request invalid."""
     BLOCK = "block"
     """No block at that place has room for so many machines together."""
     TRANSIENT = "transient"
-    """Something else went wrong, several times in a row."""
+    """Other errors occurred several times in a row."""
 
 
 _BY_ERROR: tuple[tuple[type[ProviderError], Refusal], ...] = (

@@ -1,4 +1,4 @@
-"""Remediation: what a pool wants done about nodes whose hardware is not well."""
+"""Remediation: the configured response of a pool to unhealthy nodes."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,14 +13,14 @@ BUILT_IN_STRATEGIES = (CORDON_AND_REPLACE, LADDER_STRATEGY, ALERT_ONLY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remediation:
-    """How the nodes of one pool are remedied."""
+    """The remediation of one pool's nodes."""
 
     strategy: str = ""
-    """`cordon_and_replace`, `ladder`, `alert_only`, or the name of one's own; empty for what the
-    control plane does by default."""
+    """`cordon_and_replace`, `ladder`, `alert_only`, or the name of an extension; empty for the
+    default of the control plane."""
     dry_run: bool = False
-    """Decide everything, write it down, and do nothing."""
+    """Whether to record all decisions without carrying them out."""
     steps: tuple[RecoveryStep, ...] = ()
     """The steps that a ladder may take; empty for all."""
     reboot_deadline: timedelta = timedelta(minutes=15)
-    """How long a machine may take to come back. Bare metal may need half an hour."""
+    """How long a machine may take to reboot. Bare metal may need half an hour."""

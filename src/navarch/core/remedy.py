@@ -1,4 +1,4 @@
-"""What would have to change so that a job can start, as data and in words."""
+"""Remedies: changes with which a job could start, as data and as text."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,37 +7,37 @@ from navarch.core.shortfall import Shortfall
 
 
 class StepKind(StrEnum):
-    """What is to be changed; the comment names the fields of a step that belong to it."""
+    """The kind of change; each comment names the fields of `Step` that it uses."""
 
     ADD_PLACES = "add_places"
-    """`count` more places for tasks that ask for `asks_for`, within the domain `within` if any."""
+    """Add `count` places for tasks that request `asks_for`, within the domain `within` if any."""
     FREE = "free"
-    """`lacks` on its node."""
+    """Free `lacks` on its node."""
     LIFT_RULE = "lift_rule"
-    """What `rule` has against `nodes`, which is `reason`."""
+    """Lift the objection `reason` of `rule` to `nodes`."""
     RAISE_BOUND = "raise_bound"
-    """The `bound` (quota or limit) of `queue`, by `amount` of `resource`."""
+    """Raise the `bound` (quota or limit) of `queue` by `amount` of `resource`."""
     WAIT_FOR_QUEUE = "wait_for_queue"
-    """Until jobs of `queue` give back `amount` of `resource`."""
+    """Wait until jobs of `queue` release `amount` of `resource`."""
     MAKE_INTERRUPTIBLE = "make_interruptible"
-    """The job: what may be interrupted may use more than a quota."""
+    """Make the job interruptible: such jobs may exceed a quota."""
     CHANGE_QUEUE = "change_queue"
-    """Of the job: `queue` cannot have any."""
+    """Move the job to another queue: `queue` cannot contain jobs."""
     ADD_TASKS = "add_tasks"
-    """`count` more in the pod set `pod_set`."""
+    """Add `count` tasks to the pod set `pod_set`."""
     SPREAD_WIDER = "spread_wider"
-    """Than `level` of a topology allows."""
+    """Spread the tasks wider than `level` of a topology allows."""
     SCALE_POOL = "scale_pool"
-    """`pool` to `count` nodes."""
+    """Scale `pool` to `count` nodes."""
     RAISE_POOL_MAX = "raise_pool_max"
-    """Of `pool`, to `count` nodes."""
+    """Raise the maximum of `pool` to `count` nodes."""
     ADD_POOL = "add_pool"
-    """With machines that can hold a task that asks for `asks_for`."""
+    """Add a pool with machines that can hold a task that requests `asks_for`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to change. Which fields say something depends on its kind."""
+    """One change. Its kind decides which fields are set."""
 
     kind: StepKind
     count: int = 0
@@ -58,8 +58,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One way out: all of its steps together."""
+    """One way to start the job: all of its steps together."""
 
     says: str
-    """The same for people."""
+    """The steps as text."""
     steps: tuple[Step, ...]

@@ -1,15 +1,15 @@
-"""What one node lacks to take a task."""
+"""Shortfalls: resources that one node lacks for a task."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """What one node that nothing else speaks against lacks to take the task."""
+    """The resources that one otherwise suitable node lacks for the task."""
 
     node: str
     lacks: str
-    """In words, what the figures below say."""
+    """The figures below as text."""
     gpus: float = 0.0
     cpu_cores: float = 0.0
     memory_gb: float = 0.0

@@ -1,10 +1,10 @@
-"""Topology: where in its provider's network a machine stands."""
+"""Topology: the place of a machine in its provider's network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 LABEL = "topology.navarch.dev/"
-"""What the labels begin with under which schedulers find the levels of a node."""
+"""The prefix of the labels from which schedulers read the levels of a node."""
 
 LEVELS = ("block", "rack", "switch")
 """From the widest to the narrowest."""
@@ -12,19 +12,19 @@ LEVELS = ("block", "rack", "switch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The names of the parts of a network that a machine is in; empty where a part has none.
+    """The names of the parts of a network that contain a machine; empty for an unnamed part.
 
-    Machines in one block can talk to each other at full speed.
+    Machines in one block communicate at full speed.
     """
 
     block: str = ""
     rack: str = ""
     switch: str = ""
     host: str = ""
-    """The physical machine, where the provider names it: whoever gets it next gets this name."""
+    """The physical machine, if the provider names it. The next instance on it has the same."""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The same as labels of a node, widest first."""
+        """The labels of a node for its levels, widest first."""
         named = {level: getattr(self, level) for level in LEVELS}
         return {f"{LABEL}{level}": name for level, name in named.items() if name}

@@ -1,4 +1,4 @@
-"""Traits: what a node shares with others, and since when. Changes hide behind them."""
+"""Traits: properties of a node that upgrades change, with the date of the change."""
 
 from datetime import datetime
 
@@ -13,18 +13,18 @@ AGENT = "agent"
 POLICY = "policy"
 
 CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
-"""What an upgrade changes on a node, the most suspect first."""
+"""The traits that an upgrade changes on a node, the most suspect first."""
 
 
 class Trait(msgspec.Struct, frozen=True, kw_only=True):
-    """One value, and the one it took the place of."""
+    """One value, and the value that it replaced."""
 
     value: str
     since: datetime
     before: str = ""
-    """Empty where the node has never had another."""
+    """Empty if the node never had another."""
     past: "Trait | None" = None
-    """The one it took the place of, without its own past: a fault may be older than the value."""
+    """The trait that it replaced, without its own past: a fault may be older than the value."""
 
     def followed_by(self, value: str, *, at: datetime) -> "Trait":
         """Return the trait of a node that had this one and has `value` now."""
