@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup serve proto check format test test-all same-trace clean \
+.PHONY: help setup serve proto check format test test-all mutants same-trace count-walk clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
 	bench-llama bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-xid
 
@@ -32,7 +32,7 @@ check: setup ## format, lint, types, layer contracts and house rules
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-house
 
-format: setup ## rewrite the files the way `make check` wants them
+format: setup ## format the files for `make check`
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -43,8 +43,11 @@ test-all: check ## the gate, and what is too long for it; installs Debian packag
 	@scripts/install-components
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
+mutants: setup ## break safety lines one at a time: some test must fail for each; ARGS="--only governor"
+	$(BIN)/python scripts/mutants --jobs $(JOBS) $(ARGS)
+
 PYTHONS ?= python3.12 python3.13
-same-trace: setup ## one seed, one trace, whichever Python plays it; PYTHONS="python3.12 python3.13"
+same-trace: setup ## one seed gives one trace on every Python; PYTHONS="python3.12 python3.13"
 	@set -e; others=; for python in $(PYTHONS); do venv=.venv-$$(basename $$python); \
 	  scripts/make-venv $$python $$venv; others=$$others:$$venv/bin/python; done; \
 	NAVARCH_OTHER_PYTHONS=$$others $(BIN)/pytest -q tests/sim/test_determinism.py $(ARGS)
@@ -52,7 +55,7 @@ same-trace: setup ## one seed, one trace, whichever Python plays it; PYTHONS="py
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
 
-bench-governor: setup ## a bad driver on 10,000 nodes: who is acted on, what is blamed, as JSON
+bench-governor: setup ## a bad driver on 10,000 nodes: actions and suspected changes, as JSON
 	$(BIN)/python -m bench.governor $(ARGS)
 
 bench-llama: setup ## 54 days of published failures on 2,048 simulated nodes, as JSON
@@ -73,7 +76,7 @@ bench-real-time: setup ## 5,000 simulated agents against a real server: heartbea
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
 
-bench-providers: setup ## what 1,000 machines of each provider cost to watch, how soon a refusal is answered, as JSON
+bench-providers: setup ## CPU time to list 1,000 machines of each provider, time after a refusal, as JSON
 	$(BIN)/python -m bench.providers $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
@@ -88,11 +91,14 @@ bench-kernel-line: setup ## from a line in the kernel's log to the journal, as J
 bench-health: setup ## a thousand faulty nodes at once, and one line of a kernel log, as JSON
 	$(BIN)/python -m bench.health $(ARGS)
 
-bench-agent: setup ## what an agent costs, and how late it is while the driver misbehaves, as JSON
+bench-agent: setup ## CPU and memory of an agent, and its delays while the driver fails, as JSON
 	$(BIN)/python -m bench.agent $(ARGS)
 
 bench-ssh: setup ## machines set up over SSH: 200 at once, and by the real sshd in a second, as JSON
 	$(BIN)/python -m bench.ssh $(ARGS)
 
-clean: ## forget the virtual environment and caches
+count-walk: setup ## functions that run from an XID to the replaced node
+	@$(BIN)/python scripts/count-walk --packages $(ARGS)
+
+clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""An agent whose loop says how late it is: the first argument is the file to say it to."""
+"""An agent that records how late its loop is, in the file of the first argument."""
 
 import asyncio
 import sys

@@ -102,7 +102,7 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
             fleet = store.fleet()
             await store.commit(some_trouble(fleet.nodes.values()), based_on=fleet.revision)
             before = store.fleet().revision
-            # Twice: a replacement is asked for in the first, its forerunner drained in the second.
+            # Two rounds: the first requests a replacement, the second drains the replaced node.
             busy.append(await one_round(loops) + await one_round(loops))
             assert store.fleet().revision > before, "there was no work"
             await one_round(loops)

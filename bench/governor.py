@@ -1,4 +1,4 @@
-"""A bad driver on a whole fleet: who is acted on, what is blamed, and what deciding costs."""
+"""A bad driver on a whole fleet: nodes acted on, the suspected change, CPU time of decisions."""
 
 import argparse
 import json

@@ -228,12 +228,12 @@ def _decided(store: SqliteStore, victims: list[NodeId]) -> bool:
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not holds():  # noqa: ASYNC110 - nobody tells when a plan is complete
+        while not holds():  # noqa: ASYNC110 - no event marks a complete plan
             await asyncio.sleep(0.005)
 
 
 def xid(code: int, clock: SystemClock) -> CheckResult:
-    """Return an XID as an agent tells of it."""
+    """Return an XID as an agent reports it."""
     assessment = assess_xid(code)
     return CheckResult(
         check=f"xid/{code}/GPU-0",
@@ -255,7 +255,7 @@ def xid(code: int, clock: SystemClock) -> CheckResult:
 
 
 def large_policy(rules: int) -> Policy:
-    """Return a policy whose every rule is tried, and most of which count."""
+    """Return a policy in which every rule is evaluated and most rules count."""
     counting = tuple(
         Rule(
             name=f"rule-{i}",

@@ -1,12 +1,12 @@
-"""How long it takes from a line in the kernel's log to the control plane's journal, over HTTP.
+"""The time from a line in the kernel log to the journal of the control plane, over HTTP.
 
 usage: python -m bench.kernel_line [--lines 200]
 
-One agent with eight simulated GPUs, a log and a disk of its own, listening as on a node; a control
-plane with its SQLite journal in the same process, so that both share one core. `on_the_wire_ms` is
-until the report has arrived at the control plane's door, `journal_ms` until the agent has been told
-that it is committed, both since the line was written. Lines come at random moments, up to 50 ms
-after the one before is done with: the agent may be resting from that.
+One agent with eight simulated GPUs, a log and a disk of its own; a control plane with its SQLite
+journal in the same process, so that both share one core. `on_the_wire_ms` ends when the report
+arrives at the control plane, `journal_ms` when the agent receives the confirmation of the commit;
+both begin when the line is written. Lines come at random times, up to 50 ms after the previous one
+is complete.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import structlog
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.agent.agent import Agent
 from navarch.agent.event_sources import EventSources, wake_on_kernel_log
@@ -41,7 +42,6 @@ from navarch.health.xid.catalogue import xids
 from navarch.hosts.kmsg import FileBookmark, Kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.doors import build_doors, open_doors
 
 NODE = NodeId("bench")
 DEPENDS = (51, 109)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 class Decisions(Protocol):
-    """Somebody who waits until something has been decided about the node, too."""
+    """A wait for the decision about a node."""
 
     async def begin(self, store: SqliteStore, tasks: asyncio.TaskGroup) -> None:
         """Put a control plane behind the store."""
@@ -98,13 +98,13 @@ async def measure(
     disk, offload, probe = FolderDisk(folder / "state"), ThreadOffload("d"), ThreadOffload("p")
     commits = ThreadOffload("c")
     store = SqliteStore.open(folder / "data", commits, entropy)
-    doors, chance = build_doors(store=store), random.Random(7)
-    door = _Door(doors.app)
-    doors.app = cast(HttpApp, door)
-    async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
+    local, chance = build_local_api(store=store), random.Random(7)
+    door = _Door(local.app)
+    local.app = cast(HttpApp, door)
+    async with serve_local_api(local, grpc=False), asyncio.TaskGroup() as tasks:
         if decisions is not None:
             await decisions.begin(store, tasks)
-        link = open_link(doors.http_url)
+        link = open_link(local.http_url)
         assert isinstance(link, HttpLink)
         stopwatch = _Stopwatch(link)
         agent = Agent(

@@ -1,16 +1,16 @@
-"""The failures of Llama 3's training, in 54 days on 2,048 nodes: who is found, who is spared.
+"""The failures of Llama 3's training, in 54 days on 2,048 nodes: detections and false cordons.
 
 usage: python -m bench.llama3 [--days 54] [--nodes 2048] [--seed 1]
 
 The published 419 unexpected interruptions (148 faulty GPUs, 72 of their memories, 54 bugs, ...)
-come at random moments to random nodes, as the agent's own checks find them on hardware with that
+come at random times to random nodes, as the agent's own checks find them on hardware with that
 fault (`bench.llama3_evidence`), as machines that fall silent, or as maintenance that the provider
-announces. Each kills the one job that runs on all nodes, whose processes then leave XID 45 on
-others. The real control plane runs under virtual time.
+announces. Each ends the one job that runs on all nodes, and its processes then leave XID 45 on
+other nodes. The real control plane runs in virtual time.
 
 `found`: the fault has an incident, a condition or a notice. `not_acted_on`: machines with a fault
 that is judged unhealthy, and that were not replaced within an hour. `left_in_service`: machines
-whose fault is found and, by the default policy, only degrades them: a cable, a port, a PCIe lane.
+with a fault that only degrades them by the default policy: a cable, a port, a PCIe lane.
 `false_cordons`: nodes that were cordoned, retired or held although nothing but a program was at
 fault. `job_goodput`: the share of the time in which the job made progress that it
 kept, by how often it writes checkpoints; to start again on enough nodes takes `restart_min`.
@@ -118,14 +118,14 @@ class Tally:
     """Bystanders that did not go on serving."""
 
     def watch(self, committed: Committed) -> None:
-        """Note who is taken out of service, also if it is forgotten long before the end."""
+        """Record the nodes taken out of service, also those deleted before the end."""
         for node in committed.change.nodes:
             if node.cordoned or node.retiring or node.held:
                 self.taken_out.add(node.id)
 
     @property
     def false_cordons(self) -> list[NodeId]:
-        """Return who was taken out although nothing was broken there."""
+        """Return the nodes that were taken out although nothing was broken."""
         return sorted((self.taken_out | self.disturbed) - self.broken)
 
 

@@ -1,7 +1,7 @@
-"""What an agent's checks find on a machine with each of the faults that were published.
+"""The findings of an agent's checks on a machine with each of the published faults.
 
-A fault is done to simulated GPUs, or to the simulated machine around them; the evidence is what
-the real checks then say.
+A fault is injected into simulated GPUs, or into the simulated machine around them; the evidence is
+the result of the real checks.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ class Cards(SimulatedGpus):
     lanes: dict[int, int]
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition, and of its slot."""
+        """Return the readings of a GPU and of its slot."""
         width = self.lanes.get(gpu.index, 16)
         return replace(super().health(gpu), pcie_width=width, pcie_width_max=16)
 
 
 class Trials:
-    """Tests of GPUs whose memory changes words by itself, where somebody said so."""
+    """Tests of GPUs with memory that changes words, if configured."""
 
     def __init__(self) -> None:
         self.wrong: dict[int, int] = {}
@@ -85,7 +85,7 @@ class Rig:
         self._world = world
 
     def after(self, fault: "Fault", chance: Random) -> list[CheckResult]:
-        """Return everything that the checks have to say once the fault is there."""
+        """Return the results of all checks after the fault."""
         fault(self, chance)
         view = MachineView(
             now=self._world.clock.now(),

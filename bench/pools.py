@@ -1,12 +1,12 @@
-"""What is promised of pools, measured.
+"""Measurements of pools, each with its target.
 
 usage: python -m bench.pools [planning] [definitions] [ledger] [market] [storms] [leaks] [leftovers]
            [--seeds 100] [--days 30] [--launches 1000000] [--storms 1000] [--repeat 9] [--first 0]
        python -m bench.pools merge FILE ...
 
 Without a name all run, which takes about an hour and a half of one core; `leaks` is a third of it.
-The last key of what is printed, `figures`, says of each promise whether it was kept (null: nothing
-is promised, or this part of a run is too short to tell), and the exit status is 1 if one was not.
+The last key of the output, `figures`, has for each target whether it is met (null: there is no
+target, or the run is too short to decide), and the exit status is 1 if one is missed.
 
 The long ones can be cut into parts and put together again, `--first` being the seed to begin with:
 

@@ -23,7 +23,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
-from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.pools import HeartbeatMeter
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -54,7 +54,7 @@ def a_fleet(pools: int, each: int) -> Change:
 
 
 async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
-    """Time looks at a fleet whose pools all have a week of history and something to decide."""
+    """Time rounds over a fleet in which every pool has a week of history and a decision to make."""
     clock = SimClock()
     store = MemoryStore(Cluster(id="bench", secret=b"bench"))
     await store.commit(a_fleet(pools, nodes // pools), based_on=0)

@@ -31,7 +31,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(slots=True)
 class Books:
-    """What the cloud's books and ours say about the same machines."""
+    """The bill of the cloud and our ledger, for the same machines."""
 
     worlds: int = 0
     launches: int = 0
@@ -41,7 +41,7 @@ class Books:
     """Machines that the cloud started and denied."""
     crashes: int = 0
     running_unknown: int = 0
-    """Machines that still run at the end, with nobody left to end them."""
+    """Machines that still run at the end and that no node owns."""
     machine_time: timedelta = timedelta(0)
     unaccounted: timedelta = timedelta(0)
     """Time that a machine ran, and that no row of ours has; or the other way round."""
@@ -57,7 +57,7 @@ class Books:
 
 
 def leaks(launches: int, first: int) -> dict[str, object]:
-    """Tell stories from seed `first` on until so many launches were made."""
+    """Run simulations from seed `first` on until enough launches were made."""
     total = Books()
     began, seed = time.process_time(), first
     gc.disable()  # Worlds are short, and are thrown away whole.
@@ -141,7 +141,7 @@ def _close(world: World, rows: list[Launch], books: Books) -> None:
         if machine.denied:
             books.denied += 1
             books.denied_max = max(books.denied_max, ran)
-    # What is left are machines that only we have heard of.
+    # The rest are machines that exist only in our ledger.
     books.unaccounted += sum((_noted(row, world) for row in ours.values()), timedelta(0))
 
 

@@ -1,4 +1,4 @@
-"""How long it takes to say what a million machines have cost, in CPU time."""
+"""The CPU time to add up the costs of a million machines."""
 
 import time
 from datetime import timedelta

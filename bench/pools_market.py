@@ -1,18 +1,18 @@
-"""How soon capacity is found, and with how many refused calls.
+"""The time until capacity is found, and the number of refused calls.
 
 Replays a synthetic trace of stock coming and going at six offerings, and compares the shared
 memory of refusals (the product's own Market and Stockouts) with a blocklist that each launch
 keeps for itself, as SkyPilot does, and with a cache that all launches share for three minutes,
-as Karpenter does. A fourth buyer knows the stock: nobody can be quicker than `clairvoyant`, and
-what the others take beyond it is what their policy costs.
+as Karpenter does. A fourth buyer, `clairvoyant`, has perfect knowledge of the stock: no policy is
+faster, and the time beyond it is the cost of a policy.
 
-A trace says what can be had at each moment, whoever asks: so each demand of `market` finds the
-stock of the trace, of which it takes what it buys. Time to capacity is measured in two ways, until
-a machine is there and until all that a demand asks for are, and both must be won.
+A trace defines the stock at each time, independent of the buyer: each demand of `market` finds the
+stock of the trace, less what it buys itself. Time to capacity is measured in two ways, until the
+first machine and until all machines of a demand are bought, and both must be won.
 
-In `leftovers` a demand finds instead what its own policy has left over from the demands before, so
-that no two policies meet the same stock. Who comes too late for some leaves it to the next demand,
-which may be worth more than all the policy saved. It is measured and shown, and no promise: on a
+In `leftovers` a demand finds instead the stock that its own policy left over from earlier demands,
+so no two policies meet the same stock. A late buyer leaves machines to the next demand, which may
+be worth more than the whole difference between policies. It is measured without a target: on a
 single trace luck can decide.
 """
 
@@ -77,7 +77,7 @@ def a_story(seed: int, days: float) -> Story:
 
 
 def one_by_one(story: Story) -> Iterator[Story]:
-    """Yield a story for each demand, in which nobody has bought anything before it."""
+    """Yield a trace for each demand, without earlier purchases."""
     for at, nodes in story.demands:
         passed = bisect_right(story.stock, at, key=lambda event: event[0])
         standing = {offering: machines for _, offering, machines in story.stock[:passed]}
@@ -106,7 +106,7 @@ class Clockwork:
 
 
 class Buyer:
-    """A policy: told of nodes that want a machine, it decides where and when to ask."""
+    """A policy: chooses the offering and the time of each call, for nodes that need a machine."""
 
     def __init__(self, story: Story, seed: str) -> None:
         self.story = story
@@ -139,7 +139,7 @@ class Buyer:
         refused: Callable[[], None],
         sold: Callable[[], None] = lambda: None,
     ) -> None:
-        """Ask for a machine; one of the two is called with the answer."""
+        """Request a machine; one of the two callbacks receives the result."""
 
         def answer() -> None:
             if self.stock[offering]:
@@ -196,8 +196,8 @@ class Memory(Buyer):
     def __init__(self, story: Story, seed: str) -> None:
         self.stockouts = Stockouts()
         self.waiting: list[float] = []
-        """Since when each node that has no machine and has asked nobody wants one. It is a heap:
-        a pool asks for the nodes first that were requested first."""
+        """The nodes without a machine and without a pending call, with the time of their request.
+        A heap: nodes that were requested first come first."""
         self.under_way: dict[int, UnderWay] = {}
         self.launches = itertools.count()
         self.pool = a_pool(size=1, offerings=OFFERINGS)
@@ -252,7 +252,7 @@ class Memory(Buyer):
 
 
 class Clairvoyant(Buyer):
-    """Knows where there is a machine, and asks nowhere else: as quick as anybody can be."""
+    """A buyer with perfect knowledge of the stock, and thus a lower bound."""
 
     def __init__(self, story: Story, seed: str) -> None:
         self.waiting: deque[float] = deque()

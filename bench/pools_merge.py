@@ -72,7 +72,7 @@ def _value(key: str, values: list[object], weights: list[float]) -> object:
     if all(isinstance(value, list) for value in values):
         return [each for value in values if isinstance(value, list) for each in value]
     if key == "seeds":
-        return None  # The caller knows how to say which.
+        return None  # The caller names the parts in its message.
     numbers = [_number(value) for value in values]
     if key in AVERAGES:
         mean = sum(x * w for x, w in zip(numbers, weights, strict=True)) / sum(weights)

@@ -1,11 +1,11 @@
-"""Whether a pool keeps its floor while machines break in a cloud with every bad habit.
+"""Whether a pool keeps its floor while machines fail in a cloud with every fault.
 
-Four nodes must serve, two spares stand by, and two of the six fail at once: by a dead GPU, by
-falling silent, or by being taken away. When their successors serve, the next two fail, three times
-in all. Who has failed counts no more from that moment on, whatever the control plane believes: it
-must neither take a sound node away meanwhile nor leave a gap open. The cloud loses answers, lies,
-denies machines, hangs and is sold out now and then; in every third storm the control plane is
-killed in every wave. There is capacity all the time, though not at every call.
+Four nodes must serve, with two spares, and two of the six fail at once: by a dead GPU, by silence,
+or by a reclaim. When their successors serve, the next two fail, three times in all. A failed node
+does not count from the time of its failure, whatever its record: the control plane must neither
+remove a healthy node meanwhile nor leave a gap open. The cloud loses responses, returns wrong ones,
+denies machines, hangs and is sold out at times; in every third storm the control plane is killed in
+every wave. There is capacity all the time, though not at every call.
 """
 
 import random
@@ -22,7 +22,7 @@ FLOOR = 4
 SPARES = 2
 WAVES = 3
 MENDED_WITHIN_S = 4 * 3600
-"""Most of it is the patience of a pool whose new machines do not come up either."""
+"""Most of it covers pools with new machines that do not come up either."""
 
 
 def storms(count: int, first: int = 0) -> dict[str, object]:

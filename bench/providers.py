@@ -1,10 +1,10 @@
-"""What is promised of providers, measured: machines kept in view, and refusals answered.
+"""Measurements of providers: the cost of listings, and the time after a refusal.
 
 usage: python -m bench.providers [elsewhere] [aws] [gcp] [lambda] [docker] [rack]
            [--machines 1000] [--repeat 7] [--refusals 10]
 
 Without a name all of them run, which takes about three minutes of one core; most of that is the
-purchase of a thousand machines. `docker` needs root and an engine, and says so where it has none.
+purchase of a thousand machines. `docker` needs root and an engine; without them it reports that.
 """
 
 import argparse

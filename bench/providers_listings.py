@@ -1,9 +1,9 @@
-"""What it costs to keep machines in view: listed by each adapter, and held against the store.
+"""The CPU time to list machines with each adapter and to reconcile them with the store.
 
-Each cloud is a server of its own, in another process or on another thread, and what is measured
-is the CPU time of the one thread that asks. The bare listing is what anybody would have to do: the
-vendor's client where there is one, else one HTTP call and Python's own JSON. On top of it come our
-translation and the comparison with what the store knows.
+Each cloud is a server in another process or on another thread; the CPU time of the calling thread
+is measured. The bare listing is the least that any program needs: the vendor's client if there is
+one, else one HTTP call and Python's own JSON. Added to it are our translation and the comparison
+with the store.
 """
 
 import asyncio
@@ -116,8 +116,8 @@ def listed_at_aws(machines: int, repeat: int) -> Report:
         buyer = aws_account(ec2, threads)
         nodes = runner.run(_bought(_with(buyer), AT_AWS, machines, at_once=8))
         threads.close()
-        # moto takes long to write so many machines down. It does so once; all later listings,
-        # whoever asks, get the same bytes.
+        # moto takes long to render so many machines. It does so once; all later listings return
+        # the same bytes.
         ec2.set(frozen=True)
         cloud = aws_account(ec2, InlineOffload())
         return _measured(runner, cloud, _bare_ec2(ec2), AT_AWS, nodes, repeat)

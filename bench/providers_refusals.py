@@ -19,7 +19,7 @@ from navarch.stores.telemetry import TelemetryTable
 
 
 def tried_elsewhere(repeat: int) -> dict[str, object]:
-    """Return how long it takes to ask elsewhere, and to have the machine."""
+    """Return the time until the next call elsewhere, and until its machine."""
     os.environ |= ACCESS
     asked, bought = [], []
     with ec2_server() as ec2:
@@ -33,7 +33,7 @@ def tried_elsewhere(repeat: int) -> dict[str, object]:
 
 
 async def _refused_once(ec2: Ec2Server) -> tuple[float, float]:
-    """Return how long after a refusal the next zone was asked, and its machine there."""
+    """Return the time from a refusal to the call in the next zone, and its machine."""
     threads = ThreadOffload("bench", at_once=8)
     store = MemoryStore(CLUSTER)
     clock = SystemClock()

@@ -1,9 +1,9 @@
-"""Simulated agents against a real server on one machine: who is heard, and what it costs. JSON.
+"""Simulated agents against a real server on one machine: lost heartbeats and CPU time, as JSON.
 
-The server and the agents are processes of their own, started by `navarch sim run --real-time`; CPU
-time is theirs, so that it says something on a busy machine as well. Played twice: with agents that
-come up one after the other, and with agents that all come up in one moment, register at once and
-beat nearly together from then on.
+The server and the agents are separate processes, started by `navarch sim run --real-time`; their
+CPU time is measured, so that other load on the machine matters little. There are two runs: with
+agents that start one after the other, and with agents that all start at the same time, register at
+once and send heartbeats nearly together from then on.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def _play(given: argparse.Namespace, startup: str) -> dict[str, object]:
         "cpu_s_of_both": round(cpu_s, 1),
         "cpu_ms_per_heartbeat": round(1000 * cpu_s / max(sent, 1), 2),
         "cores_used": round(cpu_s / wall_s, 2),
-        # Nobody was turned away, forgotten, or so late that one heartbeat less was sent.
+        # No agent was refused or lost, or so late that it sent one heartbeat less.
         "kept_all": outcome["passed"]
         and not lost
         and not false_cordons

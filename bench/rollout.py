@@ -17,7 +17,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Phase
@@ -220,7 +220,7 @@ class _RolloutFleet:
     def _hardware_done(self) -> bool:
         return sum(broken for _, _, broken in self.acted) == len(self.broken)
 
-    def _held(self) -> list[Held]:
+    def _held(self) -> list[Deferred]:
         nodes = self.store.fleet().nodes.values()
         return [n.held for n in nodes if n.held is not None and not n.gone]
 

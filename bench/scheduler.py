@@ -1,4 +1,4 @@
-"""How long placements, cycles and searches for victims take, and how much faster they have become.
+"""CPU time of placements, cycles and searches for victims, compared with the reference.
 
 usage: python -m bench.scheduler [--only placement,scalar,third_party,kai,equal] [--repeat 5]
                                  [--clusters 200] [--kai ../shared/conformance/kai_bench.json]
@@ -6,12 +6,12 @@ usage: python -m bench.scheduler [--only placement,scalar,third_party,kai,equal]
 CPU time of this process in milliseconds, the garbage collector off while measuring as `timeit` has
 it. `placement` is the allocate action with all default plugins on an open session; `cycle` is
 everything from the snapshot to the decisions of all actions. `scalar` compares with the reference
-that asks every plugin about every node for every task, in the same run; on a tenth of the size
-where the whole would take it minutes.
+placer, which calls every hook for every node and task, in the same run; on a tenth of the size
+where the whole would take minutes.
 
-`goals` in the output lists every figure with its goal and whether it is met; what cannot be
-measured here (the Go reference on this machine) is listed as not measured; next to it stand the
-times that its authors published. The exit status is 1 if one is missed.
+`goals` in the output lists every figure with its goal and whether it is met. The Go reference
+cannot be measured here and is listed as not measured, beside the times that its authors published.
+The exit status is 1 if a goal is missed.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from navarch.scheduler.cycle import open_session, run_cycle, run_session
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.testing.scheduler_conformance.case import parse_case
 from navarch.testing.scheduler_workloads import (
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Build, float]] = {
     "1000 nodes, 250 gangs of 32 GPUs": (lambda **how: whole_nodes(1_000, 250, **how), 10),
     "10000 nodes 95 % full, 1000 gangs": (lambda **how: nearly_full(10_000, 1_000, **how), 30),
 }
-"""What is measured, and how many milliseconds it may take as one job per class."""
+"""The measured cases, with the limit in milliseconds for one job per class."""
 
 SMALL: dict[str, Build] = {
     "500 nodes, 4000 pods": lambda **how: one_class(500, 4_000, **how),
@@ -96,16 +96,16 @@ PUBLISHED_GO_MS: dict[str, float] = {
     "BenchmarkReclaimLargeJobs_500Node": 9_170,
     "BenchmarkReclaimLargeJobs_1000Node": 76_300,
 }
-"""What the Go reference takes for its workloads, session build included, in milliseconds.
+"""The times of the Go reference for its workloads, session build included, in milliseconds.
 
 Published by the reference's authors in their design document on vectorised resources: means of
 runs on a laptop's core (Intel Core Ultra 7 165H). On another machine both sides differ, so the
-ratios here say how far apart the two are, and not exactly what both would take side by side.
+ratios are only an estimate of both on the same machine.
 """
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """Return the milliseconds of CPU that `work` takes."""
+    """Return the CPU milliseconds that `work` takes."""
     gc.collect()
     gc.disable()
     try:
@@ -117,7 +117,7 @@ def cpu_ms(work: Callable[[], object]) -> float:
 
 
 def spread(samples: list[float]) -> dict[str, float]:
-    """Return the median of samples, and how far they lie apart."""
+    """Return the median and the spread of samples."""
     figures = {"ms": statistics.median(samples), "least": min(samples), "most": max(samples)}
     return {name: round(value, 2) for name, value in figures.items()}
 
@@ -125,7 +125,7 @@ def spread(samples: list[float]) -> dict[str, float]:
 def placing_ms(
     cluster: Cluster, config: SchedulerConfig | None = None, registry: PluginRegistry | None = None
 ) -> float:
-    """Return how long the allocate action takes on a session that is open."""
+    """Return the time of the allocate action on an open session."""
     session = open_session(cluster, config, registry=registry)
     return cpu_ms(lambda: allocate(session))
 
@@ -157,7 +157,7 @@ def placement(repeat: int) -> list[dict[str, Any]]:
 
 
 def scalar() -> list[dict[str, Any]]:
-    """Compare with the reference that asks about every node, and check equal placements."""
+    """Compare with the reference placer, and check that placements are equal."""
     rows = []
     config = SchedulerConfig(parameters=Parameters(fast_paths=False))
     for name, build in SMALL.items():
@@ -185,7 +185,7 @@ def _decided(session: Session) -> object:
 
 
 class SiteRule:
-    """A scorer as a site might write it: one node at a time, by the node's own state."""
+    """A typical third-party score: one node at a time, by the state of the node."""
 
     name = "site-rule"
 
@@ -202,7 +202,7 @@ class SiteRule:
 
 
 def third_party(repeat: int) -> dict[str, Any]:
-    """Measure what a scalar third-party scorer of node scope costs."""
+    """Measure the cost of a scalar third-party score of node scope."""
     registry = built_in_plugins()
     registry.register("site-rule", SiteRule)
     config = SchedulerConfig(plugins=(*DEFAULT_PLUGINS, PluginConfig(name="site-rule")))
@@ -213,7 +213,7 @@ def third_party(repeat: int) -> dict[str, Any]:
 
 
 ROUNDS_PER_REPEAT = 3
-"""The reference's workloads are short, and taken in turns: what else goes on hits all of them."""
+"""The reference's workloads are short and alternate, so that other load affects all of them."""
 
 
 def kai(path: Path, repeat: int) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def kai(path: Path, repeat: int) -> dict[str, Any]:
 
 
 def _workload(case: dict[str, Any]) -> tuple[str, int, Callable[[], object]]:
-    """Return the name of a workload, how many nodes it has, and what is to be measured."""
+    """Return the name of a workload, its number of nodes, and the function to measure."""
     name, nodes = case["benchmark"]["name"], case["benchmark"]["nodes"]
     if case["cluster"] is None:
         cluster, config = reclaim_large(nodes), SchedulerConfig(actions=("reclaim",))
@@ -246,8 +246,8 @@ def _workload(case: dict[str, Any]) -> tuple[str, int, Callable[[], object]]:
 def next_to_go(workload: str, times: dict[str, float]) -> dict[str, Any]:
     """Return our times of a workload, and what the Go reference's authors published for it.
 
-    Theirs are means, so the median of ours is what counts. The least is told beside it: how far
-    the two lie apart says how much else went on, here and on other machines of the host.
+    Theirs are means, so the median of ours is compared. The minimum is printed beside it: the
+    difference of the two shows how much other load there was.
     """
     published = PUBLISHED_GO_MS.get(workload)
     if published is None:
@@ -257,7 +257,7 @@ def next_to_go(workload: str, times: dict[str, float]) -> dict[str, Any]:
 
 
 def growth(points: list[tuple[int, float]]) -> dict[str, Any]:
-    """Return how time grows with nodes: the exponent of a power law, and time per n log n."""
+    """Return the growth of time with nodes: the exponent of a power law, and time per n log n."""
     large = [(n, ms) for n, ms in points if n >= 50]
     xs, ys = [math.log(n) for n, _ in large], [math.log(ms) for _, ms in large]
     slope, _ = statistics.linear_regression(xs, ys)
@@ -279,7 +279,7 @@ def equal(clusters: int) -> dict[str, Any]:
 
 
 def goals(found: dict[str, Any]) -> list[Goal]:
-    """Return every figure that has a goal, with whether it is met."""
+    """Return every figure with a goal, and whether it is met."""
     return [
         *_placement_goals(found.get("placement", [])),
         *_scalar_goals(found.get("scalar", [])),
@@ -339,7 +339,7 @@ def _other_goals(found: dict[str, Any]) -> Iterator[Goal]:
 
 
 def main() -> None:
-    """Measure what was asked for and print it as JSON."""
+    """Run the selected measurements and print them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="placement,scalar,third_party,kai,equal")
     parser.add_argument("--repeat", type=int, default=5)

@@ -1,4 +1,4 @@
-"""Whether fast paths decide as the scalar reference does, on random clusters.
+"""Compare the decisions of fast paths with those of the reference, on random clusters.
 
 usage: python -m bench.scheduler_equal [--clusters 10000] [--first 0]
 
@@ -15,7 +15,7 @@ from navarch.testing.scheduler_workloads import decided
 
 
 def main() -> None:
-    """Compare, and print the outcome as JSON."""
+    """Compare, and print the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clusters", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)

@@ -60,7 +60,7 @@ stress:
 def a_day(scale: int, *, failures: int) -> Scenario:
     """Return 5,000 machines for a day, with so many failures."""
     nodes, hours = 5_000 // scale, max(24 // scale, 1)
-    # A little more than asked for, since the count is rounded down.
+    # A little more than requested, since the count is rounded down.
     rate = (failures // scale + 0.5) * 1000 / (nodes * hours * 60)
     text = DAY.format(
         nodes=nodes, hours=hours, failing=str(failures > 0).lower(), rate=f"{rate:.6f}"
@@ -137,11 +137,11 @@ class Counted(Loop):
 def wake_ups() -> dict[str, object]:
     """Return how often per CPU second the virtual clock wakes tasks around the product.
 
-    Once where every heartbeat and report is sent and heard, as agents do in production: that is
-    what the target is about. Once in a quiet fleet with computed heartbeats, where only the
-    product's own loops come due and find little to do, and once in the thick of it, where most
-    rounds decide, commit and send errands. How many rounds of the product's loops are among
-    the wake-ups is said as well. What agents and the cloud take is in it.
+    Three runs: every heartbeat and report is sent and received, as in production, which the target
+    is about; a quiet fleet with computed heartbeats, in which only the product's own loops come due
+    and find little to do; and a busy fleet, in which most rounds decide, commit and call providers.
+    The number of rounds of the product's loops among the wake-ups is returned as well. The time of
+    agents and of the cloud is included.
     """
     setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
     setattr(world_of, "SimLoop", CountedLoop)  # noqa: B010

@@ -1,8 +1,7 @@
 """How fast machines are set up over SSH, as JSON.
 
-Two figures, each through the reconciler that does it in production: many machines whose commands
-take a while, served by SSH servers in the same process; and as many as the real OpenSSH
-server on this machine can take.
+Two figures, each through the reconciler of the product: many machines with slow commands, behind
+SSH servers in the same process; and as many as the real OpenSSH server on this machine can serve.
 """
 
 import argparse

@@ -134,7 +134,7 @@ def _goals(report: dict[str, Any]) -> list[dict[str, object]]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.packing", description=__doc__)
     parser.add_argument("--data", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=7000)

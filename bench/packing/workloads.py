@@ -71,7 +71,7 @@ def _pick(pods: list[Shape], count: int, chance: np.random.Generator) -> list[Sh
 
 
 def _without_gpus(times: float) -> Make:
-    """Return so many times the pods that ask for no GPU."""
+    """Return a list with this many times the pods without GPUs."""
 
     def make(pods: list[Shape], chance: np.random.Generator) -> list[Shape]:
         plain = [pod for pod in pods if not pod.gpus]
@@ -115,7 +115,7 @@ def _several(part: float) -> Make:
 
 
 def _constrained(part: float) -> Make:
-    """Return a list in which this part of the GPU models that are asked for still are."""
+    """Return a list that keeps this part of the GPU model constraints."""
 
     def make(pods: list[Shape], chance: np.random.Generator) -> list[Shape]:
         return [pod if chance.random() < part else pod._replace(models=()) for pod in pods]
@@ -154,9 +154,9 @@ def _several_and_plain(pods: list[Shape], chance: np.random.Generator) -> list[S
 
 
 def _mixed(pods: list[Shape], chance: np.random.Generator) -> list[Shape]:
-    """Return as many pods in another mixture: of sizes, of shares, of those that name a model.
+    """Return the same number of pods in another mixture of sizes, shares and models.
 
-    How much there is of each class is multiplied by a number, as likely to be half as double.
+    The size of each class is multiplied by a random factor, log-normal around 1.
     """
     classes: dict[tuple[int, bool, bool], list[Shape]] = {}
     for pod in pods:
@@ -188,7 +188,7 @@ def _factor(chance: np.random.Generator) -> float:
 
 
 CHANCE = ("mixed", "elsewhere")
-"""Families of workloads that are made by chance; a number follows."""
+"""Families of random workloads; a number follows the name."""
 
 MADE: dict[str, Make] = {
     "cpu100-like": _without_gpus(0.82),
@@ -212,5 +212,5 @@ MADE: dict[str, Make] = {
 
 
 def default_folder() -> Path:
-    """Return where the lists are unless told otherwise."""
+    """Return the default folder of the lists."""
     return Path(os.environ.get("OPENB_DATA", "../shared/data/openb"))

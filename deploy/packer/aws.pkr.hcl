@@ -41,7 +41,7 @@ source "amazon-ebs" "agent" {
     }
   }
 
-  # Nothing can fetch the builder's role by a forwarded request.
+  # A forwarded request cannot fetch the builder's role.
   metadata_options {
     http_endpoint = "enabled"
     http_tokens   = "required"

@@ -40,7 +40,7 @@ source "googlecompute" "agent" {
   image_family            = "navarch-agent"
   disk_size               = 100
   ssh_username            = "packer"
-  # Keys in the metadata and OS Login are two ways in; with both, neither is sure to work.
+  # Keys in the metadata and OS Login exclude each other.
   metadata = { enable-oslogin = "FALSE" }
 }
 

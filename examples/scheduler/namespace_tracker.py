@@ -1,13 +1,13 @@
 """A plugin that counts the placed tasks of each namespace, simulations included.
 
-Every placement and every removal is announced, also those that are taken back again, so the count
-always fits the state of the session that the plugin is asked about.
+Handlers receive every placement and removal, including those that are undone, so the count always
+matches the state of the session.
 """
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 
 

@@ -1,7 +1,7 @@
 """A plugin that manages spot instances.
 
-It keeps work that cannot be interrupted off spot nodes, and prefers other nodes for everything
-else, so that spot nodes empty first and can be given back.
+It keeps non-preemptible tasks off spot nodes, and prefers other nodes for everything else, so that
+spot nodes empty first and can be released.
 
     python examples/scheduler/spot_instances.py
 """
@@ -15,9 +15,8 @@ from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerCon
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plan import render_plan
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.worlds import a_cluster, a_job, a_node
@@ -25,7 +24,7 @@ from navarch.scheduler.worlds import a_cluster, a_job, a_node
 
 @dataclass
 class SpotInstancePlugin:
-    """Refuses spot nodes to what cannot be interrupted, and scores all others higher."""
+    """Rejects spot nodes for non-preemptible tasks, and scores all other nodes higher."""
 
     name: ClassVar[str] = "spot-instance-manager"
 
@@ -34,7 +33,7 @@ class SpotInstancePlugin:
     non_spot_score: float = field(default=1000.0, metadata=argument("nonSpotScore"))
 
     def on_session_open(self, session: Session) -> None:
-        """Hook into feasibility and into ranking."""
+        """Register the predicate and the score."""
         session.add_predicate_fn(self._check, scope="static")
         session.add_node_order_fn(self._score, scope="static")
 

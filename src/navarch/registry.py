@@ -1,4 +1,4 @@
-"""Parts of others: what `module:Class` or an installed package's entry point stands for."""
+"""Extensions, by `module:Class` or by the entry point of an installed package."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import Any
 from navarch.core.errors import ExtensionError
 
 _NAMED = frozenset({"autoscalers"})
-"""The kinds whose parts are called by their name in what people read."""
+"""The kinds of extension that appear in texts under their own name."""
 
 
 def build_part(
@@ -20,10 +20,10 @@ def build_part(
     method: str,
     installed: Iterable[EntryPoint] | None = None,
 ) -> object:
-    """Return what the factory called `name` makes of `settings`.
+    """Return the extension that the factory `name` builds from `settings`.
 
-    `kind` is the group of entry points without `navarch.`; `method` is what the part must be
-    able to do. Whatever goes wrong is a ExtensionError that names the factory and the remedy.
+    `kind` is the group of entry points without `navarch.`; `method` is a method that the extension
+    must have. Every failure is an ExtensionError that names the factory and the remedy.
     """
     points = entry_points(group=f"navarch.{kind}") if installed is None else installed
     factory = _imported(kind, name) if ":" in name else _offered(kind, name, points)
@@ -34,24 +34,24 @@ def build_part(
         raise ExtensionError(
             f"{kind}: {name}({given}) failed: {error!r}; check settings"
         ) from error
-    check_part(kind, f"what {name} makes", part, method=method)
+    check_part(kind, f"the result of {name}", part, method=method)
     return part
 
 
 def check_part(kind: str, what: str, part: object, *, method: str) -> None:
-    """Raise ExtensionError if `part`, which `what` tells apart, cannot do what is asked of it.
+    """Raise ExtensionError if `part`, described by `what`, lacks the method it needs.
 
-    Found out at the start: a mistake that shows when the part is first asked shows at night.
+    Checked at start-up, so that the mistake does not show only when the part is first used.
     """
-    asked = getattr(part, method, None)
-    if not callable(asked):
+    found = getattr(part, method, None)
+    if not callable(found):
         raise ExtensionError(
             f"{kind}: {what} has no method {method}; see navarch.ports for what it needs"
         )
-    if iscoroutinefunction(asked):
+    if iscoroutinefunction(found):
         raise ExtensionError(
-            f"{kind}: {what} has an async {method}, which nobody awaits: "
-            "it decides from what it is given; write def"
+            f"{kind}: {what} has an async {method}, which is never awaited: "
+            "it decides from its arguments only; write def"
         )
     if kind in _NAMED and not (isinstance(name := getattr(part, "name", None), str) and name):
         raise ExtensionError(f'{kind}: {what} has no name; give its class a line name = "mine"')

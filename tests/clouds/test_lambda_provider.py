@@ -143,7 +143,7 @@ def test_user_data_and_tags_reach_the_machine_unchanged() -> None:
     run_story(scenario)
 
 
-def test_a_launch_whose_response_was_lost_is_found_by_its_tag() -> None:
+def test_a_launch_with_a_lost_response_is_found_by_its_tag() -> None:
     async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         local.wire.fault = losing("/launch", LOSE_ANSWER)
         bought = await cloud.provision(a_request())

@@ -299,7 +299,7 @@ def test_one_machine_that_refuses_the_login_is_skipped_without_a_credential_erro
     with_machines(2, story)
 
 
-def test_a_claim_whose_lease_was_lost_is_cleaned_and_made_anew() -> None:
+def test_a_claim_with_a_lost_lease_is_cleaned_and_made_anew() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         await a_provider(machines, folder / "lost").provision(a_request(1))
         await a_provider(machines, folder / "new").provision(a_request(2))

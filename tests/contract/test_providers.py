@@ -70,7 +70,7 @@ class TestSimulatedCloudWithBlocks(TestSimulatedCloud):
         on_virtual_time(story, Habits(listing_lag_s=LAG_S, blocks=blocks))
 
 
-def test_the_token_finds_a_machine_whose_launch_response_was_lost() -> None:
+def test_the_token_finds_a_machine_with_a_lost_launch_response() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()
         with pytest.raises(OutcomeUnknownError):

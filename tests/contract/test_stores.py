@@ -1,5 +1,6 @@
 """Every store passes the store contract."""
 
+import asyncio
 import fcntl
 import os
 import sqlite3
@@ -10,14 +11,14 @@ import pytest
 
 from navarch.clock.system import ThreadOffload
 from navarch.core.errors import StoreError
-from navarch.core.fleet import Fleet
+from navarch.core.fleet import Change, Fleet
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
 from navarch.stores.migrations import migrations
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.store_contract import StoreContract
+from navarch.testing.store_contract import NODE, StoreContract
 
 
 class TestMemoryStore(StoreContract):
@@ -102,3 +103,26 @@ def test_a_directory_that_cannot_be_created_is_a_clear_error(tmp_path: Path) -> 
 def test_the_file_that_holds_the_secret_is_for_its_owner_only(tmp_path: Path) -> None:
     open_in(tmp_path).close()
     assert (tmp_path / "navarch.db").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        (Change(nodes=["not a node"]), AttributeError),  # type: ignore[list-item]
+        (Change(inventories={NODE.id: object()}), TypeError),  # type: ignore[dict-item]
+    ],
+    ids=["cannot be checked", "cannot be encoded"],
+)
+def test_a_change_that_cannot_be_written_fails_alone(
+    broken: Change, error: type[Exception], tmp_path: Path
+) -> None:
+    async def story(store: Store) -> None:
+        async with asyncio.timeout(10):
+            with pytest.raises(error):
+                await store.commit(broken, based_on=0)
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+
+    store = open_in(tmp_path)
+    asyncio.run(story(store))
+    assert list(store.fleet().nodes) == [NODE.id]
+    store.close()

@@ -25,6 +25,8 @@ NOT_RUN = {
     "docs/guides/bring-up.md: navarch up": CLOUD,
     "docs/guides/health.md: navarch agent scan": "needs a GPU in this machine",
     "docs/guides/health.md: navarch diag training-0 --test nccl": "simulated GPUs are never idle",
+    "docs/guides/operations.md: navarch serve": ENDLESS,
+    "docs/guides/operations.md: sqlite3": "a program that the project does not install",
     "docs/guides/providers-gcp.md: pip": "needs a package index",
     "docs/guides/providers.md: aws": CLOUD,
     "docs/guides/simulator.md: navarch sim run my-scenario.yaml --seeds": "takes minutes",

@@ -1,4 +1,4 @@
-"""Requests that nobody should send: valid ones, damaged, from a seed."""
+"""Hostile requests: valid ones, damaged, from a seed."""
 
 import json
 from collections.abc import Callable

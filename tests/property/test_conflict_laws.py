@@ -1,7 +1,7 @@
 """Conflicts: a change is refused exactly if what it writes has moved since it was made."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from navarch.core.errors import ConflictError
@@ -22,7 +22,10 @@ def change(names: set[str]) -> Change:
 @given(
     commits=st.lists(writes, min_size=1, max_size=20), wanted=writes, ago=st.integers(-1, 2 * KNOWN)
 )
-def test_who_conflicts_with_whom(commits: list[set[str]], wanted: set[str], ago: int) -> None:
+@example(commits=[{"a"}] * 8, wanted={"h"}, ago=KNOWN + 1)  # Too old, though nothing was written.
+def test_a_change_conflicts_exactly_if_what_it_writes_was_written_since(
+    commits: list[set[str]], wanted: set[str], ago: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heads, "RECENT_MAX", KNOWN)
         head = StateCache(Fleet())

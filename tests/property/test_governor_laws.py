@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, RecoveryId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
@@ -66,11 +66,11 @@ def nodes(draw: st.DrawFn) -> list[Node]:
         elif fate == "gone":
             node = evolve(node, acted_at=NOW - HOUR / 3, phase=Phase.GONE)
         elif fate == "released" and node.conditions:
-            held = Held(
+            held = Deferred(
                 action="replace",
                 reason="r",
                 because="b",
-                by=HeldBy.CHANGE,
+                by=DeferredBy.CHANGE,
                 since=NOW,
                 released="by hand",
             )
@@ -155,7 +155,7 @@ def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
     if len(verdicts) == 1 and verdicts[0].held is not None:
         node = verdicts[0].proposal.node
         busy = any(acted_in(census, place, 24 * HOUR) for place in domains_of(node))
-        assert busy or verdicts[0].held.by is HeldBy.CHANGE
+        assert busy or verdicts[0].held.by is DeferredBy.CHANGE
 
 
 @given(nodes(), settings)
@@ -165,7 +165,7 @@ def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
     census, verdicts = decide(fleet, how)
     suspected = find_suspicions(census, how)
     for verdict in verdicts:
-        if verdict.held is not None and verdict.held.by is HeldBy.CHANGE:
+        if verdict.held is not None and verdict.held.by is DeferredBy.CHANGE:
             assert set(fingerprints(verdict.proposal.node)) <= set(suspected)
 
 
@@ -189,7 +189,10 @@ FACTS: dict[str, list[object]] = {
         (a_fault("xid/119/0", Health.UNHEALTHY, "119"),),
         (a_fault(HEARTBEAT, Health.UNHEALTHY),),
     ],
-    "held": [None, Held(action="replace", reason="r", because="b", by=HeldBy.CHANGE, since=NOW)],
+    "held": [
+        None,
+        Deferred(action="replace", reason="r", because="b", by=DeferredBy.CHANGE, since=NOW),
+    ],
     "acted_at": [None, NOW - HOUR / 2, NOW - HOUR / 3],
     "retiring": [
         None,

@@ -25,7 +25,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.gang import Gang
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import IncidentId, InstanceId, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
 from navarch.core.node import Node, NotifiedState, Phase, Retirement, node_status
@@ -75,7 +75,10 @@ FACTS: dict[str, list[object]] = {
     "boot_id": ["", "b"],
     "booted_at": [None, NOW],
     "gpus": [None, 8],
-    "held": [None, Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=NOW)],
+    "held": [
+        None,
+        Deferred(action="replace", reason="r", because="b", by=DeferredBy.BUDGET, since=NOW),
+    ],
     "labels": [{}, {"rack": "r1"}],
     "machine": ["", "key"],
     "recovery": [None, RecoveryId("r-1")],

@@ -12,7 +12,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.notice import NoticeKind
@@ -280,7 +280,7 @@ UNSEEN: dict[str, object] = {
     "boot_id": "another",
     "booted_at": NOW,
     "gpus": 4,
-    "held": Held(action="replace", reason="x", because="y", by=HeldBy.BUDGET, since=NOW),
+    "held": Deferred(action="replace", reason="x", because="y", by=DeferredBy.BUDGET, since=NOW),
     "labels": {"rack": "r1"},
     "machine": "a key",
     "recovery": RecoveryId("r-1"),

@@ -49,7 +49,7 @@ def test_a_key_keeps_its_place_while_its_value_changes(
 
 
 @given(CHANGES)
-def test_walking_the_values_follows_the_keys(changes: list[dict[int, str | None]]) -> None:
+def test_values_are_in_the_order_of_their_keys(changes: list[dict[int, str | None]]) -> None:
     table: Table[int, str] = Table(dict.fromkeys(range(0, 60, 7), "first"))
     for change in changes:
         table = table.with_changes(change)

@@ -4,7 +4,7 @@ import pytest
 from bench.rollout import NEW, OLD, Rollout, roll_out
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import HeldBy
+from navarch.core.held import DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.sim.world.world import World, simulate
@@ -59,7 +59,7 @@ async def upgraded(world: World) -> None:
 
 
 def held(world: World) -> list[str]:
-    return [x.id for x in world.nodes(TRAINING) if x.held and x.held.by is HeldBy.CHANGE]
+    return [x.id for x in world.nodes(TRAINING) if x.held and x.held.by is DeferredBy.CHANGE]
 
 
 def given_up(world: World) -> int:

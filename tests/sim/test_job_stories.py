@@ -9,9 +9,9 @@ from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
 from navarch.fleet.jobs.placement import gpus_held
-from navarch.meters.jobs import JobsMeter
+from navarch.meters.pools import JobsMeter
 from navarch.ports.jobs import JobRequest
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 

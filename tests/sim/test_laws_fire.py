@@ -806,7 +806,7 @@ PLANNINGS = {
         before=mend_one,
         keeps=lambda world: [mend(SECOND, world)],
         breaks=lambda world: [mend(FIRST, world)],
-        law=f"{FIRST} is mended twice at once",
+        law=f"{FIRST} is repaired twice at once",
     ),
     "a drain of a node that drains": Planning(
         before=retire_one,
@@ -887,7 +887,7 @@ ELASTIC = a_pool(size=1, nodes_max=4, nodes_wanted=3)
     [
         (
             a_pool(size=2, nodes_max=2),
-            "navarch.app.control_plane.plan_pool",
+            "navarch.fleet.pool_plan.plan_pool",
             above_the_maximum,
             "training would hold 3 of 2",
         ),
@@ -992,7 +992,7 @@ def test_a_scenario_fails_when_a_law_of_the_store_is_broken(
 
 def test_a_scenario_fails_when_a_law_of_plans_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed(played()) == {}
-    monkeypatch.setattr("navarch.app.control_plane.plan_pool", above_the_maximum)
+    monkeypatch.setattr("navarch.fleet.pool_plan.plan_pool", above_the_maximum)
     found = failed(played())
     assert found == {"every law of the fleet is kept": "training would hold 4 of 3"}
 

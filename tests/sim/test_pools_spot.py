@@ -151,7 +151,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
 
     habits = Habits(announces=True, stock={"h100-8x spot": 5, "h100-8x": 5})
     pool = spot_pool()
-    pool = evolve(pool, disruption=evolve(pool.disruption, savings_min=savings_min))
+    pool = evolve(pool, disruption=replace(pool.disruption, savings_min=savings_min))
     simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import HeldBy
+from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.service.held import HeldService
 from navarch.sim.world.world import World, simulate
@@ -84,7 +84,7 @@ def test_a_crash_in_the_middle_of_an_outage_changes_nothing() -> None:
         await world.clock.sleep(400)
         assert retired(world) == []
         assert len([x for x in world.nodes(TRAINING) if x.held]) == 10
-        assert {x.held.by for x in world.nodes(TRAINING) if x.held} == {HeldBy.SILENCE}
+        assert {x.held.by for x in world.nodes(TRAINING) if x.held} == {DeferredBy.SILENCE}
 
     simulate(story, seed=1, computed=True, pools=[a_pool(size=30)])
 
@@ -131,7 +131,7 @@ def test_a_falsely_fatal_check_costs_the_budget_and_no_more(size: int, ill: int,
         assert len(retired(world)) == budget, "5 % of the pool"
         held = [x for x in world.nodes(TRAINING) if x.held]
         assert len(held) == ill - budget
-        assert {x.held.by for x in held if x.held} == {HeldBy.BUDGET}
+        assert {x.held.by for x in held if x.held} == {DeferredBy.BUDGET}
 
     simulate(story, seed=seed, computed=True, pools=[a_pool(size=size, nodes_max=size + 32)])
 

@@ -34,7 +34,7 @@ providers:
 
 
 class Steady:
-    """An autoscaler of somebody else's."""
+    """A third-party autoscaler."""
 
     name = "steady"
 
@@ -46,7 +46,7 @@ class Steady:
 
 
 class Backwards:
-    """A provision scheduler of somebody else's: the last of the list first."""
+    """A third-party provision scheduler that prefers the last option."""
 
     def score(self, option: object) -> float:
         return float(option.position)  # type: ignore[attr-defined]
@@ -68,13 +68,13 @@ def config(pools: str, head: str = HEAD) -> Config:
         (f'provision_scheduler: "{__name__}:Backwards"', Backwards),
     ],
 )
-def test_each_strategy_of_the_file_is_the_part_of_that_name(lines: str, kind: type) -> None:
+def test_each_strategy_of_the_file_is_built(lines: str, kind: type) -> None:
     text = f"pools: {{p: {{provider: c, instance_type: h100-8x, max_nodes: 2, {lines}}}}}"
     (made,) = provision_schedulers(config(text), Backwards()).values()
     assert isinstance(made, kind)
 
 
-def test_without_a_strategy_an_embedders_own_scheduler_chooses() -> None:
+def test_without_a_strategy_the_scheduler_of_the_embedding_program_chooses() -> None:
     own = Backwards()
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     assert provision_schedulers(config(text), own) == {PoolName("p"): own}
@@ -128,7 +128,7 @@ pools:
     )
 
 
-def test_stockout_settings_say_how_long_a_refusal_closes() -> None:
+def test_stockout_settings_set_how_long_a_refusal_closes_an_offering() -> None:
     head = HEAD.replace("server: {", "server: {stockouts: {sold_out_first: 3s, human: 1h}, ")
     text = "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 2}}"
     spans = to_pauses(config(text, head).server.stockouts)
@@ -136,7 +136,7 @@ def test_stockout_settings_say_how_long_a_refusal_closes() -> None:
     assert spans[Refusal.QUOTA][1].total_seconds() == 3600
 
 
-def test_an_autoscaler_of_yours_is_made_with_its_settings_or_refused_with_its_pool() -> None:
+def test_a_custom_autoscaler_is_built_with_its_settings_or_refused_with_its_pool() -> None:
     text = (
         "pools: {p: {provider: c, instance_type: h100-8x, max_nodes: 4, autoscaling: "
         "{type: custom, factory: '%s', settings: {nodes: 3}}}}"

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import pytest
+
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.ownership import SIGNATURE, Cluster, Owner
+from navarch.core.ownership import CLUSTER as CLUSTER_LABEL
+from navarch.core.ownership import NODE, SIGNATURE, TOKEN, Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.fleet.instance_state import Listing
 from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
@@ -148,6 +151,49 @@ def test_a_stray_listed_first_does_not_take_the_place_of_the_nodes_own_machine()
 def test_of_two_machines_under_one_token_the_second_must_go() -> None:
     lesson = thrice([a_node("training-0")], [a_machine(), a_machine("i-twin")])
     assert [machine.id for machine, _ in lesson.to_terminate] == ["i-twin"]
+
+
+def test_a_second_machine_listed_first_does_not_replace_the_machine_of_a_node() -> None:
+    findings = thrice([a_node("training-0")], [a_machine("i-twin"), a_machine()])
+    assert findings.change.nodes == []
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
+
+
+def test_of_two_machines_under_one_open_launch_the_first_listed_stays() -> None:
+    node = a_node("training-0", phase=Phase.REQUESTED)
+    findings = thrice([node], [a_machine("i-1"), a_machine("i-twin")])
+    assert [found.instance for found in findings.change.nodes] == ["i-1"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
+
+
+def test_of_two_lost_machines_under_one_launch_only_one_is_adopted() -> None:
+    machines = [a_machine("i-1", "training-12"), a_machine("i-twin", "training-12")]
+    findings = thrice([], machines, pool=a_pool(size=3, next_index=3))
+    assert [found.instance for found in findings.change.nodes] == ["i-1"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
+
+
+def test_a_machine_of_a_refused_launch_is_an_orphan() -> None:
+    node = a_node("training-0", phase=Phase.REQUESTED)
+    assert node.launch is not None
+    refused = evolve(node, launch=evolve(node.launch, refused="sold out"))
+    findings = thrice([refused], [a_machine()])
+    assert findings.change.nodes == []
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-training-0"]
+
+
+def test_no_machine_is_adopted_into_a_deleted_pool() -> None:
+    pool = a_pool(next_index=3, deleted=True)
+    assert learn([], [a_machine("i-9", "training-12")], pool=pool).change.nodes == []
+
+
+@pytest.mark.parametrize(
+    "changed", [{NODE: "training-1"}, {TOKEN: "another"}, {CLUSTER_LABEL: "cluster-2"}], ids=str
+)
+def test_a_signature_is_valid_for_one_machine_only(changed: dict[str, str]) -> None:
+    labels = {**a_machine().labels, **changed}
+    assert CLUSTER.owner(labels) is None
+    assert thrice([], [a_machine("i-copy", labels=labels)]).to_terminate == ()
 
 
 def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> None:

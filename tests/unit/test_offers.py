@@ -15,8 +15,7 @@ from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import Capacity, Offer
-from navarch.service.capacity import plan_capacity
-from navarch.service.offers import sift_offers
+from navarch.service.offers import filter_offers, plan_capacity
 from navarch.testing.worlds import a_pool
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -46,31 +45,31 @@ def names(offers: Sequence[Offer]) -> list[str]:
 
 
 def sift(gpu_type: str = "", gpus: int = 0, **more: object) -> list[Offer]:
-    return sift_offers(SHELF, [], lambda _: None, gpu_type=gpu_type, gpus=gpus, **more)  # type: ignore[arg-type]
+    return filter_offers(SHELF, [], lambda _: None, gpu_type=gpu_type, gpus=gpus, **more)  # type: ignore[arg-type]
 
 
-def test_the_cheapest_comes_first_and_a_price_nobody_knows_last() -> None:
+def test_the_cheapest_offer_comes_first_and_unknown_prices_last() -> None:
     assert names(sift("h100", 8)) == ["gpu_8x_h100_sxm5", "p5.48xlarge", "p5e.48xlarge"]
 
 
-def test_a_type_and_a_number_give_the_same_offers_as_both_in_one_word() -> None:
+def test_a_type_and_a_number_give_the_same_offers_as_the_combined_form() -> None:
     assert sift("h100", 8) == sift("h100-8x", 8) == sift("H100-8X", 8)
 
 
-def test_more_gpus_than_any_machine_has_are_had_in_several() -> None:
+def test_more_gpus_than_any_machine_has_take_several_machines() -> None:
     offers = sift("h100", 20)
     assert {offer.machines for offer in offers} == {3}
     assert {offer.offering.gpus for offer in offers} == {8}
 
 
-def test_somebody_who_goes_up_gets_what_the_offers_show() -> None:
+def test_up_buys_what_the_offers_show() -> None:
     for written in ("h100", "h100-8x"):
         wish = Capacity(name=PoolName("p"), gpus=8, gpu_type=written)
         spec = plan_capacity(wish, [EIGHT, ONE, EIGHT_ELSEWHERE], None)
         assert spec.offerings == (EIGHT_ELSEWHERE, EIGHT), "and not eight machines of one"
 
 
-def test_somebody_who_goes_up_with_gangs_has_room_for_one_to_move() -> None:
+def test_up_with_gangs_leaves_room_for_one_gang_to_move() -> None:
     """A broken member may find its block full: then the whole gang must be bought elsewhere."""
     alone, together = (
         plan_capacity(Capacity(name=PoolName("p"), gpus=32, gpu_type="h100", gang=n), [EIGHT], None)
@@ -80,30 +79,30 @@ def test_somebody_who_goes_up_with_gangs_has_room_for_one_to_move() -> None:
     assert (together.nodes_min, together.nodes_max) == (4, 8)
 
 
-def test_offers_can_be_had_of_one_provider_by_name_or_by_type() -> None:
+def test_offers_can_be_filtered_by_provider_name_or_type() -> None:
     mine = [Offer(offering=evolve(EIGHT, provider=ProviderName("work")), provider_type="aws")]
     for word in ("work", "aws"):
-        assert len(sift_offers(mine, [], lambda _: None, provider=word)) == 1
-    assert sift_offers(mine, [], lambda _: None, provider="gcp") == []
+        assert len(filter_offers(mine, [], lambda _: None, provider=word)) == 1
+    assert filter_offers(mine, [], lambda _: None, provider="gcp") == []
 
 
-def test_what_was_refused_is_marked_with_what_the_provider_said() -> None:
+def test_a_refused_offer_shows_the_reason_of_the_provider() -> None:
     def closed(offering: Offering) -> tuple[str, datetime] | None:
         return ("no capacity", NOW) if offering is EIGHT else None
 
-    found = {x.offering.instance_type: x for x in sift_offers(SHELF, [], closed)}
+    found = {x.offering.instance_type: x for x in filter_offers(SHELF, [], closed)}
     assert found["p5.48xlarge"].sold_out == "no capacity"
     assert found["p5.48xlarge"].sold_out_until == NOW
     assert found["gpu_8x_h100_sxm5"].sold_out is None
 
 
-def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere() -> None:
+def test_a_pool_without_a_region_adds_no_duplicate_of_an_offer_with_one() -> None:
     sold = [Offer(offering=EIGHT)]
     pool = a_pool(
         offerings=(evolve(EIGHT, region=""), evolve(EIGHT, region="", reservation="ours"))
     )
 
-    found = sift_offers(sold, [pool], lambda _: None)
+    found = filter_offers(sold, [pool], lambda _: None)
 
     assert sorted((x.offering.region, x.offering.reservation) for x in found) == [
         ("", "ours"),
@@ -111,15 +110,15 @@ def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere
     ]
 
 
-def test_the_places_that_pools_buy_at_replace_an_offer_that_names_none() -> None:
+def test_offerings_of_pools_with_zones_replace_an_offer_without_a_region() -> None:
     general = [Offer(offering=evolve(EIGHT, region=""), gpu_memory_gib=80.0)]
     pool = a_pool(offerings=(evolve(EIGHT, zone="r-1a"), evolve(EIGHT, zone="r-1b")))
-    found = sift_offers(general, [pool], lambda _: None)
+    found = filter_offers(general, [pool], lambda _: None)
     assert [offer.offering.zone for offer in found] == ["r-1a", "r-1b"]
     assert all(offer.gpu_memory_gib == 80.0 for offer in found), "what is known of the kind stays"
 
 
-def test_a_number_of_gpus_that_makes_no_sense_is_refused() -> None:
+def test_an_invalid_number_of_gpus_is_refused() -> None:
     with pytest.raises(InvalidError, match="gpus"):
         sift("h100", -1)
 
@@ -140,7 +139,7 @@ class Hours:
         del seconds
 
 
-def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue() -> None:
+def test_the_catalogue_serves_accounts_without_a_list_of_offerings() -> None:
     account = Account(name=ProviderName("work"), type="lambda", region="us-west-1")
     offers = asyncio.run(OfferCatalog(Hours(), [account]).offers())
     mine = [offer for offer in offers if offer.configured]
@@ -154,7 +153,7 @@ def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue(
     assert "lambda" not in others
 
 
-def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bought() -> None:
+def test_what_is_sold_out_everywhere_is_shown_as_such_and_not_bought() -> None:
     async def ask() -> Sequence[Offering]:
         return [evolve(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
 
@@ -165,14 +164,14 @@ def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bough
         name=ProviderName("work"), type="lambda", list_offerings=ask, list_sold_out=ask_sold_out
     )
     shelf = OfferCatalog(Hours(), [account])
-    found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
+    found = filter_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
     said = {x.offering.instance_type: x.sold_out for x in found}
     assert said == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
     bought = asyncio.run(shelf.offerings())
     assert [x.instance_type for x in bought] == ["gpu_8x_h100_sxm5"]
 
 
-def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -> None:
+def test_the_list_of_a_provider_takes_precedence_and_the_catalogue_fills_its_gaps() -> None:
     async def ask() -> Sequence[Offering]:
         return [
             at("work", "p5.48xlarge", 8, "0", gpu_type="H100"),
@@ -188,7 +187,7 @@ def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -
     assert spot.priced_at == NOW
 
 
-def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down() -> None:
+def test_a_list_of_offerings_is_refreshed_and_kept_while_the_provider_is_down() -> None:
     asked: list[int] = []
     down = False
 
@@ -215,14 +214,14 @@ def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down
     assert len(asked) == 2
 
 
-def test_what_is_not_sold_on_demand_is_not_bought_for_nothing() -> None:
+def test_a_machine_without_an_on_demand_price_is_not_bought() -> None:
     account = Account(name=ProviderName("work"), type="aws")
     offerings = asyncio.run(OfferCatalog(Hours(), [account]).offerings())
     assert offerings
     assert all(offering.price_per_hour > 0 for offering in offerings)
 
 
-def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
+def test_the_table_of_offers_fits_a_terminal_and_merges_zones() -> None:
     offers = [
         Offer(
             offering=evolve(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
@@ -244,6 +243,6 @@ def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
     assert any("lambda" in line and "no account" in line for line in lines)
 
 
-def test_nothing_for_sale_says_what_to_try() -> None:
+def test_an_empty_list_of_offers_comes_with_a_remedy() -> None:
     text = render_offers([], Canvas(width=80, color=False, now=NOW), wanted="h900")
     assert text.startswith("No offers of h900 found; try")

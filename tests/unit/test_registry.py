@@ -34,11 +34,11 @@ NOT_A_FACTORY = 7
 
 
 class Mute:
-    """Cannot do what is asked of it."""
+    """Lacks the method of its port."""
 
 
 class Hasty:
-    """Would have to be awaited, by somebody who does not."""
+    """Has an async method where a plain one is needed."""
 
     async def score(self, option: object) -> float:
         del option
@@ -46,14 +46,14 @@ class Hasty:
 
 
 class Nameless:
-    """Sizes a pool, and does not say who it is."""
+    """An autoscaler without a name."""
 
     def recommend(self, state: PoolState) -> Recommendation:
         return Recommendation(target_nodes=state.min_nodes, reason="as small as may be")
 
 
 class NamedByMethod(Nameless):
-    """Says who it is to whoever asks in another language."""
+    """An autoscaler with a name that is a method."""
 
     def name(self) -> str:
         return "mine"
@@ -66,7 +66,7 @@ def point(name: str, value: str) -> EntryPoint:
 OWL = f"{__name__}:NightOwl"
 
 
-def test_a_class_is_found_by_its_module_and_made_with_its_settings() -> None:
+def test_a_class_is_found_by_its_module_and_built_with_its_settings() -> None:
     made = build_part(KIND, OWL, {"factor": 3}, method="score")
     assert isinstance(made, NightOwl)
     assert made.factor == 3
@@ -97,7 +97,7 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         ("owl", {}, [point("owl", "no.such:Thing")], "owl cannot be loaded"),
     ],
 )
-def test_a_part_that_cannot_be_had_is_refused_by_name(
+def test_a_part_that_cannot_be_loaded_is_refused_by_name(
     name: str, settings: dict[str, object], installed: list[EntryPoint], words: str
 ) -> None:
     with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
@@ -106,7 +106,7 @@ def test_a_part_that_cannot_be_had_is_refused_by_name(
 
 
 @pytest.mark.parametrize("part", [Nameless, NamedByMethod])
-def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[Nameless]) -> None:
+def test_an_autoscaler_without_a_name_is_refused_before_it_is_used(part: type[Nameless]) -> None:
     with pytest.raises(ExtensionError, match="has no name; give its class a line name"):
         build_part("autoscalers", f"{__name__}:{part.__name__}", {}, method="recommend")
 
@@ -125,7 +125,7 @@ def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[N
         (Extensions(provision_scheduler=Mute()), "Mute has no method score"),  # type: ignore[arg-type]
     ],
 )
-def test_what_an_embedder_brings_is_looked_at_before_anything_starts(
+def test_parts_of_the_embedding_program_are_checked_before_the_start(
     extensions: Extensions, words: str
 ) -> None:
     with pytest.raises(ExtensionError) as caught:

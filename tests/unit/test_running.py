@@ -55,6 +55,30 @@ def test_a_timer_that_was_called_off_may_be_the_last_there_was() -> None:
     assert rang == ["kept"]
 
 
+def test_timers_due_at_the_same_instant_run_in_the_order_in_which_they_were_set() -> None:
+    order: list[str] = []
+
+    async def sleeper(name: str) -> None:
+        await SimClock().sleep(5)
+        order.append(name)
+
+    async def story() -> None:
+        clock = SimClock()
+        clock.loop.call_at(5.0, order.append, "first")
+        clock.loop.call_at(5.0, order.append, "second")
+        third = asyncio.create_task(sleeper("third"))
+        await clock.sleep(0)
+        clock.loop.call_at(5.0, order.append, "fourth")
+        fifth = asyncio.create_task(sleeper("fifth"))
+        await clock.sleep(0)
+        clock.loop.call_at(5.0, order.append, "sixth")
+        await asyncio.gather(third, fifth)
+        await clock.sleep(1)
+
+    run_simulated(story())
+    assert order == ["first", "second", "third", "fourth", "fifth", "sixth"]
+
+
 def test_a_sleeper_that_is_cancelled_wakes_at_once_and_is_told_why() -> None:
     async def story() -> tuple[float, tuple[object, ...]]:
         clock = SimClock()

@@ -98,11 +98,11 @@ def test_cordoning_a_node_that_is_drained_by_hand_calls_the_drain_off() -> None:
     at(story)
 
 
-def test_a_node_that_is_being_given_back_cannot_be_uncordoned() -> None:
+def test_a_node_that_is_being_terminated_cannot_be_uncordoned() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0")
         await desk.fleet.retire(NodeId("training-0"), reason="too old")
-        with pytest.raises(NotPossibleError, match="being given back: too old"):
+        with pytest.raises(NotPossibleError, match="being terminated: too old"):
             await desk.fleet.uncordon(NodeId("training-0"))
 
     at(story)
@@ -117,7 +117,7 @@ def test_an_override_needs_a_reason() -> None:
     at(story)
 
 
-def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
+def test_a_request_for_an_unknown_name_fails_and_writes_nothing() -> None:
     async def story(desk: Desk) -> None:
         for request in (
             desk.fleet.cordon(NodeId("nope"), reason="x"),
@@ -136,7 +136,7 @@ def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
     at(story)
 
 
-def test_why_says_how_a_pool_stands_and_what_a_launch_came_to() -> None:
+def test_why_shows_the_state_of_a_pool_and_the_outcome_of_a_launch() -> None:
     async def story(desk: Desk) -> None:
         spec = replace(pool_spec(a_pool()), nodes_min=0, nodes_max=4)
         await desk.fleet.put_pool(spec, reason="a test")
@@ -208,7 +208,7 @@ def limited(**budget: object) -> Disruption:
         ({"disruption": limited(time_zone="Mars/Olympus")}, "disruption.budgets.time_zone"),
     ],
 )
-def test_an_impossible_pool_is_refused_by_the_name_of_the_field(
+def test_an_invalid_pool_is_refused_with_the_name_of_the_field(
     change: dict[str, object], complaint: str
 ) -> None:
     async def story(desk: Desk) -> None:
@@ -243,7 +243,7 @@ def test_a_pool_of_just_the_limit_is_allowed() -> None:
     at(story)
 
 
-def test_no_scale_goes_above_the_limit_though_an_older_version_stored_a_larger_maximum() -> None:
+def test_a_pool_cannot_scale_above_the_limit_even_with_a_larger_stored_maximum() -> None:
     async def story(desk: Desk) -> None:
         old = a_pool(size=0, nodes_max=2**53, nodes_wanted=4)
         await desk.store.commit(Change(pools=[old]), based_on=0)
@@ -255,7 +255,7 @@ def test_no_scale_goes_above_the_limit_though_an_older_version_stored_a_larger_m
     at(story)
 
 
-def test_a_wish_for_more_gpus_than_one_pool_holds_is_refused() -> None:
+def test_a_request_for_more_gpus_than_one_pool_can_hold_is_refused() -> None:
     async def story(desk: Desk) -> None:
         wish = Capacity(name=PoolName("demo"), gpus=1_000_000, gpu_type="h100")
         with pytest.raises(InvalidError, match="gpus: 1000000 GPUs take 125000 nodes"):
@@ -285,7 +285,7 @@ def test_a_stored_pool_above_the_limit_is_shown_as_paused_with_the_remedy() -> N
     at(story)
 
 
-def test_a_stored_pool_whose_minimum_is_above_the_limit_names_the_minimum() -> None:
+def test_a_stored_pool_with_a_minimum_above_the_limit_names_the_minimum() -> None:
     async def story(desk: Desk) -> None:
         old = a_pool(size=10**9, nodes_max=2**53)
         await desk.store.commit(Change(pools=[old]), based_on=0)
@@ -314,9 +314,9 @@ def test_capacity_is_bought_in_whole_machines_of_the_cheapest_kind() -> None:
     at(story)
 
 
-def test_a_type_that_nobody_sells_is_refused_with_what_there_is() -> None:
+def test_a_type_that_is_not_for_sale_is_refused_with_the_available_types() -> None:
     async def story(desk: Desk) -> None:
-        with pytest.raises(InvalidError, match="there is a100, h100"):
+        with pytest.raises(InvalidError, match="available: a100, h100"):
             await desk.fleet.up(Capacity(name=PoolName("x"), gpus=8, gpu_type="b200"))
 
     at(story)
@@ -348,7 +348,7 @@ def test_lists_are_filtered_ordered_and_continued_where_they_ended() -> None:
     "query",
     [Query(order_by="colour"), Query(page_size=0), Query(page_size=9999), Query(page_token="%%")],
 )
-def test_a_list_request_that_makes_no_sense_is_refused(query: Query) -> None:
+def test_an_invalid_list_request_is_refused(query: Query) -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0")
         with pytest.raises(InvalidError):
@@ -425,7 +425,7 @@ def test_why_follows_the_reasons_behind_the_reasons() -> None:
     at(story)
 
 
-def test_a_machine_that_nobody_bought_may_register_and_is_nobodys_to_terminate() -> None:
+def test_a_machine_that_navarch_did_not_buy_may_register_but_is_never_terminated() -> None:
     async def story(desk: Desk) -> None:
         place = Offering(provider=ProviderName("rack"), instance_type="dgx")
         inventory = Inventory(gpus=(Gpu(index=0, uuid="g"),), labels={"rack": "7"})
@@ -434,13 +434,13 @@ def test_a_machine_that_nobody_bought_may_register_and_is_nobodys_to_terminate()
         detail = await desk.fleet.get_node(name)
         assert (detail.node.status, detail.node.provider) == (NodeStatus.ACTIVE, "rack")
         assert (detail.node.gpus, detail.node.labels) == (1, {"rack": "7"})
-        with pytest.raises(NotPossibleError, match="was not bought here"):
+        with pytest.raises(NotPossibleError, match="was not bought by Navarch"):
             await desk.fleet.retire(name, reason="x")
 
     at(story)
 
 
-def test_an_agent_may_call_itself_by_its_machines_name() -> None:
+def test_an_agent_may_register_under_the_name_of_its_machine() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", phase=Phase.BOOTING)
         welcome = await desk.agents.register(Registration(node=NodeId("i-training-0")))
@@ -472,7 +472,7 @@ BROKEN = HealthReport(
 )
 
 
-def test_a_machine_that_comes_up_broken_is_never_known_as_anything_else() -> None:
+def test_a_machine_that_boots_with_a_fault_never_counts_as_healthy() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", phase=Phase.BOOTING)
         commits: list[list[str]] = []
@@ -492,7 +492,7 @@ def test_a_machine_that_comes_up_broken_is_never_known_as_anything_else() -> Non
     at(story)
 
 
-def test_an_introduction_without_a_report_is_not_answered_as_if_it_had_one() -> None:
+def test_a_registration_without_a_report_returns_no_status() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", phase=Phase.BOOTING)
         welcome = await desk.agents.register(Registration(node=NodeId("training-0")))
@@ -501,7 +501,7 @@ def test_an_introduction_without_a_report_is_not_answered_as_if_it_had_one() -> 
     at(story)
 
 
-def test_the_report_of_a_machine_that_is_refused_is_not_weighed() -> None:
+def test_the_report_of_a_refused_machine_is_not_evaluated() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
@@ -515,7 +515,7 @@ def test_the_report_of_a_machine_that_is_refused_is_not_weighed() -> None:
     at(story)
 
 
-def test_an_introduction_with_a_report_is_tried_again_when_somebody_was_quicker() -> None:
+def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
     class Busy(MemoryStore):
         async def commit(self, change: Change, *, based_on: int) -> Fleet:
             """Let an operator be quicker, once."""
@@ -544,7 +544,7 @@ def test_an_introduction_with_a_report_is_tried_again_when_somebody_was_quicker(
     at(story)
 
 
-def test_who_introduces_himself_is_no_longer_held_to_be_silent() -> None:
+def test_a_node_that_registers_is_no_longer_silent() -> None:
     async def story(desk: Desk) -> None:
         silence = Condition(
             check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=NOW, times=2
@@ -565,7 +565,7 @@ def test_who_introduces_himself_is_no_longer_held_to_be_silent() -> None:
     at(story)
 
 
-def test_the_machine_of_an_older_launch_may_not_speak_for_the_node() -> None:
+def test_the_machine_of_an_older_launch_may_not_report_for_the_node() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
@@ -586,7 +586,7 @@ def test_a_gone_node_cannot_come_back() -> None:
     at(story)
 
 
-def test_a_report_that_comes_twice_counts_once() -> None:
+def test_a_repeated_report_counts_once() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0")
         name = NodeId("training-0")
@@ -621,7 +621,7 @@ def test_commands_are_delivered_until_they_are_acknowledged() -> None:
     at(story)
 
 
-def test_one_node_cannot_answer_for_the_command_of_another() -> None:
+def test_a_node_cannot_acknowledge_the_command_of_another() -> None:
     async def story(desk: Desk) -> None:
         await desk.put("training-0", "training-1")
         command = await desk.fleet.issue(NodeId("training-0"), CommandKind.RUN_DIAGNOSTIC)
@@ -643,7 +643,7 @@ def test_the_status_counts_what_there_is() -> None:
     at(story)
 
 
-def test_a_pool_with_spares_says_that_what_is_above_its_size_is_meant_to_be() -> None:
+def test_a_pool_with_spares_shows_how_many_nodes_are_spare() -> None:
     pool = a_pool(size=2, nodes_max=5, spares=2)
     nodes = [a_node(f"training-{index}") for index in range(3)]
 

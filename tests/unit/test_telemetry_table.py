@@ -32,7 +32,7 @@ class HandClock:
         self.steady_s += seconds
 
     def set(self, seconds: float) -> None:
-        """Let somebody set the clock so far ahead."""
+        """Set the wall clock ahead by that much."""
         self.moment += timedelta(seconds=seconds)
 
 
@@ -82,7 +82,7 @@ def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
     assert columns.next_change() is None
 
 
-def test_the_first_who_is_overdue_is_told_of_before_it_is_and_for_as_long_as_it_is() -> None:
+def test_overdue_from_names_the_first_overdue_node_before_and_after_its_deadline() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT)
     assert columns.overdue_from() is None
@@ -101,7 +101,7 @@ def test_the_first_who_is_overdue_is_told_of_before_it_is_and_for_as_long_as_it_
     assert columns.overdue_from() is None
 
 
-def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
+def test_a_node_with_a_new_heartbeat_is_no_longer_silent() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
@@ -110,7 +110,7 @@ def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
     assert columns.silent() == {}
 
 
-def test_nobody_is_blamed_for_the_time_before_the_start() -> None:
+def test_time_before_the_start_does_not_count_as_silence() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     clock.wait(60)
@@ -181,7 +181,7 @@ def test_a_torn_snapshot_is_ignored(share: float) -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
-def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
+def test_the_utilization_of_a_node_is_the_same_alone_and_in_a_batch(gpus: int) -> None:
     columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
     columns.heard(B, readings(8))
     columns.heard(A, readings(gpus))
@@ -192,7 +192,7 @@ def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
-def test_a_clock_that_is_set_makes_nobody_silent_and_hides_nobody(jump_s: float) -> None:
+def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: float) -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
@@ -212,7 +212,7 @@ def test_a_clock_that_is_set_makes_nobody_silent_and_hides_nobody(jump_s: float)
     assert columns.silent().keys() == {B}
 
 
-def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
+def test_a_heartbeat_right_after_the_clock_was_set_counts_as_now() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT)
     columns.heard(A)
@@ -224,7 +224,7 @@ def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
     assert columns.silent().keys() == {A}
 
 
-def test_who_speaks_unexpectedly_is_told_of_and_who_speaks_in_time_is_not() -> None:
+def test_listeners_are_notified_of_unexpected_heartbeats_only() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
@@ -246,7 +246,7 @@ def test_who_speaks_unexpectedly_is_told_of_and_who_speaks_in_time_is_not() -> N
     assert moments[2] == clock.now(), "it was overdue"
 
 
-def test_a_shorter_timeout_is_told_of() -> None:
+def test_listeners_are_notified_of_a_shorter_timeout() -> None:
     clock = HandClock()
     columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
@@ -255,7 +255,7 @@ def test_a_shorter_timeout_is_told_of() -> None:
     assert moments == [NOW]
 
 
-def test_readings_from_before_fill_a_row_that_has_none_and_make_no_row() -> None:
+def test_earlier_readings_fill_an_empty_row_and_create_none() -> None:
     columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
     columns.heard(A)
     before = [Sample(at=NOW, metrics=readings(2))]

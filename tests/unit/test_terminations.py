@@ -7,7 +7,7 @@ from navarch.control.operations import OperationRunner
 from navarch.control.pending_observations import PendingObservations
 from navarch.control.providers import GuardedProvider, Providers
 from navarch.control.terminations import TerminationReconciler
-from navarch.core.errors import RejectedError
+from navarch.core.errors import InstanceNotFoundError, ProviderError, RejectedError, TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
@@ -29,9 +29,13 @@ class Cloud:
 
     name = H100.provider
 
-    def __init__(self, store: MemoryStore, meanwhile: Node) -> None:
+    def __init__(
+        self, store: MemoryStore, meanwhile: Node, error: ProviderError | None = None
+    ) -> None:
         self._store = store
         self._meanwhile = meanwhile
+        self._error = error
+        self.asked: list[InstanceId] = []
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         raise RejectedError(f"nothing is sold here: {request}")
@@ -40,26 +44,34 @@ class Cloud:
         return []
 
     async def terminate(self, instance: InstanceId) -> None:
-        del instance
+        self.asked.append(instance)
+        if self._error is not None:
+            raise self._error
         if self._meanwhile != LEAVING:
             change = Change(nodes=[self._meanwhile])
             await self._store.commit(change, based_on=self._store.fleet().revision)
 
 
-def ended(meanwhile: Node) -> PendingObservations:
+def ended(meanwhile: Node, error: ProviderError | None = None) -> PendingObservations:
     """Return what is known once the cloud has answered, with what became of the node before."""
+    return play(LEAVING, meanwhile, error)[0]
 
-    async def story() -> PendingObservations:
+
+def play(
+    node: Node, meanwhile: Node, error: ProviderError | None = None
+) -> tuple[PendingObservations, Cloud]:
+    async def story() -> tuple[PendingObservations, Cloud]:
         clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        await store.commit(Change(pools=[a_pool()], nodes=[LEAVING]), based_on=0)
+        await store.commit(Change(pools=[a_pool()], nodes=[node]), based_on=0)
         evidence = PendingObservations(started_at=NOW)
-        providers = Providers([GuardedProvider(Cloud(store, meanwhile))])
+        cloud = Cloud(store, meanwhile, error)
+        providers = Providers([GuardedProvider(cloud)])
         async with asyncio.TaskGroup() as tasks:
             errands = OperationRunner(
                 clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
             )
             await TerminationReconciler(clock, store, providers, errands, evidence).reconcile()
-        return evidence
+        return evidence, cloud
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(story())
@@ -71,3 +83,19 @@ def test_when_a_cloud_agreed_to_end_a_machine_is_kept_until_it_is_gone() -> None
 
 def test_nothing_is_kept_of_a_machine_that_is_gone_before_its_cloud_has_answered() -> None:
     assert ended(evolve(LEAVING, phase=Phase.GONE)).stopped_at == {}
+
+
+def test_a_termination_that_failed_does_not_count_as_done() -> None:
+    assert ended(LEAVING, TransientError("try again")).stopped_at == {}
+
+
+def test_a_machine_that_the_cloud_no_longer_finds_counts_as_terminated() -> None:
+    assert list(ended(LEAVING, InstanceNotFoundError("gone")).stopped_at) == [NAME]
+
+
+def test_only_terminating_nodes_lose_their_machine() -> None:
+    _, cloud = play(LEAVING, LEAVING)
+    assert cloud.asked == [LEAVING.instance]
+    for phase in (Phase.BOOTING, Phase.READY, Phase.DRAINING):
+        _, cloud = play(a_node(NAME, phase=phase), LEAVING)
+        assert cloud.asked == []

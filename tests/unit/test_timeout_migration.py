@@ -24,7 +24,7 @@ QUICK = Timing(heartbeat_interval=timedelta(seconds=5))
 NODE = NodeId("training-0")
 
 
-def test_a_shorter_timeout_waits_until_every_agent_has_heard_of_it() -> None:
+def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
     async def story() -> None:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
@@ -63,7 +63,7 @@ def test_a_shorter_timeout_waits_until_every_agent_has_heard_of_it() -> None:
         runner.run(story())
 
 
-def test_a_longer_timeout_holds_at_once_and_asks_nobody() -> None:
+def test_a_longer_timeout_holds_at_once_without_new_registrations() -> None:
     async def story() -> None:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))

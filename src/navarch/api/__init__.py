@@ -1,1 +1,1 @@
-"""The doors: parse, call the ports, render."""
+"""The servers: parse a request, call the ports, render the response."""

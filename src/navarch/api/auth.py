@@ -1,4 +1,4 @@
-"""Who is asking: the port every door turns to, and the answers that come with Navarch."""
+"""Authentication of requests: the interface, the built-in authenticators, and join tokens."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from navarch.core.errors import UnauthenticatedError
+from navarch.core.joining import PREFIX
+from navarch.ports.joining import Joins
 
 AUTHORIZATION = b"authorization"
 REALM = 'Bearer realm="navarch"'
 UNAUTHORIZED = "unauthorized"
-"""All that a stranger is told."""
+"""The whole response to a request without valid credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody who has proved who they are."""
+    """An authenticated caller."""
 
     subject: str
     groups: tuple[str, ...] = ()
@@ -23,7 +25,7 @@ class Identity:
 
 
 class Authenticator(Protocol):
-    """Tells who is asking, from the headers of a request (their names in lower case).
+    """Identifies the caller from the headers of a request (their names in lower case).
 
     class FromProxy:
         def authenticate(self, headers):
@@ -32,7 +34,7 @@ class Authenticator(Protocol):
     """
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return who is asking, or None if the request carries no credentials of this kind.
+        """Return the caller, or None if the request carries no credentials of this kind.
 
         Raises UnauthenticatedError for credentials that are wrong. A call without any header
         shows whether credentials are required at all.
@@ -41,16 +43,16 @@ class Authenticator(Protocol):
 
 
 class BearerToken:
-    """Knows everybody who has the one token."""
+    """Accepts every caller with the one token."""
 
     def __init__(self, token: str, *, subject: str = "system:authenticated") -> None:
         self._token = token.encode()
         self._identity = Identity(subject=subject)
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Compare the token, taking equally long for every wrong one."""
+        """Compare the token in constant time."""
         header = headers.get(AUTHORIZATION)
-        # An empty token would let in whoever sends an empty one.
+        # An empty token would accept an empty one.
         if header is None or not self._token:
             return None
         if header[:7].lower() != b"bearer " or len(header) == 7:
@@ -61,13 +63,13 @@ class BearerToken:
 
 
 class Chain:
-    """Asks several authenticators in turn: the first to know decides, the first "no" too."""
+    """Several authenticators in order; the first that accepts or rejects decides."""
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return the first answer."""
+        """Return the first identity."""
         for authenticator in self._authenticators:
             identity = authenticator.authenticate(headers)
             if identity is not None:
@@ -76,18 +78,18 @@ class Chain:
 
 
 class Anyone:
-    """Knows everybody: for a server without a token, which must listen on loopback only."""
+    """Accepts every caller: for a server without a token, which must listen on loopback only."""
 
     def __init__(self) -> None:
         self._identity = Identity(subject="system:anonymous")
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:  # noqa: ARG002
-        """Ask for nothing."""
+        """Return the anonymous identity."""
         return self._identity
 
 
 def identify(authenticator: Authenticator, headers: Mapping[bytes, bytes]) -> Identity:
-    """Return who is asking, or raise UnauthenticatedError."""
+    """Return the caller, or raise UnauthenticatedError."""
     identity = authenticator.authenticate(headers)
     if identity is None:
         raise UnauthenticatedError("no credentials")
@@ -95,8 +97,41 @@ def identify(authenticator: Authenticator, headers: Mapping[bytes, bytes]) -> Id
 
 
 def requires_credentials(authenticator: Authenticator) -> bool:
-    """Return whether a request without credentials is turned away."""
+    """Return whether a request without credentials is rejected."""
     try:
         return authenticator.authenticate({}) is None
     except UnauthenticatedError:
         return True
+
+
+AGENTS = "agents"
+"""The group of callers that may only make agent calls, for their own node."""
+TOKEN = "join-token"
+_BEARER = b"bearer " + PREFIX.encode()
+
+
+def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the join token in the headers, if there is one."""
+    header = headers.get(AUTHORIZATION)
+    if header is None or header[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return header[7:].decode("ascii", errors="replace")
+
+
+class JoinTokens:
+    """Identifies machines by their join tokens; ignores other credentials."""
+
+    def __init__(self, joins: Joins) -> None:
+        self._joins = joins
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+        """Return the identity of the machine with the join token."""
+        shown = shown_in(headers)
+        if shown is None:
+            return None
+        joiner = self._joins.recognize(shown)
+        return Identity(
+            subject=f"node:{joiner.node}",
+            groups=(AGENTS,),
+            extra={"node": joiner.node, TOKEN: shown},
+        )

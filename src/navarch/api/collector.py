@@ -1,4 +1,4 @@
-"""The garbage collector of a process that serves."""
+"""Settings of the garbage collector for a server."""
 
 import gc
 
@@ -6,11 +6,11 @@ YOUNG_MAX = 50_000
 
 
 def settle_collector() -> None:
-    """Collect less often, and never again look at what has been loaded by now.
+    """Collect less often, and exclude the objects that exist now.
 
-    Requests leave hardly any cycles behind, yet the default makes Python look for them after
-    every few hundred objects: with thousands of connections open that is a fifth of all CPU time.
-    To be called once, when everything has been built and before anything is served.
+    Requests create few cycles, but by default Python searches for them after every few hundred
+    objects: with thousands of open connections that takes a fifth of all CPU time. Call this once,
+    after start-up and before the first request.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Packed heartbeats: read as little as possible now, and the numbers of many at once later."""
+"""Packed heartbeats: liveness at once, readings in batches."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatWire
 Floats = npt.NDArray[np.float32]
 
 TICK_S = 0.1
-"""How old a reading may be before it is written into the columns."""
+"""The longest delay before a reading is written to the table."""
 BATCH_MAX = 4096
 GPUS_MAX = 64
 """More than any machine has; a bound on what one heartbeat may claim."""
@@ -28,23 +28,23 @@ _MIB = np.float32(2**20)
 
 
 class HeartbeatSink(Protocol):
-    """Where readings are kept: columns, written for many nodes at once."""
+    """A table of readings, written for many nodes at once."""
 
     def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
         """Write the newest readings of `nodes`, which all have equally many GPUs.
 
         `hosts` holds CPU and memory use (node, 2), in percent. `readings` holds (node, 4, GPU):
         temperature in degrees, power in watts, utilisation in percent, memory used in bytes.
-        A node that comes twice keeps the later row; one that is no longer known is passed over.
+        For a node that occurs twice the later row counts; unknown nodes are ignored.
         """
         ...
 
 
 class HeartbeatDesk:
-    """Takes packed heartbeats from any door.
+    """Receives packed heartbeats from every server.
 
-    Liveness and commands cannot wait, so the agents' port hears of each heartbeat at once. The
-    readings can: they stay bytes until the next tick writes them all with one scatter.
+    Liveness and commands are urgent, so each heartbeat reaches the agent API at once. Readings
+    stay bytes until the next tick writes all of them in one operation.
     """
 
     def __init__(self, agents: AgentApi, sink: HeartbeatSink) -> None:
@@ -54,9 +54,9 @@ class HeartbeatDesk:
         self.received = 0
 
     def beat(self, body: bytes, own: str | None = None) -> bytes:
-        """Take one HeartbeatRequest; return the HeartbeatResponse.
+        """Process one HeartbeatRequest; return the HeartbeatResponse.
 
-        `own` is the only node for which its sender may speak, if that is known. Raises
+        `own` is the only node that the sender may report, if it is restricted to one. Raises
         InvalidError for a message that cannot be read, and NotFoundError for a node that never
         registered.
         """
@@ -92,7 +92,7 @@ class HeartbeatDesk:
         return render_commands(commands) if commands else b""
 
     def flush(self) -> None:
-        """Hand every reading that waits to the sink."""
+        """Write every pending reading to the sink."""
         batches, self._batches = self._batches, {}
         for size, batch in batches.items():
             shape = (len(batch.nodes), READINGS, size // 4)
@@ -118,12 +118,12 @@ class _Batch:
 
 
 def _plausible(readings: Floats) -> Floats:
-    """Return a copy in which what no sensor says has become zero, or the largest it could say."""
+    """Return a copy with NaN and infinity as zero, and other values within bounds."""
     return np.clip(np.nan_to_num(readings, posinf=0.0, neginf=0.0), 0.0, READING_MAX)
 
 
 def _packed(body: bytes) -> HeartbeatWire:
-    """Return the message with its arrays packed, however they came."""
+    """Return the message with its arrays packed."""
     message = HeartbeatRequest.FromString(body)
     return HeartbeatWire(
         node_id=message.node_id,
@@ -144,8 +144,8 @@ def _refuse(message: HeartbeatWire) -> None:
         "utilization_pct": len(message.utilization_pct),
         "memory_used_mib": len(message.memory_used_mib),
     }
-    told = ", ".join(f"{name} has {length / 4:g}" for name, length in lengths.items())
-    raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: {told} - at `$.temperature_c`")
+    counts = ", ".join(f"{name} has {length / 4:g}" for name, length in lengths.items())
+    raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: {counts} - at `$.temperature_c`")
 
 
 def render_commands(commands: Sequence[Command]) -> bytes:

@@ -1,4 +1,4 @@
-"""What no request may contain, whatever its type: values that would break us further in."""
+"""Bounds on values in requests, so that extreme ones do not break later code."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,16 +10,16 @@ from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration
 
 INT_MAX = 2**53
-"""Beyond this, numbers change on their way through other people's JSON."""
+"""Many JSON libraries change larger numbers."""
 DURATION_MAX = timedelta(days=3660)
-"""Ten years. A clock cannot be moved by much more, and nobody means it."""
+"""Ten years. Adding much more to a date overflows."""
 DECIMAL_MAX = Decimal(10) ** 12
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def check_limits(value: object, path: str = "$") -> None:
-    """Raise InvalidError, naming the place, if anything in `value` is out of all proportion."""
+    """Raise InvalidError with the path if anything in `value` is out of bounds."""
     if value is None or isinstance(value, bool | Enum):
         return
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def check_limits(value: object, path: str = "$") -> None:
         _check(timedelta(0) <= value <= DURATION_MAX, path, f"must be 0 to {DURATION_MAX.days} d")
     elif isinstance(value, datetime):
         _check(value.tzinfo is not None, path, "needs a time zone")
-        _check(_EARLIEST <= value <= _LATEST, path, "is out of all time")
+        _check(_EARLIEST <= value <= _LATEST, path, "is out of range")
     else:
         _check_parts(value, path)
 
@@ -60,14 +60,14 @@ def _check(holds: bool, path: str, complaint: str) -> None:
 
 
 NAME_LENGTH_MAX = 253
-"""The longest host name there is."""
+"""The longest valid host name."""
 GPU_INDEX_MAX = 1023
 
 
 def check_registration(registration: Registration) -> None:
     """Raise InvalidError for a machine that cannot exist.
 
-    What is let in here is shown through every door from then on, so it must fit through all.
+    Every API serves the registered values from then on, so they must be valid in all of them.
     """
     check_limits(registration)
     _check(len(registration.node) <= NAME_LENGTH_MAX, "$.node", "is too long a name")

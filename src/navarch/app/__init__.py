@@ -1,1 +1,1 @@
-"""Composition: what is built out of the parts, and how it is run."""
+"""Composition: the server and the control plane, built from their parts."""

@@ -22,7 +22,7 @@ class Extensions:
 
     providers: Sequence[Provider] = ()
     provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
-    """For pools whose configuration names no strategy of its own."""
+    """For pools without a strategy in the configuration."""
     provision_schedulers: Mapping[PoolName, ProvisionScheduler] = field(default_factory=dict)
     """By pool; takes precedence over the configuration."""
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""`type: fake`: a simulated cloud whose machines run the real agent over real HTTP."""
+"""`type: fake`: a simulated cloud; its machines run the real agent over real HTTP."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -21,11 +21,9 @@ from navarch.core.budget import Budget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.jobs import JobsMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
-from navarch.notifiers.everyone import Everyone
+from navarch.notifiers.combined import CombinedWorkloads
 from navarch.notifiers.log import LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -43,7 +41,7 @@ from navarch.provision.strategies import (
 )
 from navarch.registry import build_part, check_part
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -182,7 +180,7 @@ def build_meter(
     closing: ExitStack,
 ) -> MetricsSource:
     """Return every source of metrics as one; sources of extensions take precedence."""
-    return Merged(
+    return CombinedMeter(
         [
             *extensions.metrics_sources,
             *_prometheus(prometheus, closing),
@@ -222,7 +220,7 @@ def build_notifier(
         closing.callback(threads.close)
         notifiers.append(WebhookWorkloads(clock, threads, urls))
     if len(notifiers) > 1:
-        return Everyone(notifiers)
+        return CombinedWorkloads(notifiers)
     return notifiers[0] if notifiers else LogWorkloads()
 
 

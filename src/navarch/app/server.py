@@ -47,11 +47,10 @@ from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.agents import Timing
-from navarch.service.bringup import BringUpService
-from navarch.service.evidence import EvidenceService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.joining import JoinService
+from navarch.service.records import BringUpService, EvidenceService
 from navarch.stores.bringup import FolderBringUpLogs
 from navarch.stores.evidence import FolderArchive
 from navarch.stores.sqlite import SqliteStore

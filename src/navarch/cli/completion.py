@@ -36,17 +36,17 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def complete_job(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the jobs whose names start with `typed`."""
+    """Return the jobs with names that start with `typed`."""
     return _complete(context, _list_jobs, typed)
 
 
 def complete_node(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the nodes whose names start with `typed`."""
+    """Return the nodes with names that start with `typed`."""
     return _complete(context, _list_nodes, typed)
 
 
 def complete_pool(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the pools whose names start with `typed`."""
+    """Return the pools with names that start with `typed`."""
     return _complete(context, _list_pools, typed)
 
 

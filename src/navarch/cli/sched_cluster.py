@@ -14,7 +14,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job, why_pending
-from navarch.scheduler.framework.points import POINTS
+from navarch.scheduler.framework.hooks import POINTS
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.snapshot.document import read_document
@@ -129,7 +129,7 @@ def plugins() -> None:
         click.echo(f"{name}  {arguments}".rstrip())
     click.echo()
     for point in POINTS.values():
-        click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.asked}")
+        click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.called}")
 
 
 def render_cases(results: list[CaseResult]) -> str:

@@ -1,4 +1,4 @@
-"""The machine's clock, its randomness, and a thread for what blocks."""
+"""The operating system's clock and randomness, and threads for blocking calls."""
 
 import asyncio
 import random
@@ -13,23 +13,23 @@ T = TypeVar("T")
 
 
 class SystemClock:
-    """Time as the operating system tells it."""
+    """The clock of the operating system."""
 
     def now(self) -> datetime:
         """Return wall time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since some start."""
+        """Return seconds since an arbitrary start."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep for `seconds`."""
         await asyncio.sleep(seconds)
 
 
 class SystemEntropy:
-    """Chance as the operating system gives it."""
+    """The randomness of the operating system."""
 
     def __init__(self) -> None:
         self._random = random.SystemRandom()
@@ -48,15 +48,15 @@ class SystemEntropy:
 
 
 class ThreadOffload:
-    """One thread that takes blocking calls in order; or several, where order does not matter."""
+    """Runs blocking calls in order on one thread, or on several without an order."""
 
     def __init__(self, name: str, *, at_once: int = 1) -> None:
         self._executor = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix=name)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` on a thread that is free."""
+        """Run `call` on a free thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def close(self) -> None:
-        """Wait for what was begun, and end the threads."""
+        """Wait for the running calls, then end the threads."""
         self._executor.shutdown()

@@ -75,7 +75,7 @@ class ReactiveConfig:
 
 
 @block()
-class QueueConfig:
+class QueueDepthConfig:
     """Follows the number of pending and running jobs."""
 
     type: ClassVar[str] = "queue"
@@ -253,7 +253,7 @@ class CustomConfig:
 
 AutoscalingConfig: TypeAlias = (
     ReactiveConfig
-    | QueueConfig
+    | QueueDepthConfig
     | ScheduledConfig
     | PredictiveConfig
     | CompositeConfig
@@ -265,7 +265,7 @@ AUTOSCALING_TYPES: Mapping[str, type] = {
     cls.type: cls
     for cls in (
         ReactiveConfig,
-        QueueConfig,
+        QueueDepthConfig,
         ScheduledConfig,
         PredictiveConfig,
         CompositeConfig,
@@ -300,7 +300,7 @@ def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:
                 scale_up_at=config.scale_up_at, scale_down_at=config.scale_down_at
             )
             return Autoscaling(reactive=reactive)
-        case QueueConfig():
+        case QueueDepthConfig():
             return Autoscaling(queue=QueueSettings(jobs_per_node=config.jobs_per_node))
         case ScheduledConfig():
             scheduled = ScheduledSettings(

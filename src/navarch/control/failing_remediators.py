@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.control.loop import pause_s
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -87,12 +87,12 @@ class FailingRemediators:
                 continue
             if before is not None and (before.released or before.because == because):
                 continue
-            was_waiting = before is not None and before.by is HeldBy.REMEDIATOR
-            held = Held(
+            was_waiting = before is not None and before.by is DeferredBy.REMEDIATOR
+            held = Deferred(
                 action="remediate",
                 reason=f"{node.health}: {explain(node.conditions)}",
                 because=because,
-                by=HeldBy.REMEDIATOR,
+                by=DeferredBy.REMEDIATOR,
                 since=before.since if before is not None and was_waiting else now,
             )
             yield Defer(node=node.id, held=held)

@@ -12,7 +12,7 @@ from navarch.core.errors import ConflictError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
 from navarch.core.governor import DAY, GovernorSettings, default_settings
-from navarch.core.held import HeldBy
+from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -281,7 +281,7 @@ class RemediationReconciler:
             verdict.held.because
             for verdict in verdicts
             if verdict.held is not None
-            and verdict.held.by not in (HeldBy.DRY_RUN, HeldBy.REPLACEMENT_LOOP)
+            and verdict.held.by not in (DeferredBy.DRY_RUN, DeferredBy.REPLACEMENT_LOOP)
             and verdict.proposal.node.pool == pool.name
         ]
         if pool.name in loops:
@@ -403,7 +403,7 @@ def _let_go(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterat
     for node in nodes:
         if node.held is not None and node.id not in wanted:
             reason = f"to {node.held.action} it is no longer called for"
-            if node.held.by is HeldBy.REMEDIATOR:
+            if node.held.by is DeferredBy.REMEDIATOR:
                 reason = "the remediator works again, and asks for nothing"
             yield Defer(node=node.id, held=None, reason=reason)
 

@@ -7,7 +7,7 @@ from navarch.core.shortfall import Shortfall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RuleRefusal:
     """One rule that keeps the task off some nodes."""
 
     rule: str
@@ -39,7 +39,7 @@ class Attempt:
     """The nodes of those placed, in order."""
     failed_task: str = ""
     asks_for: str = ""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RuleRefusal, ...] = ()
     closest: tuple[Shortfall, ...] = ()
     within: str = ""
     """The domain that came closest, where the tasks must be in one."""

@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     cursors: Mapping[str, int] = msgspec.field(default_factory=dict)
     """The last revision of the journal that each reader has processed, by the reader's name."""
     guards: Sequence[PoolName] = ()
-    """Pools whose nodes this change has counted. The change is refused if any of them has
+    """Pools in which this change has counted nodes. The change is refused if any of them has
     changed since, because the count may be wrong."""
 
     @property
@@ -69,8 +69,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     """The database format that introduced the table: one more than the newest for a new table."""
     exclusive: str | None = None
-    """A field whose value is claimed by a write, besides the key: two concurrent changes that
-    write records with the same value conflict."""
+    """A field besides the key that identifies a conflict: concurrent changes that write records
+    with the same value of it conflict."""
 
     def records(self, change: Change) -> Sequence[Any]:
         """Return the records that `change` writes."""
@@ -123,7 +123,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Table[JobName, Job] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     present: Mapping[PoolName, int] = msgspec.field(default_factory=dict)
-    """The number of nodes that are not gone, for each pool whose nodes have been counted."""
+    """The number of nodes that are not gone, for each pool that has been counted."""
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
         """Return the pool's nodes, in the order in which they were requested."""
@@ -169,7 +169,7 @@ def forgotten(fleet: Fleet, change: Change) -> Sequence[Node]:
 
 
 def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
-    """Return the pools that `change` alters, or whose nodes it alters, each once."""
+    """Return the pools that `change` alters, directly or by their nodes, each once."""
     touched: dict[PoolName, None] = {pool.name: None for pool in change.pools}
     for node in (*change.nodes, *forgotten(fleet, change)):
         if node.pool is not None:

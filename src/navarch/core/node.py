@@ -14,7 +14,7 @@ import msgspec
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
@@ -102,7 +102,7 @@ class Along(TypedDict, total=False):
     told: NotifiedState
     cordoned: str | None
     acted_at: datetime | None
-    held: Held | None
+    held: Deferred | None
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt to mend it that is under way."""
     acted_at: datetime | None = None
     """When automation last decided something against it, for whatever it has done since."""
-    held: Held | None = None
+    held: Deferred | None = None
     """What automation would have done about it, had it been allowed to."""
 
     @property

@@ -53,7 +53,7 @@ OVER = frozenset({RecoveryState.SUCCEEDED, RecoveryState.REPLACED, RecoveryState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class RecoveryAttempt:
     """One step that was tried or passed over, and what came of it."""
 
     step: RecoveryStep
@@ -90,7 +90,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """The boot that was running when a reboot or a power cycle was asked for."""
     tries: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How often each step has been asked for."""
-    history: tuple[Attempt, ...] = ()
+    history: tuple[RecoveryAttempt, ...] = ()
     cordon: str = ""
     """The words with which the node was cordoned for it; empty if it was cordoned already."""
     ended_at: datetime | None = None

@@ -1,8 +1,8 @@
-"""An immutable mapping whose changed copies share what stays the same."""
+"""An immutable mapping; changed copies share what stays the same."""
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from math import isqrt
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeVar, cast, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -10,7 +10,7 @@ D = TypeVar("D")
 
 
 class Table(Mapping[K, V], Generic[K, V]):
-    """A mapping whose changed copy costs what the change costs, not what the table holds.
+    """An immutable mapping: a changed copy costs what the change costs, not what the table holds.
 
     Many revisions share one large base dictionary; each revision lays a small dictionary of
     changes over it, in which None marks a removed key. An overlay that has grown to about the
@@ -82,4 +82,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         if not self._overlay:
             return self._base
         merged = {**self._base, **self._overlay}
-        return {key: value for key, value in merged.items() if value is not None}
+        for key, value in self._overlay.items():
+            if value is None:
+                del merged[key]
+        return cast("dict[K, V]", merged)

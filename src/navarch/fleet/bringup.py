@@ -9,7 +9,7 @@ from navarch.core.node import Node
 from navarch.fleet.pacing import pause
 
 REDIAL = timedelta(seconds=5)
-"""The pause between attempts to reach a machine whose SSH is not up yet."""
+"""The pause between attempts to reach a machine before its SSH is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.gang import Gang
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.node import Node, Retirement
 from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
@@ -206,11 +206,11 @@ def _acted(node: Node, now: datetime) -> Node:
     return evolve(node, acted_at=now, held=None)
 
 
-def _deferred(held: Held | None, reason: str) -> tuple[str, str]:
+def _deferred(held: Deferred | None, reason: str) -> tuple[str, str]:
     if held is None:
         return "node.unheld", reason
     wanted = _PAST.get(held.action, held.action)
-    if held.by is HeldBy.DRY_RUN:
+    if held.by is DeferredBy.DRY_RUN:
         return "node.would_have", f"would have {wanted} it: {held.reason} ({held.because})"
     return "node.held", f"not {wanted}: {held.because}; it is {held.reason}"
 
@@ -218,7 +218,7 @@ def _deferred(held: Held | None, reason: str) -> tuple[str, str]:
 _PAST = {
     "cordon": "cordoned",
     "replace": "replaced",
-    "recover": "tried to mend",
+    "recover": "repaired",
     "remediate": "remediated",
 }
 

@@ -1,4 +1,4 @@
-"""Drains: nodes whose work moves elsewhere, and the notices for the workload system."""
+"""Drains: moving work off nodes, and the notices for the workload system."""
 
 from collections.abc import Container, Iterable
 from datetime import datetime

@@ -54,7 +54,7 @@ def claims_ownership(instance: Instance, cluster: Cluster) -> bool:
 
 
 def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
-    """Return `node` after its machine was listed as `instance`; `node` itself if unchanged."""
+    """Return `node` after its machine was listed as `instance`; the same object if unchanged."""
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
     status = instance.status

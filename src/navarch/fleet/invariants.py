@@ -45,7 +45,7 @@ def _check_others(plan: Plan, fleet: Fleet) -> None:
             case Cordon(node=name) if fleet.nodes[name].cordoned is not None:
                 raise InvariantError(f"{name} is cordoned twice")
             case Recover(recovery=recovery) if fleet.nodes[recovery.node].recovery is not None:
-                raise InvariantError(f"{recovery.node} is mended twice at once")
+                raise InvariantError(f"{recovery.node} is repaired twice at once")
             case Abandon(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):
                 raise InvariantError(f"{gang.id} is given up though it is complete")
             case Release(gang=gang, nodes=names) if len(set(names)) != gang.nodes:

@@ -1,4 +1,4 @@
-"""Compares a provider's listing with the fleet: observed, missing and orphaned machines."""
+"""Reconciliation of a listing with the fleet: observed, missing and orphaned machines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -40,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     missed: Mapping[NodeId, int] = msgspec.field(default_factory=dict)
     """In how many listings in a row the machine of each node was missing."""
     closed: AbstractSet[InstanceId] = frozenset()
-    """Ended machines without a node whose end is in the ledger."""
+    """Ended machines without a node that have their end in the ledger."""
     foreign: AbstractSet[InstanceId] = frozenset()
     """Machines of other owners that were reported already."""
 
@@ -69,7 +69,7 @@ class InventoryReconciliation:
         lag: timedelta,
         now: datetime,
     ) -> None:
-        """Set up the comparison; `missing` are the nodes with unlisted machines, if known."""
+        """Set up the comparison; `missing` are the nodes without a listed machine, if known."""
         self._fleet = fleet
         self._cluster = cluster
         self._listing = listing

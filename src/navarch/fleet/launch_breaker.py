@@ -1,4 +1,4 @@
-"""The launch circuit breaker of a pool whose machines do not come up.
+"""The launch circuit breaker of a pool: it opens after several machines did not come up.
 
 A bad image, a script with a typo or a firewall fails every machine alike, and each is paid for
 until it is abandoned. So after a few failures in a row the breaker opens: the pool stops buying,
@@ -44,7 +44,7 @@ class LaunchBreaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedOffering:
-    """An offering whose machines did not come up several times in a row."""
+    """An offering at which several machines in a row did not come up."""
 
     tried_at: datetime
     """When the next machine may be tried there, one at a time."""
@@ -120,7 +120,7 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
 def breaker_without_agent(
     pool: Pool, missing: str | None, *, now: datetime
 ) -> LaunchBreaker | None:
-    """Return the breaker of a pool whose machines would start no agent, because of `missing`."""
+    """Return the breaker of a pool on which no agent would start, for the reason `missing`."""
     if missing is None or pool.deleted:
         return None
     return LaunchBreaker(
@@ -133,7 +133,7 @@ def breaker_without_agent(
 def quarantined_offerings(
     pool: Pool, nodes: Iterable[Node], *, now: datetime
 ) -> dict[Scope, QuarantinedOffering]:
-    """Return the offerings whose machines did not come up several times in a row.
+    """Return the offerings at which several machines in a row did not come up.
 
     Machines that come up elsewhere prove nothing for these: each offering stays quarantined until a
     machine comes up there.

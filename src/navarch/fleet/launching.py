@@ -55,7 +55,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
 
 
 def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
-    """Return the change that ends a node whose machine was never created."""
+    """Return the change that ends a node after its machine was never created."""
     if not _concerns(node, token) or node.phase is not Phase.TERMINATING:
         return None
     assert node.launch is not None, node.id

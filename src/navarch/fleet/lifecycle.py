@@ -23,7 +23,7 @@ def request(
     waiting: bool = False,
     now: datetime,
 ) -> tuple[Node, Event]:
-    """Return a new node whose machine is requested with `launch`."""
+    """Return a new node with its machine requested by `launch`."""
     node = Node(
         id=launch.node,
         pool=launch.pool,

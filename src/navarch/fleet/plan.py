@@ -7,7 +7,7 @@ import msgspec
 
 from navarch.core.disruption import Cause
 from navarch.core.gang import Gang
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
@@ -39,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLaunch:
-    """Request a machine again for a node whose launch was refused."""
+    """Request a machine again for a node after its launch was refused."""
 
     launch: Launch
     reason: str
@@ -76,7 +76,7 @@ class Defer:
     """Record what is not done about `node`, and why; None: nothing is deferred any more."""
 
     node: NodeId
-    held: Held | None
+    held: Deferred | None
     reason: str = ""
 
 

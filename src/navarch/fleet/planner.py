@@ -50,15 +50,13 @@ def plan_pool(
 ) -> Plan:
     """Return the actions that bring `pool` closer to its size.
 
-    Every machine that may exist counts towards the maximum, whatever its state; only nodes that
-    are meant to stay count towards the size. Nothing is requested while the market is closed;
-    once it opens, the nodes that have waited longest come first. A pool above the limit is
-    paused: nothing is requested, and its nodes stay as they are.
+    Every machine that may exist counts towards the maximum; only nodes that are meant to stay count
+    towards the size. Nothing is requested while the market is closed; once it opens, the nodes that
+    have waited longest come first. A pool above the limit is paused and stays as it is.
 
-    `surveyed` lists the providers that report where their machines are. `loads` returns how busy
-    nodes are: of surplus nodes, the idle are removed first. `breaker` limits how many machines may
-    be bought, `quarantined` lists offerings whose machines did not come up, and `steady` counts
-    the nodes that are not in `nodes`.
+    `surveyed` lists the providers that report where their machines are, `loads` returns how busy
+    nodes are, `breaker` limits purchases, `quarantined` lists offerings at which machines did not
+    come up, and `steady` counts the nodes that are not in `nodes`.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
@@ -78,18 +76,10 @@ def plan_pool(
     grown = _grow(pool, known, removals, steady.nodes, launches)
     still_wanted = wanted - len(grown) - len(retried)
     grown += _succeed(pool, known, removals.nodes, len(grown), steady.nodes, replacements, launches)
-    actions: tuple[Action, ...] = (
-        *_breaker_change(pool, breaker),
-        *removals.first,
-        *grown,
-        *removals.surplus,
-        *retried,
-    )
-    settled = steady is not NO_STEADY_NODES and all(
-        isinstance(action, Request | RetryLaunch) for action in actions
-    )
+    changed = _breaker_change(pool, breaker)
+    actions = (*changed, *removals.first, *grown, *removals.surplus, *retried)
+    settled = _is_settled(steady, actions)
     if settled:
-        # The requested nodes only count from now on, so that nothing else is planned for them.
         market.expect(pool.name, still_wanted)
     wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), removals.gangs.wake_at)
     return Plan(
@@ -101,24 +91,28 @@ def plan_pool(
     )
 
 
+def _is_settled(steady: SteadyNodes, actions: Iterable[Action]) -> bool:
+    """Return whether a plan of those actions leaves nothing else to plan.
+
+    The nodes that it requests only count from now on.
+    """
+    buys_only = all(isinstance(action, Request | RetryLaunch) for action in actions)
+    return steady is not NO_STEADY_NODES and buys_only
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Removals:
     """The nodes that a plan removes, and those that stay."""
 
     late: Sequence[Retire]
-    """Nodes past their boot deadline, and nodes whose replacement is decided."""
+    """Nodes past their boot deadline, and nodes with a replacement that serves."""
     gangs: GangPlan
     surplus: Sequence[Retire]
     staying: Sequence[Node]
     """The nodes that count towards the size before the surplus is removed. Successors of nodes
     that still serve are not among them: they are extra until they take over."""
-
-    @property
-    def nodes(self) -> frozenset[NodeId]:
-        """The names of all nodes that are removed."""
-        retired = (*self.late, *self.gangs.retire, *self.surplus)
-        abandoned = (name for each in self.gangs.abandon for name in each.nodes)
-        return frozenset((*(retire.node for retire in retired), *abandoned))
+    nodes: frozenset[NodeId]
+    """The names of all nodes that are removed."""
 
     @property
     def first(self) -> tuple[Action, ...]:
@@ -144,7 +138,7 @@ def _plan_removals(
     extra = {node.id for node in successors(staying).values()}
     staying = [node for node in staying if node.id not in extra]
     gangs = plan_gangs(pool, group(known, staying), surveyed=surveyed, now=now)
-    removed = {retire.node for retire in gangs.retire}
+    removed |= {retire.node for retire in gangs.retire}
     removed.update(name for each in gangs.abandon for name in each.nodes)
     staying = [node for node in staying if node.id not in removed]
     too_many: list[Retire] = []
@@ -154,7 +148,10 @@ def _plan_removals(
     elif not steady.nodes:
         # A pool with surplus nodes has no steady nodes: a plan then sees all of them.
         too_many = list(surplus(pool, staying, loads))
-    return _Removals(late=late, gangs=gangs, surplus=too_many, staying=staying)
+    removed.update(retire.node for retire in too_many)
+    return _Removals(
+        late=late, gangs=gangs, surplus=too_many, staying=staying, nodes=frozenset(removed)
+    )
 
 
 def _breaker_change(pool: Pool, breaker: LaunchBreaker | None) -> tuple[SetLaunchBreaker, ...]:
@@ -166,7 +163,8 @@ def _breaker_change(pool: Pool, breaker: LaunchBreaker | None) -> tuple[SetLaunc
 def seen_by_size(node: Node) -> object:
     """Return the part of `node` that a plan of the size depends on.
 
-    How often a fault was seen, notifications and the latest report are not part of it.
+    While it stays the same, the plan holds. How often a fault was seen, notifications and the
+    latest report are not part of it.
     """
     if node.retiring is not None and node.gang is None:
         # It no longer counts. Only its end matters, not the phases on the way.
@@ -260,7 +258,7 @@ class _Launches:
         return self._written(node, choice.offering), choice
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
-        """Return launch attempts for a whole gang at one offering; None if none can be bought."""
+        """Return launch attempts for a whole gang at one offering; None while not for sale."""
         if self._exceeds_allowance(len(names)):
             return None
         choice = self._market.choose(
@@ -277,7 +275,7 @@ class _Launches:
         return [self._written(name, found.offering, found) for name in names], choice
 
     def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
-        """Return a launch attempt for one more member of a gang; None if it cannot be bought."""
+        """Return a launch attempt for one more member of a gang; None while not for sale."""
         if self._exceeds_allowance(1):
             return None
         place = self._quarantined.get(scopes(gang.offering)[0])
@@ -372,7 +370,7 @@ def _grow_gangs(
     *,
     begin: bool,
 ) -> Iterator[Request]:
-    """Yield requests for missing members of gangs, then for whole gangs, up to the maximum."""
+    """Yield requests for missing members of gangs, then for whole gangs, within the maximum."""
     room = pool.nodes_max - sum(not node.gone for node in known)
     index = pool.next_index
     unreplaced = {

@@ -39,7 +39,7 @@ def plan_pool_size(
     new_tokens: Iterator[Token],
     now: datetime,
 ) -> Plan:
-    """Return the plan of `pool`, whose nodes are in `index`.
+    """Return the plan of `pool`, given the index of its nodes.
 
     `missing_agent` is the reason why no agent would start on a new machine, if there is one.
     """

@@ -1,4 +1,4 @@
-"""The pause of a pool whose replacements fall ill soon after they register.
+"""The replacement loop of a pool: replacements that fall ill soon after they register.
 
 A check that fails on every machine, a bad image or a bad driver makes each replacement as ill as
 the node before it. After a few in a row the pool stops replacing, pauses, and tries one; each

@@ -113,7 +113,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         offering = self.option.offering
-        verdict = "can be asked for" if self.bar is None else str(self.bar)
+        verdict = "available" if self.bar is None else str(self.bar)
         if self.quarantined and self.bar is None:
             verdict += ", but machines did not come up there lately"
         terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
@@ -426,7 +426,7 @@ def _reservation(offering: Offering) -> Reservation:
 
 
 def _distance(offering: Offering, first: Offering) -> int:
-    """Return how far a failover to `offering` goes: to another zone, region or provider."""
+    """Return how far a failover to `offering` goes: zone, region or provider."""
     if offering.provider != first.provider:
         return 2
     return 0 if offering.region == first.region else 1

@@ -14,7 +14,7 @@ _WATCHED = (Phase.READY, Phase.DRAINING)
 def judge_silence(
     fleet: Fleet, silent: Mapping[NodeId, datetime], *, timeout: timedelta, now: datetime
 ) -> Iterator[tuple[Node, CheckResult]]:
-    """Yield the nodes whose silence has reached another timeout.
+    """Yield the nodes that have been silent for another timeout.
 
     Each timeout counts as one more unhealthy verdict in a row, so that a dead machine is replaced
     after as many timeouts as its pool requires verdicts.
@@ -26,7 +26,7 @@ def judge_silence(
         before = heartbeat_condition(node)
         verdicts = before.times if before else 0
         if verdicts < _verdicts_max(fleet, node) and now >= last_heard + timeout * (verdicts + 1):
-            reason = f"not heard of since {last_heard:%Y-%m-%d %H:%M:%S} UTC"
+            reason = f"no report since {last_heard:%Y-%m-%d %H:%M:%S} UTC"
             yield node, CheckResult(check=HEARTBEAT, health=Health.UNHEALTHY, reason=reason)
 
 

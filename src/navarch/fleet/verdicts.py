@@ -1,4 +1,4 @@
-"""What reports make of a node's health."""
+"""The reports of an agent, as changes of its node: health and traits."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,9 +19,9 @@ _check_of = attrgetter("check")
 def with_results(
     node: Node, results: Sequence[CheckResult], *, now: datetime, because: tuple[Subject, ...] = ()
 ) -> tuple[Node, list[Event]]:
-    """Return `node` after `results`, and an event if there is something new to say.
+    """Return `node` after `results`, with an event if something changed.
 
-    `because` is what else is behind it.
+    `because` lists further causes for the event.
     """
     conditions = evaluate(node.conditions, results, now=now, boot_id=node.boot_id)
     health = worst(conditions)
@@ -44,11 +44,10 @@ def with_past_results(
     now: datetime,
     because: tuple[Subject, ...] = (),
 ) -> tuple[Node, list[Event]]:
-    """Return `node` after `results` that were found during a boot that is over.
+    """Return `node` after `results` from an earlier boot.
 
-    What was the case then says nothing about now. What happened then is kept until the boot check
-    has passed on the boot that is running, under the name of its own boot, and never takes the
-    place of what was found since.
+    A past state is no evidence about the present. A past incident is kept, under its own boot,
+    until the boot check passes on the running boot, and never replaces a newer finding.
     """
     if node.vouched_boot == node.boot_id:
         return node, []
@@ -66,7 +65,7 @@ def with_past_results(
 
 
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
-    """Return `node` declared healthy by a person, against what its checks say."""
+    """Return `node` declared healthy by an operator, against its checks."""
     after = evolve(node, conditions=(), health=Health.HEALTHY)
     if is_ours(node):
         after = evolve(after, cordoned=None)
@@ -81,7 +80,7 @@ def _event(
 ) -> Event:
     facts = {"health": str(node.health)}
     if failing := " ".join(sorted(map(_check_of, node.conditions))):
-        # Which checks have something against the node, for those who read the journal.
+        # The failing checks, for readers of the journal.
         facts["checks"] = failing
     if by:
         facts["by"] = by
@@ -98,10 +97,10 @@ def _event(
 def traits_after(
     before: Mapping[str, Trait], inventory: Inventory, *, now: datetime
 ) -> dict[str, Trait]:
-    """Return the traits of a node that introduces itself; what it does not say, stays.
+    """Return the traits of a node that registers; a trait that is not reported stays.
 
-    A driver that does not load reports no version, and a node with a broken driver is exactly
-    the one whose driver must not be forgotten.
+    A driver that does not load reports no version, and the driver of exactly that node must not be
+    forgotten.
     """
     after = dict(before)
     for key, value in _said(inventory).items():

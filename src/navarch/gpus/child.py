@@ -1,6 +1,6 @@
 """NVML behind a child process that can be abandoned.
 
-A call into a driver whose firmware has died may never return, and a thread in it cannot be ended. A
+A call into a driver with dead firmware may never return, and a thread in it cannot be ended. A
 process can be killed, or at least abandoned, so the agent never calls the driver itself.
 """
 
@@ -33,14 +33,14 @@ REST_S = (5.0, 60.0)
 class NvmlChild:
     """A GpuReader that always returns: with a reading, or with GpuHungError.
 
-    `command` starts the child process; see `navarch.gpus.serve`.
+    `command` starts the child process; see `navarch.gpus.nvml_process`.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
-        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.serve"),
+        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.nvml_process"),
         environ: Mapping[str, str] | None = None,
         answer_s: float = ANSWER_S,
         start_s: float = START_S,
@@ -96,7 +96,7 @@ class NvmlChild:
             self._child = None
 
     def _unused_reply(self, gpu: Gpu, query: Query) -> Reply:
-        """Return a reply whose reading of `gpu` has not been used yet."""
+        """Return a reply with a reading of `gpu` that has not been used yet."""
         now = self._clock.monotonic()
         at, reply, used = self._fresh.get(query, (float("-inf"), Reply(), set()))
         if now - at > FRESH_S or gpu.uuid in used:

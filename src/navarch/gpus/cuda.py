@@ -105,7 +105,7 @@ class Cuda:
     def launch(
         self, kernel: ctypes.c_void_p, blocks: int, threads: int, arguments: Sequence[int]
     ) -> None:
-        """Launch a kernel whose arguments are all 64-bit numbers."""
+        """Launch a kernel; all its arguments are 64-bit numbers."""
         values = [ctypes.c_ulonglong(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, None, pointers, None)

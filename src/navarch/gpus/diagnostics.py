@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from navarch.core.inventory import Gpu
-from navarch.gpus.testbench import GpuTestOutcome
+from navarch.gpus.diagnostic_process import GpuTestOutcome
 from navarch.ports.diagnostics import (
     BurnFigures,
     CopyFigures,
@@ -31,13 +31,13 @@ OUTPUT_MAX = 64 * 1024
 class CudaDiagnostics:
     """Tests the GPUs of this machine through their driver.
 
-    `command` starts the child process; see `navarch.gpus.testbench`.
+    `command` starts the child process; see `navarch.gpus.diagnostic_process`.
     """
 
     def __init__(
         self,
         *,
-        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.testbench"),
+        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.diagnostic_process"),
         environ: Mapping[str, str] | None = None,
         start_s: float = START_S,
     ) -> None:

@@ -137,7 +137,7 @@ def mma_ptx() -> str:
 
 
 def wgmma_ptx() -> str:
-    """Return `burn` for Hopper, whose tensor cores read matrices from shared memory.
+    """Return `burn` for Hopper. Its tensor cores read matrices from shared memory.
 
     Two groups of four warps share a 64-deep right matrix; each has its own left matrix.
     """

@@ -151,7 +151,7 @@ class ConnectionPool:
 
 
 class StreamedResponse:
-    """A response whose body arrives over time."""
+    """A response with a body that arrives over time."""
 
     def __init__(
         self,

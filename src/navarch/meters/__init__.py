@@ -1,1 +1,1 @@
-"""Adapters that say how busy pools are."""
+"""Sources of the load of pools, and a recorder of the control plane's own metrics."""

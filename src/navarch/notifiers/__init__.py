@@ -1,1 +1,1 @@
-"""Adapters that tell others: workload systems to step aside, people what happened."""
+"""Adapters that notify workload systems of changes, and operators of events."""

@@ -9,34 +9,34 @@ log = structlog.get_logger(__name__)
 
 
 class LogWorkloads:
-    """No workload system to tell: every node counts as empty."""
+    """No workload system: every node counts as drained."""
 
     name = "log"
 
     async def cordon(self, node: NodeId, reason: str) -> None:
-        """Say so."""
+        """Log the cordon."""
         log.info("workloads.cordon", node=node, reason=reason)
 
     async def uncordon(self, node: NodeId) -> None:
-        """Say so."""
+        """Log the end of the cordon."""
         log.info("workloads.uncordon", node=node)
 
     async def drain(self, node: NodeId, reason: str) -> None:
-        """Say so."""
+        """Log the drain."""
         log.info("workloads.drain", node=node, reason=reason)
 
     async def is_drained(self, node: NodeId) -> bool:
-        """Nothing that we know of runs anywhere."""
+        """Return True: no known work runs anywhere."""
         del node
         return True
 
 
 class LogAlerts:
-    """Writes alerts where the server logs."""
+    """Writes alerts to the server's log."""
 
     name = "log"
 
     async def notify(self, event: Recorded) -> None:
-        """Say so."""
-        told = event.event
-        log.warning("alert", about=told.about, kind=told.kind, reason=told.reason)
+        """Log the alert."""
+        alert = event.event
+        log.warning("alert", about=alert.about, kind=alert.kind, reason=alert.reason)

@@ -1,1 +1,1 @@
-"""What we ask of the world, as small protocols."""
+"""The interfaces to the outside world, as small protocols."""

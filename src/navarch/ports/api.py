@@ -15,7 +15,7 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
@@ -67,7 +67,7 @@ class NodeView:
     """Whether that gang is incomplete, so the node accepts no work yet."""
     capacity_type: str = ""
     """How its machine is paid for: reserved, spot or on demand."""
-    held: Held | None = None
+    held: Deferred | None = None
     """The action that automation holds back."""
     recovering: str | None = None
     """The current step of its recovery, and the progress of that step."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from navarch.core.held import Held
+from navarch.core.held import Deferred
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.recovery import Recovery
 
@@ -15,7 +15,7 @@ class HeldNode:
 
     node: NodeId
     pool: PoolName | None
-    held: Held
+    held: Deferred
 
 
 @runtime_checkable
@@ -31,7 +31,7 @@ class HeldApi(Protocol):
     ) -> Sequence[HeldNode]:
         """Release the held actions of some nodes, or of all nodes of a pool.
 
-        A pool whose launches were stopped, because its machines did not come up, buys again.
+        A pool that stopped launching, because its machines did not come up, buys again.
         Raises NotPossibleError if nothing is held, or if the pool's remediation is a dry run.
         """
         ...

@@ -40,7 +40,7 @@ class Filesystem:
     files_total: int = 0
     files_free: int = 0
     answers: bool = True
-    """False if an access would block, as on a network filesystem whose server is down."""
+    """False if an access would block, as on a network filesystem with a server that is down."""
     wanted_writable: bool = False
     """Whether the machine's own configuration mounts it for writing."""
 

@@ -45,8 +45,8 @@ class Provider(Protocol):
 
     An adapter translates. It does not retry, cache, rank or log; the wrapper around every
     provider does that. It raises only `ProviderError`, choosing the subclass by what the caller
-    should do next; in particular `OutcomeUnknownError` whenever a machine may exist whose id the
-    adapter does not have.
+    should do next; in particular `OutcomeUnknownError` whenever a machine may exist and its id is
+    unknown.
     """
 
     @property

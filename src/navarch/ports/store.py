@@ -28,7 +28,7 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: Sequence[Node]
     """The nodes that the change deleted, in their last state."""
     reshaped: Sequence[Pool]
-    """The pools that the change wrote, without those whose node counter alone has changed."""
+    """The pools that the change wrote, except where only the node counter has changed."""
 
 
 class Matter(StrEnum):

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
         Nominate,
         Withdraw,
     )
-    from navarch.scheduler.framework.plugin import Plugin
     from navarch.scheduler.framework.registry import PluginRegistry
-    from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.framework.session import Plugin, Session
     from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.plugins import built_in_plugins
     from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
@@ -66,7 +65,7 @@ _HOMES = {
     "MarkStarted": "framework.decision",
     "Nominate": "framework.decision",
     "Parameters": "config",
-    "Plugin": "framework.plugin",
+    "Plugin": "framework.session",
     "PluginConfig": "config",
     "PluginRegistry": "framework.registry",
     "SchedulerConfig": "config",

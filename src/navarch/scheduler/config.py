@@ -1,4 +1,4 @@
-"""How a cycle is to be run: which actions, which plugins, with what settings."""
+"""The configuration of a cycle: actions, plugins and parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ DEFAULT_ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginConfig:
-    """One plugin to build, with its arguments as a configuration file spells them."""
+    """One plugin to build, with its arguments as in a configuration file."""
 
     name: str
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -50,9 +50,9 @@ OWN_PLUGINS = (
     PluginConfig(name="foresight"),
     PluginConfig(name="victimcost"),
 )
-"""For Navarch's own jobs, unless a configuration lists plugins: those that fill nodes and GPUs up
-give way to foresight, which packs better, and who is stopped for others goes by what is lost.
-Cases keep the default of the format they come in."""
+"""For Navarch's own jobs, unless a configuration lists plugins: foresight replaces the plugins that
+fill nodes and GPUs, because it packs better, and victims are chosen by their cost. Conformance
+cases keep the default of their format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,36 +60,37 @@ class Parameters:
     """Settings that belong to no plugin."""
 
     seed: int = 0
-    """For plugins that want chance: it comes in as data, so a replay draws the same."""
+    """The seed for plugins that need randomness, so that a replay draws the same."""
     staleness_grace: timedelta | None = timedelta(seconds=60)
-    """How long a job may run with too few members; nothing means for ever."""
+    """How long a job may run below its minimum; None means without limit."""
     max_consolidation_victims: int | None = 16
-    """How many jobs may be moved for one; nothing means any number, 0 turns consolidation off."""
+    """The most jobs to move for one; None means any number, 0 turns consolidation off."""
     allow_consolidating_reclaim: bool = True
-    """A victim that found another place does not count as taken from its queue."""
+    """If true, a victim with another place does not count as taken from its queue."""
     use_scheduling_signatures: bool = True
-    """Skip a job after one that asks for as little, or less, in the same way has failed."""
+    """If true, skip a job after a job with an equal or smaller request has failed."""
     full_hierarchy_fairness: bool = True
-    """Off: all leaf queues are siblings under one unlimited parent."""
+    """If false, all leaf queues are siblings under one unlimited parent."""
     dynamic_resource_allocation: bool = True
     restrict_node_scheduling: bool = False
-    """On: GPU tasks only on nodes labelled for GPU work, others only on those for CPU work."""
+    """If true, GPU tasks run only on nodes labelled as GPU workers, others only on CPU workers."""
     queue_depth_per_action: Mapping[str, int] = field(default_factory=dict)
     victims_on_many_nodes: bool = False
-    """On: where no victims beside each other will do, all candidates so far are tried together."""
+    """If true, all candidates are also tried together if no victims on neighbouring nodes
+    suffice."""
     simulations_per_action: int | None = None
-    """How often an action may simulate that others leave, before it gives up; nothing: any."""
+    """The most eviction simulations of an action before it gives up; None means any number."""
     seconds_per_action: float | None = None
-    """How long an action may look for victims, where the session is given a clock."""
+    """How long an action may search, if the session has a clock."""
     fast_paths: bool = True
-    """Off: every task is asked about on every node, one after another. Decisions are the same."""
+    """If false, every hook is called for every node. The decisions are the same."""
     check_fast_paths: bool = False
-    """On: whatever a fast path finds is compared with the slow one; a difference is an error."""
+    """If true, every fast path is compared with the reference; a difference is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """Everything that is configured about a cycle."""
+    """The complete configuration of a cycle."""
 
     actions: tuple[str, ...] = DEFAULT_ACTIONS
     plugins: tuple[PluginConfig, ...] = DEFAULT_PLUGINS

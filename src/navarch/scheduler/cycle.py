@@ -6,12 +6,17 @@ from itertools import zip_longest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.config import SchedulerConfig
-from navarch.scheduler.demand import Demand, unmet_demand
+from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.engine.batched_solver import BatchedSolver
+from navarch.scheduler.engine.checked import CheckedPlacer, CheckedSolver
+from navarch.scheduler.engine.vector_placer import VectorPlacer
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.framework.pending import Demand, unmet_demand
+from navarch.scheduler.framework.reference_placer import ReferencePlacer
 from navarch.scheduler.framework.registry import PluginRegistry
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.session import Session, Strategy
 from navarch.scheduler.framework.unschedulable_tasks import UnschedulableTasks
 from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
@@ -20,16 +25,16 @@ from navarch.scheduler.plugins import built_in_plugins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """What a cycle decided, and why jobs are still pending."""
+    """The decisions of a cycle, and the reasons why jobs are still pending."""
 
     decisions: tuple[Decision, ...]
     unschedulable_jobs: dict[str, tuple[UnschedulableJob, ...]]
     unschedulable_tasks: Mapping[str, Mapping[str, tuple[UnschedulableReason, ...]]]
     """By job and task."""
     demand: tuple[Demand, ...]
-    """The gangs that more nodes would help, in the order they would be served."""
+    """The gangs that more nodes would help, in the order in which they are served."""
     gave_up: tuple[GaveUp, ...] = ()
-    """Actions that ran out of their budget before they had looked everywhere."""
+    """Actions that exhausted their budget before they had tried everything."""
 
 
 def run_cycle(
@@ -39,9 +44,9 @@ def run_cycle(
     registry: PluginRegistry | None = None,
     clock: Callable[[], float] | None = None,
 ) -> CycleResult:
-    """Return what the configured actions decide about `cluster`.
+    """Return the decisions of the configured actions about `cluster`.
 
-    With a `clock` of seconds, actions keep to `seconds_per_action`.
+    With a `clock` in seconds, actions observe `seconds_per_action`.
     """
     log = DecisionLog()
     session = run_session(
@@ -57,10 +62,10 @@ def run_cycle(
 
 
 def decide(cluster: Cluster, config: SchedulerConfig | None = None) -> tuple[Decision, ...]:
-    """Return only what `run_cycle` decides, for those who ask for no reasons.
+    """Return only the decisions of `run_cycle`, without reasons.
 
-    A session and its plugins hold on to each other, and to several objects for every node. Here
-    they are let go of at once, where otherwise only the garbage collector could.
+    A session and its plugins refer to each other, and to several objects for every node. They are
+    freed at once here, without the garbage collector.
     """
     log = DecisionLog()
     run_session(cluster, config or SchedulerConfig(), sink=log).dissolve()
@@ -68,10 +73,10 @@ def decide(cluster: Cluster, config: SchedulerConfig | None = None) -> tuple[Dec
 
 
 def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
-    """Return what `run_cycle` does, every fast path compared with asking about every node.
+    """Return the result of `run_cycle`, with every shortcut compared with the reference.
 
     Raises:
-        InvariantError: One of them, or the outcome as a whole, differs from the reference.
+        InvariantError: A shortcut, or the outcome as a whole, differs from the reference.
     """
     config = config or SchedulerConfig()
     parameters = replace(config.parameters, fast_paths=True, check_fast_paths=True)
@@ -81,7 +86,7 @@ def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -
     for found, expected in zip_longest(quick.decisions, slow.decisions):
         if found != expected:
             raise InvariantError(
-                f"fast path: decided {found}, but asking about every node gives {expected}"
+                f"fast path: decided {found}, but the reference decides {expected}"
             )
     return quick
 
@@ -97,7 +102,7 @@ def run_session(
     """Return the session after all configured actions, with its plugins closed.
 
     Raises:
-        InvalidError: An action, a plugin or an argument is not known.
+        InvalidError: An action, a plugin or an argument is unknown.
     """
     actions = [find_action(name) for name in config.actions]
     with open_session(cluster, config, registry=registry, sink=sink, clock=clock) as session:
@@ -116,13 +121,28 @@ def open_session(
     clock: Callable[[], float] | None = None,
 ) -> Session:
     """Return a session in which every configured plugin has registered."""
-    session = Session(cluster, config, sink=sink, clock=clock)
-    session.open(registry or built_in_plugins())
+    config = config or SchedulerConfig()
+    session = Session(
+        cluster, config, strategy=_strategy(config.parameters), sink=sink, clock=clock
+    )
+    registry = registry or built_in_plugins()
+    for plugin in config.plugins:
+        session.add_plugin(registry.build(plugin.name, plugin.arguments), name=plugin.name)
+    session.placer.prepare()
     return session
 
 
+def _strategy(parameters: Parameters) -> Strategy:
+    """Return the code that finds places and victims; all of it decides the same."""
+    if not parameters.fast_paths:
+        return Strategy(ReferencePlacer, JobSolver.run)
+    if parameters.check_fast_paths:
+        return Strategy(CheckedPlacer, CheckedSolver.run)
+    return Strategy(VectorPlacer, BatchedSolver.run)
+
+
 def _unschedulable_jobs(session: Session) -> dict[str, tuple[UnschedulableJob, ...]]:
-    """Return what stands in the way of jobs that still wait for all of their gang."""
+    """Return why jobs with pending tasks were not placed."""
     return {
         job.name: tuple(session.unschedulable_jobs[job.name])
         for job in session.jobs.values()

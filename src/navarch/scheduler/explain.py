@@ -1,8 +1,7 @@
-"""Why a job waits, as data: how far it got, which rule refused which nodes, what would help."""
+"""Explanations of pending jobs: how many tasks fit, which rules reject nodes, what would help."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Final
@@ -13,28 +12,24 @@ from navarch.core.explanation import (
     DomainRoom,
     Explanation,
     QueueBound,
-    Refusal,
 )
 from navarch.core.remedy import Remedy
-from navarch.core.shortfall import Shortfall
 from navarch.scheduler import remedies
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.framework.decision import Bind, DecisionLog, Evict, Nominate
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
-from navarch.scheduler.framework.placing import JobPlacing
-from navarch.scheduler.model.fit import Fit, UnschedulableReason
 from navarch.scheduler.model.quantity import Amounts, gpus
 from navarch.scheduler.model.shortfall import (
     describe_task,
     how_much,
     is_large_enough,
-    room,
     shortfall,
 )
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
 from navarch.scheduler.plan import describe
 from navarch.scheduler.remedies import Missing
+from navarch.scheduler.trial_placement import EXAMPLES, RESOURCES, try_placing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,15 +40,9 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.model.fit import UnschedulableJob
     from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
-EXAMPLES: Final = 5
-"""How many nodes are named for one rule, and how many jobs."""
-CLOSEST: Final = 3
-"""How many nodes are named that lack the least."""
 QUEUE_BOUNDS: Final = "is_task_allocation_on_node_over_capacity"
-"""Where queues refuse tasks node by node."""
+"""The extension point at which queues reject tasks node by node."""
 
 
 def why_job(
@@ -64,32 +53,36 @@ def why_job(
     registry: PluginRegistry | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Explanation:
-    """Return what a cycle makes of one job, and why.
+    """Run a cycle and return what happens to one job, and why.
 
-    With a `clock` of seconds, its actions keep to `seconds_per_action`, as in `run_cycle`.
+    With a `clock` in seconds, actions keep to `seconds_per_action`, as in `run_cycle`.
 
     Raises:
-        NotFoundError: There is no such job.
+        NotFoundError: No job has this name.
     """
     log = DecisionLog()
     session = run_session(
         cluster, config or SchedulerConfig(), registry=registry, sink=log, clock=clock
     )
-    return explain_job(session, job, [describe(d) for d in log.decisions if _is_about(d, job)])
+    return explain_job(session, job, _decisions_about(log, job))
 
 
 def why_pending(
     cluster: Cluster, config: SchedulerConfig | None, *, registry: PluginRegistry | None = None
 ) -> list[Explanation]:
-    """Return for every job that a cycle leaves waiting how far it got, and why, by name."""
+    """Run a cycle and return an explanation of every job that stays pending, by name."""
     log = DecisionLog()
     session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
-    line = Line.of(session)
+    order = PendingOrder.of(session)
     return [
-        explain_job(session, name, [describe(d) for d in log.decisions if _is_about(d, name)], line)
+        explain_job(session, name, _decisions_about(log, name), order)
         for name in sorted(session.jobs)
         if session.jobs[name].has_pending
     ]
+
+
+def _decisions_about(log: DecisionLog, job: str) -> list[str]:
+    return [describe(decision) for decision in log.decisions if _is_about(decision, job)]
 
 
 def _is_about(decision: object, job: str) -> bool:
@@ -99,40 +92,40 @@ def _is_about(decision: object, job: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The jobs that wait, in the order in which each queue serves them."""
+class PendingOrder:
+    """The pending jobs of each queue, in the order in which the queue serves them."""
 
     queues: dict[str, list[str]]
 
     @classmethod
-    def of(cls, session: Session) -> Line:
-        """Return who waits at the end of a session."""
-        waiting: dict[str, list[Job]] = {}
+    def of(cls, session: Session) -> PendingOrder:
+        """Return the pending jobs at the end of a session."""
+        pending: dict[str, list[Job]] = {}
         for job in session.jobs.values():
             if job.has_pending and job.ready:
-                waiting.setdefault(job.queue, []).append(job)
+                pending.setdefault(job.queue, []).append(job)
         key = session.job_key() or cmp_to_key(session.compare_jobs)
         return cls(
-            {queue: [job.name for job in sorted(jobs, key=key)] for queue, jobs in waiting.items()}
+            {queue: [job.name for job in sorted(jobs, key=key)] for queue, jobs in pending.items()}
         )
 
     def before(self, job: Job) -> list[str]:
-        """Return those of its queue that are served first."""
+        """Return the jobs that the same queue serves before this one."""
         names = self.queues.get(job.queue, [])
         return names[: names.index(job.name)] if job.name in names else []
 
 
 def explain_job(
-    session: Session, name: str, decisions: Sequence[str] = (), line: Line | None = None
+    session: Session, name: str, decisions: Sequence[str] = (), order: PendingOrder | None = None
 ) -> Explanation:
-    """Return why a job is as it is at the end of a session; nothing is changed.
+    """Return why a job is in its state at the end of a session, without changing anything.
 
     Raises:
-        NotFoundError: There is no such job.
+        NotFoundError: No job has this name.
     """
     job = session.jobs.get(name)
     if job is None:
-        raise NotFoundError(f"no job is called {name!r}; {_there_are(session.jobs)}")
+        raise NotFoundError(f"job {name!r} not found; {_known_jobs(session.jobs)}")
     state = _state(job)
     if not job.has_pending:
         return Explanation(
@@ -142,16 +135,17 @@ def explain_job(
             summary=f"job {name} has all its tasks placed{_where(job)}",
             decisions=tuple(decisions),
         )
-    case = _Case(session, job, (line or Line.of(session)).before(job))
-    return replace(case.explain(), state=state, decisions=tuple(decisions))
+    before = (order or PendingOrder.of(session)).before(job)
+    explanation = _PendingJob(session, job, before).explain()
+    return replace(explanation, state=state, decisions=tuple(decisions))
 
 
-def _there_are(jobs: Iterable[str]) -> str:
+def _known_jobs(jobs: Iterable[str]) -> str:
     names = sorted(jobs)
     if not names:
         return "there are no jobs"
     more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
-    return f"there are {', '.join(names[:EXAMPLES])}{more}"
+    return f"the jobs are {', '.join(names[:EXAMPLES])}{more}"
 
 
 def _state(job: Job) -> str:
@@ -168,8 +162,8 @@ def _where(job: Job) -> str:
     return f": on {', '.join(nodes[:EXAMPLES])}{more}" if nodes else ""
 
 
-class _Case:
-    """One job that waits."""
+class _PendingJob:
+    """The explanation of one pending job; reasons and remedies are collected on the way."""
 
     def __init__(self, session: Session, job: Job, in_front: Sequence[str]) -> None:
         self._session = session
@@ -184,9 +178,9 @@ class _Case:
         attempt: Attempt | None = None
         bounds: tuple[QueueBound, ...] = ()
         if not job.ready:
-            self._lacks_members()
+            self._explain_missing_tasks()
         elif self._session.queues.leaf(job.queue) is None:
-            self._reasons.append(f"queue {job.queue} cannot have jobs, or does not exist")
+            self._reasons.append(f"queue {job.queue} does not exist or has child queues")
             self._remedies.append(remedies.choose_another_queue(job.queue))
         else:
             verdict = self._session.is_job_over_capacity(job, self._tasks)
@@ -195,8 +189,8 @@ class _Case:
             else:
                 bounds = tuple(map(_bound, (verdict, *verdict.also)))
                 attempt = self._attempt_beyond(verdict)
-            self._tell_who_goes_first(attempt)
-        self._reasons += self._said()
+            self._explain_order(attempt)
+        self._reasons += self._recorded_reasons()
         return Explanation(
             job=job.name,
             queue=job.queue,
@@ -215,122 +209,53 @@ class _Case:
         if attempt is None or bounds:
             return f": {self._reasons[0]}"
         if attempt.within:
-            found = f"{attempt.placed} of {attempt.of} tasks would find a place"
-            return f": within {attempt.within}, {found}"
+            return f": {attempt.placed} of {attempt.of} tasks fit within {attempt.within}"
         if attempt.placed == attempt.of:
-            return f", though all of its {attempt.of} tasks would fit one by one"
+            return f", though each of its {attempt.of} tasks fits by itself"
         if attempt.of == 1:
-            return ": its task finds no place"
-        return f": {attempt.placed} of {attempt.of} tasks that start together would find a place"
+            return ": its task fits on no node"
+        return f": {attempt.placed} of {attempt.of} tasks that start together fit"
 
-    def _lacks_members(self) -> None:
+    def _explain_missing_tasks(self) -> None:
         for pod_set in self._job.pod_sets.values():
             if not pod_set.ready:
                 missing = pod_set.min_available - len(pod_set.tasks)
-                text = f"pod set {pod_set.name} needs {pod_set.min_available} members"
-                self._reasons.append(f"{text}, there are {len(pod_set.tasks)}")
+                text = f"pod set {pod_set.name} needs {pod_set.min_available} tasks"
+                self._reasons.append(f"{text} and has {len(pod_set.tasks)}")
                 self._remedies.append(remedies.create_tasks(pod_set.name, max(1, missing)))
 
     def _attempt_beyond(self, verdict: CapacityVerdict) -> Attempt:
-        """Find out whether a quota or limit is all that stands in the way."""
+        """Try again without the bounds of queues: is a quota or limit the only obstacle?"""
         self._reasons += [each.message for each in (verdict, *verdict.also)]
         with self._session.without(QUEUE_BOUNDS):
-            attempt, missing = self._try()
+            attempt, missing = try_placing(self._session, self._job, self._tasks)
         self._remedies += remedies.past_bounds(verdict, missing)
         return attempt
 
     def _attempt(self) -> Attempt:
-        attempt, missing = self._try()
+        attempt, missing = try_placing(self._session, self._job, self._tasks)
         if missing:
             self._suggest(attempt, missing)
             return attempt
-        for refusal in reversed(self._misfits()):
+        for refusal in reversed(self._unschedulable()):
             sizes = [(size, name) for name, size in refusal.rooms if size is not None]
             if sizes and max(sizes)[0] < refusal.wanted:
                 return self._closest_domain(refusal, *max(sizes))
-        self._reasons.append("no node stands in the way")
+        self._reasons.append("every task fits on some node")
         return attempt
 
-    def _try(self) -> tuple[Attempt, list[Missing]]:
-        """Place what can be placed, one task after another; look closely at the first that cannot.
-
-        Also return how many of the rest there are, by what they ask for. Of equal tasks the first
-        that finds no place speaks for all.
-        """
-        session = self._session
-        failed: Attempt | None = None
-        placed: list[str] = []
-        missing: Counter[int] = Counter()
-        asking: dict[int, str] = {}
-        with session.attempt("why") as statement:
-            placing = JobPlacing(session, statement, self._job, real=True)
-            for task in self._tasks:
-                kind = session.kinds.number(task.spec)
-                if not missing[kind] and placing.place_one(task):
-                    placed.append(str(task.node))
-                    continue
-                missing[kind] += 1
-                asking.setdefault(kind, describe_task(task))
-                failed = failed or self._failed(task, placed)
-        attempt = failed or Attempt(placed=0, of=len(self._tasks), on=())
-        whole = replace(attempt, placed=len(placed), on=tuple(placed))
-        return whole, [Missing(missing[kind], asked) for kind, asked in asking.items()]
-
-    def _failed(self, task: Task, placed: list[str]) -> Attempt:
-        """Return which rule refuses which nodes to a task, and which nodes lack the least."""
-        session = self._session
-        refused: dict[tuple[str, str], list[Node]] = {}
-        closest: list[Shortfall] = []
-        beforehand = session.pre_predicate(task, self._job)
-        if beforehand is not None:
-            refused[beforehand.plugin, beforehand.reason] = list(session.node_list)
-        else:
-            for node in session.node_list:
-                refusal = self._refusal(task, node)
-                if refusal is None:
-                    continue
-                refused.setdefault(refusal, []).append(node)
-                if refusal == NOT_FREE and node.name not in placed:
-                    closest.append(shortfall(task.request, node))
-        return Attempt(
-            placed=0,
-            of=len(self._tasks),
-            on=(),
-            failed_task=task.uid,
-            asks_for=describe_task(task),
-            refusals=tuple(
-                _told(rule, reason, nodes, task)
-                for (rule, reason), nodes in sorted(
-                    refused.items(), key=lambda item: (-len(item[1]), item[0])
-                )
-            ),
-            closest=tuple(sorted(closest, key=how_much)[:CLOSEST]),
-        )
-
-    def _refusal(self, task: Task, node: Node) -> tuple[str, str] | None:
-        """Return who refuses the node and why; what will not pass rather than what will."""
-        objection = self._session.predicate(task, self._job, node)
-        if node.fits_eventually(task.request):
-            if objection is None or self._session.fit(task, self._job, node) is not Fit.NO:
-                return None
-            return (objection.plugin, str(objection.reason))
-        if not _is_about_room(objection):
-            assert objection is not None, "an objection that is not there is not about anything"
-            return (objection.plugin, str(objection.reason))
-        return NOT_FREE if is_large_enough(node, task.request) else TOO_SMALL
-
     def _closest_domain(self, refusal: UnschedulableJob, most: int, best: str) -> Attempt:
-        """Return how far those that must be together get in the domain that has most room."""
-        asked = describe_task(self._tasks[0])
+        """Return the attempt for tasks that must be in one domain, in the domain with most room."""
+        request = describe_task(self._tasks[0])
         self._remedies += [
-            remedies.places_within(best, Missing(refusal.wanted - most, asked)),
+            remedies.places_within(best, Missing(refusal.wanted - most, request)),
             remedies.spread_wider(refusal.level),
         ]
         return Attempt(
             placed=most,
             of=refusal.wanted,
             on=(),
-            asks_for=asked,
+            asks_for=request,
             within=best,
             domains=tuple(DomainRoom(name=name, room=size) for name, size in refusal.rooms),
         )
@@ -353,17 +278,17 @@ class _Case:
             self._remedies.append(remedies.lift_all(rules, missing))
 
     def _suggest_lifting_and_freeing(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
-        """Name rules that keep the task off nodes that are full, too: both would have to change."""
+        """Suggest rules to lift on nodes that are also full: both have to change."""
         task = self._job.tasks[attempt.failed_task]
         for refusal in attempt.refusals:
             nodes = [self._session.nodes[name] for name in refusal.names]
             large = [node for node in nodes if is_large_enough(node, task.request)]
-            if large and refusal.rule != NOT_FREE[0]:
+            if large and refusal.rule != RESOURCES:
                 nearest = min((shortfall(task.request, node) for node in large), key=how_much)
                 self._remedies.append(remedies.lift_and_free(refusal, nearest, missing))
 
     def _suggest_victims(self) -> None:
-        """Say what stands between the job and the places of others."""
+        """Explain why the job does not receive resources of other jobs."""
         session, job = self._session, self._job
         queue = session.queues.by_name[job.queue]
         allocated = session.get_queue_allocated_resources(queue)
@@ -371,13 +296,13 @@ class _Case:
         if allocated is not None and fair is not None:
             wanted = requested_quota(self._tasks)
             figures = (
-                f"queue {queue.name} has {_gpus(allocated)} and would have "
+                f"queue {queue.name} uses {_gpus(allocated)} and would use "
                 f"{_gpus(allocated.plus(wanted))} of its fair share of {_gpus(fair)} GPUs"
             )
             if session.can_reclaim_resources(job):
-                self._reasons.append(f"{figures}: it may take from others, but none can be taken")
+                self._reasons.append(f"{figures}: it may reclaim, but no victims free enough")
             else:
-                self._reasons.append(f"{figures}: it may not take from other queues")
+                self._reasons.append(f"{figures}: it may not reclaim from other queues")
         lower = [
             other
             for other in session.jobs.values()
@@ -387,66 +312,45 @@ class _Case:
             and other.count(ACTIVE_USED_MASK)
         ]
         if not lower:
-            self._reasons.append("no job of its queue has a lower priority and may be stopped")
+            self._reasons.append("no preemptible job of its queue has a lower priority")
         else:
             named = self._named([other.name for other in lower])
-            self._reasons.append(f"stopping work of lower priority would not do: {named}")
+            self._reasons.append(f"preempting jobs of lower priority frees too little: {named}")
 
-    def _tell_who_goes_first(self, attempt: Attempt) -> None:
-        """Name those who are served before the job: what comes free is theirs first."""
+    def _explain_order(self, attempt: Attempt) -> None:
+        """Name the jobs that are served first and receive resources that become free."""
         session = self._session
         count = len(self._in_front)
         if count:
-            go = "1 job of its queue goes" if count == 1 else f"{count} jobs of its queue go"
-            self._reasons.append(f"{go} first: {self._named(self._in_front)}")
+            jobs = "1 job of its queue is" if count == 1 else f"{count} jobs of its queue are"
+            self._reasons.append(f"{jobs} served first: {self._named(self._in_front)}")
         given = [
             job.name
             for job in session.jobs.values()
             if job is not self._job and job.count(TaskStatus.BINDING)
         ]
         if given and attempt.placed < attempt.of:
-            self._reasons.append(f"room was given in this cycle to: {self._named(given)}")
+            self._reasons.append(f"this cycle placed: {self._named(given)}")
 
     def _named(self, names: Sequence[str]) -> str:
         jobs = self._session.jobs
         first = [f"{name} (priority {jobs[name].priority})" for name in names[:EXAMPLES]]
         return ", ".join([*first, "..."] if len(names) > EXAMPLES else first)
 
-    def _misfits(self) -> Sequence[UnschedulableJob]:
+    def _unschedulable(self) -> Sequence[UnschedulableJob]:
         return self._session.unschedulable_jobs.get(self._job.name, ())
 
-    def _said(self) -> list[str]:
-        """Return what actions wrote down about the job."""
-        said = [
+    def _recorded_reasons(self) -> list[str]:
+        """Return the reasons that actions recorded for the job."""
+        recorded = [
             refusal.render().strip() if refusal.details and not refusal.rooms else refusal.summary
-            for refusal in self._misfits()
+            for refusal in self._unschedulable()
         ]
-        said += [
+        recorded += [
             f"{gave_up.action} gave up after {gave_up.reason}, at job {gave_up.job}"
             for gave_up in self._session.gave_up
         ]
-        return said
-
-
-NOT_FREE: Final = ("resources", "not enough is free")
-TOO_SMALL: Final = ("resources", "too small, even if nobody else were there")
-
-
-def _is_about_room(objection: UnschedulableReason | None) -> bool:
-    return objection is None or objection.passes or "pod slots" in objection.reason
-
-
-def _told(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> Refusal:
-    names = tuple(node.name for node in nodes)
-    about_room = rule == NOT_FREE[0]
-    return Refusal(
-        rule=rule,
-        reason=reason,
-        nodes=len(names),
-        examples=names[:EXAMPLES],
-        names=names,
-        would_admit=0 if about_room else sum(room(node, task.request) for node in nodes),
-    )
+        return recorded
 
 
 def _bound(verdict: CapacityVerdict) -> QueueBound:

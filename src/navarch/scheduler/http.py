@@ -1,4 +1,4 @@
-"""Pages that a plugin offers about its session: a request in, a response out, no server."""
+"""Requests and responses of the pages that plugins serve; there is no server here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What was asked for."""
+    """A request for a page."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -14,7 +14,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What to answer."""
+    """The response to a request."""
 
     body: bytes
     status: int = 200

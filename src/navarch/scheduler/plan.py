@@ -1,4 +1,4 @@
-"""What a cycle decided, for people and for programs to read."""
+"""The outcome of a cycle as text and as JSON."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def render_decision(decision: Decision) -> dict[str, Any]:
 
 
 def render_result(result: CycleResult) -> dict[str, Any]:
-    """Return a cycle's outcome as plain values, with a digest that tells equal ones at a glance."""
+    """Return the outcome of a cycle as plain values, with a digest that is equal for equal ones."""
     decisions = [render_decision(decision) for decision in result.decisions]
     return {
         "decisions": decisions,

@@ -1,4 +1,4 @@
-"""Ways out for a job that waits, each as data with the words that say it."""
+"""Remedies for pending jobs, as data and as text."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from navarch.core.remedy import Remedy, Step, StepKind
 
 if TYPE_CHECKING:
-    from navarch.core.explanation import Refusal
+    from navarch.core.explanation import RuleRefusal
     from navarch.core.shortfall import Shortfall
     from navarch.scheduler.model.capacity import CapacityVerdict
 
 
 class Missing(NamedTuple):
-    """Equal tasks that find no place."""
+    """Equal tasks that do not fit."""
 
     tasks: int
     asks_for: str
 
 
 def create_tasks(pod_set: str, count: int) -> Remedy:
-    """Say that a gang has not all its members yet."""
+    """Return the remedy for a gang with too few tasks."""
     return Remedy(
-        says=f"create {count} more tasks of {pod_set}",
+        says=f"create {count} more tasks in pod set {pod_set}",
         steps=(Step(kind=StepKind.ADD_TASKS, pod_set=pod_set, count=count),),
     )
 
 
 def choose_another_queue(queue: str) -> Remedy:
-    """Say that the job is in no queue that can have jobs."""
+    """Return the remedy for a job in a queue that cannot have jobs."""
     return Remedy(
-        says="put the job into a queue that has none below it",
+        says="move the job to a queue without child queues",
         steps=(Step(kind=StepKind.CHANGE_QUEUE, queue=queue),),
     )
 
 
 def past_bounds(verdict: CapacityVerdict, missing: Sequence[Missing]) -> list[Remedy]:
-    """Return the ways past quotas and limits; `missing` is what the job would lack besides."""
+    """Return the remedies for quotas and limits; `missing` are tasks that would still not fit."""
     beyond = (verdict, *verdict.also)
     found = [_together([_raise(each) for each in beyond])]
     if all(each.requested <= each.bound for each in beyond):
         found.append(_together([_wait(each) for each in beyond]))
     limits = [each for each in beyond if each.bound_kind == "limit"]
     if len(limits) < len(beyond):
-        found.append(_together([INTERRUPTIBLE, *map(_raise, limits)]))
+        found.append(_together([PREEMPTIBLE, *map(_raise, limits)]))
     return [_and_places(remedy, missing) for remedy in found]
 
 
-INTERRUPTIBLE: Final = Remedy(
-    says="let the job be interrupted: work that may be interrupted may use more than the quota",
+PREEMPTIBLE: Final = Remedy(
+    says="make the job preemptible: preemptible jobs may exceed the quota",
     steps=(Step(kind=StepKind.MAKE_INTERRUPTIBLE),),
 )
 
@@ -73,7 +73,7 @@ def _wait(verdict: CapacityVerdict) -> Remedy:
         kind=StepKind.WAIT_FOR_QUEUE, queue=verdict.queue, resource=verdict.resource, amount=over
     )
     amount = _amount(verdict.resource, over)
-    words = f"wait until jobs in queue {verdict.queue} give back {amount}"
+    words = f"wait until jobs in queue {verdict.queue} release {amount}"
     return Remedy(says=words, steps=(step,))
 
 
@@ -88,55 +88,56 @@ def _amount(resource: str, over: float) -> str:
 
 
 def places(missing: Sequence[Missing]) -> Remedy:
-    """Ask for room for tasks that find none."""
+    """Return the remedy of more room for tasks that do not fit."""
     return Remedy(
         says=", and ".join(
-            f"{_places(n)} for a task that asks for {asked}" for n, asked in missing
+            f"{_places(count)} for a task that needs {request}" for count, request in missing
         ),
         steps=tuple(
-            Step(kind=StepKind.ADD_PLACES, count=count, asks_for=asked) for count, asked in missing
+            Step(kind=StepKind.ADD_PLACES, count=count, asks_for=request)
+            for count, request in missing
         ),
     )
 
 
 def places_within(domain: str, missing: Missing) -> Remedy:
-    """Ask for room in the domain that comes closest."""
-    count, asked = missing
+    """Return the remedy of more room in one domain."""
+    count, request = missing
     return Remedy(
-        says=f"{_places(count)} within {domain} for a task that asks for {asked}",
-        steps=(Step(kind=StepKind.ADD_PLACES, count=count, asks_for=asked, within=domain),),
+        says=f"{_places(count)} within {domain} for a task that needs {request}",
+        steps=(Step(kind=StepKind.ADD_PLACES, count=count, asks_for=request, within=domain),),
     )
 
 
 def spread_wider(level: str) -> Remedy:
-    """Ask for leave to be further apart."""
+    """Return the remedy of a wider topology constraint."""
     return Remedy(
-        says=f"leave to spread wider than {level}",
+        says=f"allow the job to spread wider than {level}",
         steps=(Step(kind=StepKind.SPREAD_WIDER, level=level),),
     )
 
 
-def lift(refusal: Refusal) -> Remedy:
-    """Ask one rule for leave."""
+def lift(refusal: RuleRefusal) -> Remedy:
+    """Return the remedy of lifting one rule."""
     return Remedy(
         says=_lift_words(refusal),
         steps=(_lift_step(refusal),),
     )
 
 
-def lift_all(refusals: Sequence[Refusal], missing: Missing) -> Remedy:
-    """Ask several rules, none of which is enough alone; all may not be enough either."""
+def lift_all(refusals: Sequence[RuleRefusal], missing: Missing) -> Remedy:
+    """Return the remedy of lifting several rules, and more room if that is not enough."""
     words = "; ".join(map(_lift_words, refusals))
-    asked = Remedy(
+    lifted = Remedy(
         says=words if len(refusals) == 1 else f"all of these: {words}",
         steps=tuple(map(_lift_step, refusals)),
     )
     admitted = sum(refusal.would_admit for refusal in refusals)
-    return _and_places(asked, _without([missing], admitted))
+    return _and_places(lifted, _without([missing], admitted))
 
 
-def lift_and_free(refusal: Refusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
-    """Ask a rule for leave on nodes that are full, too."""
+def lift_and_free(refusal: RuleRefusal, nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
+    """Return the remedy of lifting a rule for a node and freeing room on it."""
     both = Remedy(
         says=f"{_lift_words(refusal)}, and free {nearest.lacks} on {nearest.node}",
         steps=(_lift_step(refusal), Step(kind=StepKind.FREE, lacks=nearest)),
@@ -145,7 +146,7 @@ def lift_and_free(refusal: Refusal, nearest: Shortfall, missing: Sequence[Missin
 
 
 def free(nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
-    """Name the node that lacks the least; the others of the gang need room elsewhere."""
+    """Return the remedy of freeing room on the nearest node, and more room for other tasks."""
     one = Remedy(
         says=f"free {nearest.lacks} on {nearest.node}",
         steps=(Step(kind=StepKind.FREE, lacks=nearest),),
@@ -154,7 +155,7 @@ def free(nearest: Shortfall, missing: Sequence[Missing]) -> Remedy:
 
 
 def _without(missing: Sequence[Missing], placed: int) -> list[Missing]:
-    """Return what is missing once so many of the first kind have found a place."""
+    """Return what is missing after `placed` tasks of the first kind fit."""
     first, *rest = missing
     left = first.tasks - placed
     return [*([Missing(left, first.asks_for)] if left > 0 else []), *rest]
@@ -165,19 +166,19 @@ def _and_places(remedy: Remedy, missing: Sequence[Missing]) -> Remedy:
 
 
 def _together(remedies: Sequence[Remedy]) -> Remedy:
-    """Return what takes the steps of all of them."""
+    """Return one remedy with the steps of all."""
     return Remedy(
         says=", and ".join(dict.fromkeys(remedy.says for remedy in remedies)),
         steps=tuple(step for remedy in remedies for step in remedy.steps),
     )
 
 
-def _lift_words(refusal: Refusal) -> str:
+def _lift_words(refusal: RuleRefusal) -> str:
     where = refusal.examples[0] if refusal.nodes == 1 else f"{refusal.nodes} nodes"
-    return f"lift what {refusal.rule} says of {where} ({refusal.reason})"
+    return f"lift the rule of {refusal.rule} for {where} ({refusal.reason})"
 
 
-def _lift_step(refusal: Refusal) -> Step:
+def _lift_step(refusal: RuleRefusal) -> Step:
     return Step(
         kind=StepKind.LIFT_RULE, rule=refusal.rule, reason=refusal.reason, nodes=refusal.names
     )

@@ -33,7 +33,7 @@ FREE: Final = ResourceShare(quota=UNLIMITED, limit=UNLIMITED, over_quota_weight=
 
 
 def a_node(name: str, gpus: int = 8, **facts: Any) -> NodeSpec:  # noqa: ANN401
-    """Return a node with so many GPUs and plenty of everything else."""
+    """Return a node with `gpus` GPUs and plenty of everything else."""
     defaults: dict[str, Any] = {"cpu_milli": PLENTY, "memory_bytes": PLENTY, "gpu_count": gpus}
     return NodeSpec(name=name, gpus=gpus, **{**defaults, **facts})
 

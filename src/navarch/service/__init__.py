@@ -1,1 +1,1 @@
-"""The use cases, in-process."""
+"""The APIs for operators and agents, in-process."""

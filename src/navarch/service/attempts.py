@@ -1,4 +1,4 @@
-"""Trying again when somebody else was quicker."""
+"""Repeats a commit after a conflict."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
@@ -11,11 +11,11 @@ Ts = TypeVarTuple("Ts")
 ATTEMPTS_MAX = 20
 
 
-async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *told: *Ts) -> T:
-    """Return what `attempt` returns, making it again whenever its state was outdated."""
+async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Return the result of `attempt`, repeated as long as it raises ConflictError."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:
-            return await attempt(*told)
+            return await attempt(*args)
         except ConflictError:
             continue
-    return await attempt(*told)
+    return await attempt(*args)

@@ -1,4 +1,4 @@
-"""What everything has cost, as operators want to see it."""
+"""The cost report."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -17,7 +17,7 @@ async def cost_report(
     since: datetime | None,
     now: datetime,
 ) -> CostReport:
-    """Return what each group has cost since `since`, the beginning of the month if None."""
+    """Return the cost of each group since `since`, by default since the month began."""
     month_began = month_start(now)
     begin = month_began if since is None else since
     shown = await ledger.accounts(by, since=begin, until=now)

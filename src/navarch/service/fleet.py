@@ -1,4 +1,4 @@
-"""What operators may do, in-process."""
+"""The API for operators, in-process."""
 
 from collections.abc import (
     AsyncIterator,
@@ -60,12 +60,16 @@ from navarch.ports.api import (
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
-from navarch.service.capacity import plan_capacity
 from navarch.service.costs import cost_report
-from navarch.service.limits import check_nodes
-from navarch.service.offers import Closed, sift_offers
+from navarch.service.offers import Closed, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
-from navarch.service.specs import check_spec, check_strategy, comes_up_differently, pool_from
+from navarch.service.specs import (
+    check_nodes,
+    check_spec,
+    check_strategy,
+    comes_up_differently,
+    pool_from,
+)
 from navarch.service.views import (
     count_by_status,
     gpus_of,
@@ -79,35 +83,37 @@ from navarch.service.watching import Watching
 from navarch.service.why import explain
 
 RECENT = 10
-"""How many events the status screen shows."""
+"""The number of events on the status screen."""
 
 COMMAND_EXPIRES = timedelta(hours=1)
 
 
 class Readings(Protocol):
-    """What was last heard of the nodes."""
+    """The last heartbeats and metrics of nodes."""
 
     def last_heard(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of."""
+        """Return the time of the last heartbeat of `node`."""
         ...
 
     def metrics(self, node: NodeId) -> NodeMetrics | None:
-        """Return what `node` said last."""
+        """Return the last metrics of `node`."""
         ...
 
 
 async def no_offerings() -> Sequence[Offering]:
-    """Offer nothing: no provider lists what it sells."""
+    """Return no offerings: no provider lists what it sells."""
     return ()
 
 
 async def not_simulated(node: NodeId, _result: CheckResult) -> None:
-    """Refuse to break real hardware."""
-    raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
+    """Refuse to inject a fault into real hardware."""
+    raise NotPossibleError(
+        f"node {node} is not simulated; faults can be injected into simulated nodes only"
+    )
 
 
 class FleetService:
-    """Serves the use cases by writing intents down; the control loops carry them out."""
+    """Serves FleetApi by recording intents; the controllers carry them out."""
 
     def __init__(
         self,
@@ -221,7 +227,7 @@ class FleetService:
         return [pool for pool in shown if pool is not None]
 
     def _show_pool(self, fleet: Fleet, name: PoolName) -> PoolView | None:
-        """Return a pool, or None once it is deleted and its last machine gone."""
+        """Return a pool, or None if it is deleted and its last machine is gone."""
         pool = fleet.pools.get(name)
         members = fleet.in_pool(name).values()
         if pool is None or (pool.deleted and all(node.gone for node in members)):
@@ -236,7 +242,7 @@ class FleetService:
         return pool
 
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
-        """Create a pool, or change the one of that name; its counter and size are kept."""
+        """Create a pool, or change the one of that name; its counter and size stay."""
         check_spec(spec)
         check_strategy(spec.remediation, self._strategies())
 
@@ -257,7 +263,7 @@ class FleetService:
         return await until_no_conflict(attempt)
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
-        """Ask for a size within the pool's bounds and the limit of nodes per pool."""
+        """Set the size of a pool, within its bounds and the limit of nodes per pool."""
         check_nodes("nodes", nodes)
 
         async def attempt() -> PoolView:
@@ -271,7 +277,7 @@ class FleetService:
                 low = nodes // before.gang * before.gang
                 raise InvalidError(
                     f"pool {pool} comes in gangs of {before.gang}: "
-                    f"ask for {low} or {low + before.gang} nodes, not {nodes}"
+                    f"request {low} or {low + before.gang} nodes, not {nodes}"
                 )
             if before.size == nodes and before.nodes_wanted == nodes:
                 return pool_view(before, fleet.in_pool(pool).values())
@@ -282,7 +288,7 @@ class FleetService:
         return await until_no_conflict(attempt)
 
     def _sized(self, after: Pool, before: Pool | None) -> Pool:
-        """Note a change of size by hand, which an autoscaler leaves alone for a while."""
+        """Record the time of a manual change of size, which autoscalers respect for a while."""
         if before is None or before.deleted:
             by_hand = after.nodes_wanted is not None
         else:
@@ -290,7 +296,7 @@ class FleetService:
         return evolve(after, scaled_at=self._clock.now()) if by_hand else after
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
-        """Drain and give back every node of a pool, then the pool."""
+        """Drain and terminate every node of a pool, then delete the pool."""
 
         async def attempt() -> PoolView:
             fleet = self._store.fleet()
@@ -300,10 +306,10 @@ class FleetService:
         return await until_no_conflict(attempt)
 
     async def up(self, capacity: Capacity) -> PoolView:
-        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        """Create a pool with that many GPUs, or adjust the pool of that name."""
         before = self._store.fleet().pools.get(capacity.name)
         spec = plan_capacity(capacity, await self._offerings(), before)
-        reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were asked for"
+        reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were requested"
         return await self.put_pool(spec, reason=reason)
 
     async def offers(
@@ -314,13 +320,13 @@ class FleetService:
         provider: str | None = None,
         region: str | None = None,
     ) -> Sequence[Offer]:
-        """Return what is for sale, cheapest first, and what is sold out now."""
+        """Return the offers, cheapest first, including those that are sold out."""
         if self._assortment is not None:
-            assortment = await self._assortment()
+            offers = await self._assortment()
         else:
-            assortment = [Offer(offering=each) for each in await self._offerings()]
-        return sift_offers(
-            assortment,
+            offers = [Offer(offering=each) for each in await self._offerings()]
+        return filter_offers(
+            offers,
             self._store.fleet().pools.values(),
             self._closed,
             gpu_type=gpu_type,
@@ -357,12 +363,12 @@ class FleetService:
         return await self._amend(node, cordoned)
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon, and nothing else."""
+        """Lift a cordon; change nothing else."""
 
         def uncordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
             if before.retiring is not None:
                 raise NotPossibleError(
-                    f"node {before.id} is being given back: {before.retiring.reason}"
+                    f"node {before.id} is being terminated: {before.retiring.reason}"
                 )
             if before.cordoned is None:
                 raise NotPossibleError(
@@ -374,7 +380,7 @@ class FleetService:
         return await self._amend(node, uncordoned)
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
-        """Move the work off a node, which stays."""
+        """Move the work off a node; the node stays."""
 
         def draining(before: Node, now: datetime) -> tuple[Node, list[Event]]:
             if before.phase is Phase.DRAINING:
@@ -388,11 +394,13 @@ class FleetService:
         return await self._amend(node, draining)
 
     async def retire(self, node: NodeId, *, reason: str) -> NodeView:
-        """Drain a node and give its machine back."""
+        """Drain a node and terminate its machine."""
 
         def retiring(before: Node, now: datetime) -> tuple[Node, list[Event]]:
             if before.launch is None and before.phase is not Phase.REQUESTED:
-                raise NotPossibleError(f"node {before.id} was not bought here; stop it where it is")
+                raise NotPossibleError(
+                    f"node {before.id} was not bought by Navarch; stop its machine yourself"
+                )
             if before.retiring is not None:
                 return before, []
             after = lifecycle.retire(before, Retirement(reason=reason), now=now)
@@ -401,7 +409,7 @@ class FleetService:
         return await self._amend(node, retiring)
 
     async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
-        """Override what the checks say about a node."""
+        """Override the results of a node's checks."""
         if not reason.strip():
             raise InvalidError("an override needs a reason")
         return await self._amend(node, lambda before, now: overridden(before, reason, now=now))
@@ -426,7 +434,7 @@ class FleetService:
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
-        """Ask a node's agent to do something."""
+        """Send a command to a node's agent."""
         _node(self._store.fleet(), node)
         now = self._clock.now()
         command = Command(
@@ -449,7 +457,7 @@ class FleetService:
         return command
 
     async def get_command(self, command: CommandId) -> Command:
-        """Return how far a command has come."""
+        """Return a command with its present status."""
         known = self._store.fleet().commands.get(command)
         if known is None:
             raise NotFoundError(f"command not found: {command}")
@@ -463,7 +471,7 @@ class FleetService:
     async def list_incidents(
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
     ) -> Sequence[Incident]:
-        """Return the newest incidents, the latest first."""
+        """Return incidents, newest first."""
         if not 1 <= limit <= PAGE_SIZE_MAX:
             raise InvalidError(f"limit: must be 1 to {PAGE_SIZE_MAX}, not {limit}")
         found = [
@@ -474,7 +482,7 @@ class FleetService:
         return sorted(found, key=lambda i: (i.opened_at, i.id), reverse=True)[:limit]
 
     async def get_incident(self, incident: IncidentId) -> Incident:
-        """Return one incident, with everything that was seen of it."""
+        """Return one incident with all its symptoms."""
         known = self._store.fleet().incidents.get(incident)
         if known is None:
             raise NotFoundError(f"incident not found: {incident}")
@@ -494,20 +502,20 @@ class FleetService:
         return watching.updates(after_revision)
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
-        """Return what everything has cost since `since`, this month's beginning if None."""
+        """Return the costs since `since`, by default since the beginning of this month."""
         now = self._clock.now()
         if since is not None and since > now:
-            raise InvalidError("since: lies in the future")
+            raise InvalidError("since: is in the future")
         return await cost_report(self._ledger, self._budgets, by=by, since=since, now=now)
 
     async def why(self, about: Subject) -> Why:
-        """Return the reasons behind the state of a node, a pool or a launch."""
+        """Return the reasons for the state of a node, a pool or a launch."""
         why = await explain(self._store, about)
         state = self._present_state(why.about)
         return why if state is None else replace(why, state=state)
 
     def _present_state(self, about: Subject) -> str | None:
-        """Return how a pool or a launch stands now, which its own events alone do not tell."""
+        """Return the present state of a pool or a launch, which its events alone do not show."""
         fleet = self._store.fleet()
         kind, _, name = about.partition("/")
         if kind == "pool":
@@ -519,7 +527,7 @@ class FleetService:
 
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
         recovery = fleet.recoveries.get(node.recovery) if node.recovery else None
-        # Readings of a node that is gone are not kept, so none are asked for.
+        # Readings of a node that is gone are not kept.
         last_heard = None if node.gone else self._readings.last_heard(node.id)
         return node_view(node, _pool_of(fleet, node), last_heard, recovery)
 
@@ -529,7 +537,7 @@ class FleetService:
 
 
 def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:
-    """Yield what matches the part of `query` that is the same for nodes and machines."""
+    """Yield the nodes that match the filters common to nodes and machines."""
     nodes = fleet.nodes if query.pool is None else fleet.in_pool(query.pool)
     anywhere = query.provider is None and query.region is None
     for node in nodes.values():

@@ -1,4 +1,4 @@
-"""How a whole fleet is: counted from what the store knows, decided by nobody."""
+"""The health of a fleet and its failure statistics, computed from the store."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class FleetHealthService:
         self._store = store
 
     async def fleet_health(self) -> FleetHealth:
-        """Return every pool in numbers, the worst machines, and how often which kind fails."""
+        """Return the counts of every pool, the worst machines, and failure rates by type."""
         fleet, now = self._store.fleet(), self._clock.now()
         past = await self._store.launches()
         lemons = score_lemons(fleet.nodes, fleet.incidents.values(), now=now)
@@ -64,14 +64,14 @@ class FleetHealthService:
 
 
 def _pools(fleet: Fleet) -> Iterable[PoolHealth]:
-    strangers = [node for node in fleet.nodes.values() if node.pool is None]
+    unpooled = [node for node in fleet.nodes.values() if node.pool is None]
     open_in = Counter(i.pool for i in fleet.incidents.values() if i.is_open)
     for name in sorted(fleet.pools):
         members = fleet.in_pool(name).values()
         dry_run = fleet.pools[name].remediation.dry_run
         yield _pool(name, members, open_in[name], dry_run=dry_run)
-    if any(not node.gone for node in strangers):
-        yield _pool(None, strangers, open_in[None], dry_run=False)
+    if any(not node.gone for node in unpooled):
+        yield _pool(None, unpooled, open_in[None], dry_run=False)
 
 
 def _pool(
@@ -91,7 +91,7 @@ def _pool(
 
 
 def _warnings(fleet: Fleet) -> Iterable[GpuWarning]:
-    """Yield what the control plane has found out itself about GPUs that still work."""
+    """Yield the conditions of GPUs that work but wear out or straggle."""
     for node in fleet.nodes.values():
         if node.gone:
             continue
@@ -112,10 +112,10 @@ def _worst_first(warning: GpuWarning) -> tuple[bool, datetime, str, str]:
 
 
 def failure_rates(fleet: Fleet, past: Iterable[Launch], *, now: datetime) -> list[FailureRate]:
-    """Return how often each kind of machine of each provider has failed, the worst first.
+    """Return the failure rate of each type of machine of each provider, the worst first.
 
-    Machines that are gone count for as long as they were here, or kinds that fail and are
-    given back at once would look as good as those that stay.
+    Machines that are gone count for their lifetime; otherwise types that fail and are terminated
+    early would look as good as the others.
     """
     days: dict[Kind, float] = defaultdict(float)
     for node in fleet.nodes.values():

@@ -1,4 +1,4 @@
-"""What automation was kept from doing: shown, and let go by hand."""
+"""The API for actions that automation holds back."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.held import HeldBy
+from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -18,14 +18,14 @@ from navarch.service.attempts import until_no_conflict
 
 
 class HeldService:
-    """Serves HeldApi by writing releases down; the remediation loop acts on them."""
+    """Serves HeldApi by recording releases; the remediation controller acts on them."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
-        """Return every node about which something is held back, longest first."""
+        """Return every node with a held action, the longest held first."""
         fleet = self._store.fleet()
         if pool is not None and pool not in fleet.pools:
             raise NotFoundError(f"pool not found: {pool}")
@@ -36,9 +36,9 @@ class HeldService:
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
     ) -> Sequence[HeldNode]:
-        """Let automation go ahead."""
+        """Release held actions of nodes, or of all nodes of a pool."""
         if bool(nodes) is (pool is not None):
-            raise InvalidError("name the nodes, or a pool")
+            raise InvalidError("specify either nodes or a pool")
         return await until_no_conflict(lambda: self._release(nodes, pool, reason))
 
     async def _release(
@@ -55,7 +55,7 @@ class HeldService:
             braked = [fleet.pools[pool]] if paused else []
             if not waiting and not braked:
                 for each in held:
-                    if each.held.by is HeldBy.REMEDIATOR:
+                    if each.held.by is DeferredBy.REMEDIATOR:
                         _check_releasable(fleet.nodes[each.node])
                 dry = " but a dry run" if held else ""
                 raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")
@@ -76,7 +76,7 @@ class HeldService:
         return [shown for node in after if (shown := _shown(node)) is not None]
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
-        """Return what is remembered of attempts to mend machines, newest first."""
+        """Return the stored recoveries, newest first."""
         known = self._store.fleet().recoveries.values()
         found = [recovery for recovery in known if node is None or recovery.node == node]
         return sorted(found, key=lambda each: (each.begun_at, each.id), reverse=True)
@@ -99,14 +99,14 @@ def _waiting(fleet: Fleet, name: NodeId) -> Node:
 
 
 def _check_releasable(node: Node) -> None:
-    """Raise NotPossibleError where no decision waits that could be let go ahead."""
+    """Raise NotPossibleError if the held action cannot be released."""
     assert node.held is not None, node.id
     instead = f"or use `navarch terminate {node.id}`"
-    if node.held.by is HeldBy.DRY_RUN:
+    if node.held.by is DeferredBy.DRY_RUN:
         raise NotPossibleError(f"remediation of pool {node.pool} is a dry run; end that, {instead}")
-    if node.held.by is HeldBy.REMEDIATOR:
+    if node.held.by is DeferredBy.REMEDIATOR:
         raise NotPossibleError(
-            f"nothing is decided about node {node.id}: {node.held.because}; mend the remediator, "
+            f"nothing is decided about node {node.id}: {node.held.because}; repair the remediator, "
             f"give pool {node.pool} another, {instead}"
         )
 

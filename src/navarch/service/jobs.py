@@ -1,20 +1,21 @@
-"""Jobs: taken in, shown, ended and explained. Who gets GPUs is decided by the job loop."""
+"""The API for jobs. The job controller decides which of them get GPUs."""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.autoscale.demand import Work
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.explanation import Attempt, Explanation
 from navarch.core.fleet import Change, Fleet
-from navarch.core.ids import JobName
+from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
-from navarch.fleet.jobs.demand import growth
+from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock
 from navarch.ports.jobs import JobRequest
@@ -42,7 +43,7 @@ class JobService:
         self._scheduling = scheduling
 
     async def submit_job(self, request: JobRequest) -> Job:
-        """Take a job in; the same request again changes nothing."""
+        """Submit a job; the same request again changes nothing."""
         check_request(request)
         return await until_no_conflict(lambda: self._submit(request))
 
@@ -50,10 +51,10 @@ class JobService:
         fleet = self._store.fleet()
         known = fleet.jobs.get(request.name)
         if known is not None and not known.over:
-            if _asked_for(known) == request:
+            if _request_of(known) == request:
                 return known
             raise NotPossibleError(
-                f"there is a job {request.name} already, which asks for something else; "
+                f"a job {request.name} exists already with another request; "
                 f"cancel it first, or choose another name"
             )
         self._check_place(fleet, request)
@@ -73,15 +74,15 @@ class JobService:
             reason="submitted",
         )
         each = f"{job.gpus} GPUs each" if job.gpus > 1 else "1 GPU each"
-        asked = f"{job.tasks} tasks with {each}" if job.tasks > 1 else f"{job.gpus} GPUs"
-        return await self._write(fleet, job, "job.submitted", f"asks for {asked}")
+        size = f"{job.tasks} tasks with {each}" if job.tasks > 1 else f"{job.gpus} GPUs"
+        return await self._write(fleet, job, "job.submitted", f"requests {size}")
 
     def _check_place(self, fleet: Fleet, request: JobRequest) -> None:
         queues = self._scheduling().queues
         known = [name for name in queues if not any(q.parent == name for q in queues.values())]
         if request.queue not in (known or [DEFAULT_QUEUE]):
             below = request.queue in queues
-            what = "has queues below it, which take the jobs" if below else "does not exist"
+            what = "has child queues; submit to one of those" if below else "does not exist"
             raise InvalidError(
                 f"queue: {request.queue} {what}; choose one of {', '.join(known) or DEFAULT_QUEUE}"
             )
@@ -91,7 +92,7 @@ class JobService:
         if pool is None or pool.deleted:
             names = sorted(pool.name for pool in fleet.pools.values() if not pool.deleted)
             raise InvalidError(
-                f"pool: there is no pool {request.pool}; there are {', '.join(names) or 'none'}"
+                f"pool: {request.pool} does not exist; choose one of {', '.join(names) or 'none'}"
             )
         most = max(offering.gpus for offering in pool.offerings)
         if request.gpus > most:
@@ -101,7 +102,7 @@ class JobService:
             )
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
-        """Return jobs, in the order in which they came."""
+        """Return jobs in the order of their submission."""
         found = [
             _shown(job)
             for job in self._store.fleet().jobs.values()
@@ -114,12 +115,12 @@ class JobService:
         return _shown(_found(self._store.fleet(), name))
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
-        """End a job that waits or runs."""
+        """Cancel a queued or running job."""
         why = reason.strip() or "cancelled by hand"
         return await until_no_conflict(lambda: self._end(name, JobState.CANCELLED, why))
 
     async def finish_job(self, name: JobName) -> Job:
-        """Give the GPUs of a job back whose work is done."""
+        """Mark a job as done and release its GPUs."""
         return await until_no_conflict(
             lambda: self._end(name, JobState.FINISHED, "its work is done")
         )
@@ -140,7 +141,7 @@ class JobService:
         return await self._write(fleet, ended, f"job.{state.value}", why)
 
     async def checkpoint_job(self, name: JobName) -> Job:
-        """Note that a job has saved its work just now."""
+        """Record that a job has written a checkpoint just now."""
         return await until_no_conflict(lambda: self._checkpoint(name))
 
     async def _checkpoint(self, name: JobName) -> Job:
@@ -171,11 +172,11 @@ class JobService:
         return await self._write(fleet, waiting, "job.interrupted", why)
 
     async def explain_job(self, name: JobName) -> Explanation:
-        """Return why a job is as it is, from the fleet as it is now."""
+        """Return the reasons for the state of a job, from the present fleet."""
         fleet = self._store.fleet()
         job = _found(fleet, name)
         if job.state is not JobState.WAITING:
-            return _told(job)
+            return _placed_or_ended(job)
         if (why := why_not_scheduled(job)) is not None:
             return _waiting(job, why)
         scheduling, now = self._scheduling(), self._clock.now()
@@ -205,24 +206,35 @@ class JobService:
         return job
 
 
+class JobQueue:
+    """The jobs of the fleet as a source of metrics."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def work(self, pool: PoolName) -> Sequence[Work]:
+        """Return the jobs that run on `pool` or are queued for it."""
+        return work_of(self._store.fleet(), pool)
+
+
 def check_request(request: JobRequest) -> None:
-    """Raise InvalidError, naming the field, if no job can be made of `request`."""
+    """Raise InvalidError, naming the field, if `request` is not valid."""
     if not _NAME.fullmatch(request.name):
         raise InvalidError(
             f"name: {request.name!r} must be lower-case letters, digits, dashes, dots and "
             "underscores, begin and end with a letter or digit, and have at most 100 characters"
         )
     for field, most in (("tasks", TASKS_PER_JOB_MAX), ("gpus", GPUS_MAX)):
-        asked = getattr(request, field)
-        if not 1 <= asked <= most:
-            raise InvalidError(f"{field}: must be 1 to {most}, not {asked}")
+        value = getattr(request, field)
+        if not 1 <= value <= most:
+            raise InvalidError(f"{field}: must be 1 to {most}, not {value}")
     if not 0 <= request.priority <= PRIORITY_MAX:
         raise InvalidError(f"priority: must be 0 to {PRIORITY_MAX}")
     if request.runtime is not None and request.runtime <= timedelta(0):
-        raise InvalidError("runtime: must be longer than nothing")
+        raise InvalidError("runtime: must be longer than zero")
 
 
-def _asked_for(job: Job) -> JobRequest:
+def _request_of(job: Job) -> JobRequest:
     return JobRequest(
         name=job.name,
         tasks=job.tasks,
@@ -244,7 +256,7 @@ def _found(fleet: Fleet, name: JobName) -> Job:
 
 
 def _shown(job: Job) -> Job:
-    """Return `job` with the reason why the scheduler does not see it, if that is so."""
+    """Return `job`, with the reason if it is kept from the scheduler."""
     why = why_not_scheduled(job)
     return job if why is None else evolve(job, reason=why)
 
@@ -259,13 +271,13 @@ def _waiting(job: Job, why: str) -> Explanation:
 
 
 def _is_for_a_quota(attempt: Attempt) -> bool:
-    """Say whether only quotas by type of GPU refuse nodes, as they would refuse new ones."""
+    """Return whether only quotas by type of GPU refuse nodes: they would refuse new nodes too."""
     rules = {refusal.rule for refusal in attempt.refusals}
     return rules == {GpuTypeQuota.name}
 
 
-def _told(job: Job) -> Explanation:
-    """Return what there is to say about a job that does not wait."""
+def _placed_or_ended(job: Job) -> Explanation:
+    """Return the explanation of a job that is not queued."""
     words = {
         JobState.PLACED: f"job {job.name} has all its GPUs",
         JobState.FINISHED: f"job {job.name} has finished",

@@ -1,4 +1,4 @@
-"""Letting machines in that were bought: each once, and as nobody but themselves."""
+"""Join tokens: each lets one machine join as one node."""
 
 from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
@@ -12,28 +12,28 @@ from navarch.service.attempts import until_no_conflict
 
 
 class JoinService:
-    """Knows which machine each node has."""
+    """Binds machines to nodes by their join tokens."""
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
 
     def recognize(self, shown: str) -> Joiner:
-        """Return who shows that token; UnauthenticatedError where it does not hold (any more)."""
+        """Return the node and launch of a token; UnauthenticatedError if it is not valid."""
         joiner = read_join_token(self._store.cluster, shown)
         if joiner is None:
             raise UnauthenticatedError("invalid join token")
         if not joiner.machine:
-            raise UnauthenticatedError("a join token goes with the machine's own key")
+            raise UnauthenticatedError("a join token needs the machine's own key beside it")
         node = self._store.fleet().nodes.get(joiner.node)
         if node is None or node.launch is None or node.launch.token != joiner.launch:
-            raise UnauthenticatedError("the join token is for a machine that is not wanted")
+            raise UnauthenticatedError("the join token is for a machine that is no longer expected")
         if node.machine and node.machine != joiner.machine:
             raise UnauthenticatedError("the join token was used by another machine")
         return joiner
 
     async def bind(self, joiner: Joiner) -> None:
-        """Bind the node to the machine that has come, before anything else is done for it."""
+        """Bind the node to the machine that has joined, before any other request of it."""
 
         async def attempt() -> None:
             fleet = self._store.fleet()
@@ -48,7 +48,7 @@ class JoinService:
                 at=self._clock.now(),
                 about=about("node", joiner.node),
                 kind="node.joined",
-                reason="its machine showed the join token; no other machine can use it now",
+                reason="its machine used the join token; no other machine can use it now",
                 because=(about("launch", joiner.launch),),
             )
             change = Change(nodes=[evolve(node, machine=joiner.machine)], events=[event])
@@ -57,7 +57,7 @@ class JoinService:
         await until_no_conflict(attempt)
 
     async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
-        """Return the token of a node's present launch; with `again` no machine has used it yet."""
+        """Return the token of a node's present launch; with `again`, unbind the present machine."""
 
         async def attempt() -> str:
             fleet = self._store.fleet()
@@ -65,16 +65,16 @@ class JoinService:
             if found is None:
                 raise NotFoundError(f"node not found: {node}")
             if found.gone or found.retiring is not None:
-                raise NotPossibleError(f"node {node} is being given back; no machine may join it")
+                raise NotPossibleError(f"node {node} is being terminated; no machine may join it")
             if found.launch is None:
                 raise NotPossibleError(
-                    f"nobody has bought a machine for node {node}; an agent that comes by itself "
-                    "shows the operators' token (--auth-token-file)"
+                    f"no machine was bought for node {node}; its agent needs the token of the "
+                    "operators (--auth-token-file)"
                 )
             if found.machine and not again:
                 raise NotPossibleError(
-                    f"the machine of node {node} has joined already; --again lets another, or the "
-                    "same installed anew, take its place"
+                    f"the machine of node {node} has joined already; with --again another machine, "
+                    "or the same one after a new installation, may replace it"
                 )
             if found.machine:
                 why = reason.strip() or "by hand"
@@ -82,7 +82,7 @@ class JoinService:
                     at=self._clock.now(),
                     about=about("node", node),
                     kind="node.join_reopened",
-                    reason=f"the next machine to show its join token takes its place: {why}",
+                    reason=f"the next machine that uses its join token replaces this one: {why}",
                 )
                 change = Change(nodes=[evolve(found, machine="")], events=[event])
                 await self._store.commit(change, based_on=fleet.revision)

@@ -1,24 +1,27 @@
-"""What is for sale: the assortment, sifted for somebody who wants GPUs."""
+"""Offers that fit a request for GPUs, and the pool that fulfils one."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from navarch.catalogue.gpus import machines_for_gpus, parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.core.evolve import evolve
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.ports.api import Offer
+from navarch.ports.api import Capacity, Offer, PoolSpec
+from navarch.service.views import pool_spec
 
 Closed = Callable[[Offering], tuple[str, datetime] | None]
-"""Says why an offering cannot be had now, and until when; None if it can."""
+"""Returns why an offering is not available, and until when; None if it is."""
 
 GPUS_MAX = 1_000_000
 
 
-def sift_offers(
-    assortment: Sequence[Offer],
+def filter_offers(
+    offers: Sequence[Offer],
     pools: Iterable[Pool],
     closed: Closed,
     *,
@@ -27,12 +30,12 @@ def sift_offers(
     provider: str | None = None,
     region: str | None = None,
 ) -> list[Offer]:
-    """Return what fits, cheapest first for all the GPUs together; unknown prices come last."""
+    """Return the offers that fit, by the total price of the GPUs; unknown prices come last."""
     if not 0 <= gpus <= GPUS_MAX:
         raise InvalidError(f"gpus: must be 0 to {GPUS_MAX}, not {gpus}")
     known = [
         offer
-        for offer in _with_pools(assortment, pools)
+        for offer in _with_pools(offers, pools)
         if provider in (None, offer.offering.provider, offer.provider_type)
         and region in (None, offer.offering.region)
     ]
@@ -44,20 +47,20 @@ def sift_offers(
 
 
 def fits(offering: Offering, gpu_type: str) -> bool:
-    """Return whether an offering is of the type that somebody wrote."""
+    """Return whether an offering is of the requested type; an empty type fits all."""
     if offering.gpus <= 0:
         return False
     wanted = parse_gpu_type(gpu_type)
     return not gpu_type or wanted.covers(offering.gpu_type, offering.gpus, offering.instance_type)
 
 
-def _with_pools(assortment: Sequence[Offer], pools: Iterable[Pool]) -> list[Offer]:
-    """Return the assortment with what pools buy: they know zones and reservations.
+def _with_pools(offers: Sequence[Offer], pools: Iterable[Pool]) -> list[Offer]:
+    """Return the offers, with the offerings of pools, which have zones and reservations.
 
-    An offer that names no place gives way to those that do.
+    An offer without a region is dropped if the same type is offered with one.
     """
-    by_type = {_kind(offer.offering): offer for offer in assortment}
-    known = {offer.offering for offer in assortment}
+    by_type = {_kind(offer.offering): offer for offer in offers}
+    known = {offer.offering for offer in offers}
     more = []
     for pool in pools:
         for offering in () if pool.deleted else pool.offerings:
@@ -65,7 +68,7 @@ def _with_pools(assortment: Sequence[Offer], pools: Iterable[Pool]) -> list[Offe
                 known.add(offering)
                 alike = by_type.get(_kind(offering), Offer(offering=offering))
                 more.append(evolve(alike, offering=offering, configured=True))
-    everything = (*assortment, *more)
+    everything = (*offers, *more)
     placed = {_kind(offer.offering) for offer in everything if offer.offering.region}
     return [
         offer
@@ -96,6 +99,86 @@ def _priced_for(offer: Offer, gpus: int) -> Offer:
 def _order(offer: Offer) -> tuple[bool, Decimal, str, str]:
     offering = offer.offering
     total = offering.price_per_hour * offer.machines
-    # A price nobody knows is not a low one.
+    # An unknown price is not a low one.
     unknown = offering.price_per_hour == 0 and not offering.reservation
     return unknown, total, str(offering), offering.capacity_type
+
+
+def plan_capacity(
+    capacity: Capacity, offerings: Sequence[Offering], before: Pool | None
+) -> PoolSpec:
+    """Return the cheapest pool that holds the requested GPUs, in whole machines.
+
+    One machine with exactly that many GPUs is preferred to several smaller ones, at any price.
+    An existing pool keeps its type of machine. More expensive offerings of the same size stay on
+    the list, for when the cheapest is sold out. The maximum is one machine above the size, so
+    that a faulty node is replaced before it is terminated; with gangs it is one gang above, so
+    that a gang can move as a whole. The maximum of an autoscaled pool is not lowered: the
+    requested GPUs are its minimum. The maximum never exceeds the limit of nodes per pool.
+    """
+    if not 1 <= capacity.gpus <= GPUS_MAX:
+        raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
+    if capacity.gang < 0:
+        raise InvalidError("gang: must not be negative")
+    known = before if before is not None and not before.deleted else None
+    fitting = [x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))]
+    fitting = sorted(
+        machines_for_gpus(fitting, capacity.gpus, lambda offering: offering.gpus),
+        key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
+    )
+    if not fitting:
+        raise InvalidError(_nothing_fits(capacity, offerings))
+    best = fitting[0]
+    nodes = _machines(best, capacity.gpus)
+    gang = capacity.gang or (known.gang if known else 0)
+    if gang:
+        nodes = -(-nodes // gang) * gang
+    if nodes > NODES_PER_POOL_MAX:
+        raise InvalidError(
+            f"gpus: {capacity.gpus} GPUs take {nodes} nodes of type {best.instance_type}, which is "
+            f"above the limit of {NODES_PER_POOL_MAX} nodes per pool; request fewer, or use "
+            "several pools"
+        )
+    nodes_max = nodes + max(gang, 1)
+    if known and known.autoscaling:
+        nodes_max = max(nodes_max, known.nodes_max)
+    nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
+    same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
+    blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes_max)
+    return replace(
+        pool_spec(known) if known else blank,
+        offerings=same_size,
+        nodes_min=nodes,
+        nodes_max=nodes_max,
+        nodes_wanted=nodes,
+        gang=gang,
+    )
+
+
+def _fits(offering: Offering, capacity: Capacity) -> bool:
+    return (
+        fits(offering, capacity.gpu_type)
+        and capacity.provider in (None, offering.provider)
+        and capacity.region in (None, offering.region)
+        and (capacity.spot or not offering.spot)
+    )
+
+
+def _is_alike(offering: Offering, pool: Pool) -> bool:
+    model = pool.offerings[0]
+    return (offering.gpus, offering.gpu_type) == (model.gpus, model.gpu_type)
+
+
+def _machines(offering: Offering, gpus: int) -> int:
+    return -(-gpus // offering.gpus)
+
+
+def _total(offering: Offering, gpus: int) -> Decimal:
+    return offering.price_per_hour * _machines(offering, gpus)
+
+
+def _nothing_fits(capacity: Capacity, offerings: Sequence[Offering]) -> str:
+    known = sorted({offering.gpu_type for offering in offerings if offering.gpu_type})
+    if not known:
+        return "gpu_type: no provider lists what it sells; create a pool with `navarch pool create`"
+    return f"gpu_type: no matching offer of {capacity.gpu_type!r}; available: {', '.join(known)}"

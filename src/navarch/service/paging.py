@@ -1,4 +1,4 @@
-"""Lists in parts: filtered, ordered, and continued where the last part ended."""
+"""Pages of lists: ordered, and continued by token."""
 
 import base64
 import heapq
@@ -41,14 +41,14 @@ def page_of(
     show: Callable[[Node], V],
     revision: int,
 ) -> Page[V]:
-    """Return the part of `nodes` that `query` asks for, each as `show` makes it look.
+    """Return the page of `nodes` that `query` requests, each converted by `show`.
 
-    Only what is on the page is shown, so that a page of a large fleet costs little more
-    than one of a small fleet.
+    Only nodes on the page are converted, so a page of a large fleet costs little more than one of
+    a small fleet.
     """
     order = orders.get(query.order_by.removeprefix("-"))
     if order is None:
-        raise InvalidError(f"order_by: {query.order_by!r} is none of {', '.join(orders)}")
+        raise InvalidError(f"order_by: {query.order_by!r} is not one of {', '.join(orders)}")
     if not 1 <= query.page_size <= PAGE_SIZE_MAX:
         raise InvalidError(f"page_size: must be 1 to {PAGE_SIZE_MAX}, not {query.page_size}")
 
@@ -97,5 +97,5 @@ def _read_token(token: str) -> Key:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         key: Key = msgspec.json.decode(text, type=Key)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise InvalidError("page_token: not one that was given out here") from error
+        raise InvalidError("page_token: not a token of this server") from error
     return key

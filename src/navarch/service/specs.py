@@ -1,19 +1,28 @@
-"""What operators ask of pools: checked, and turned into records."""
+"""Specifications of pools: validation, and conversion to records."""
 
+import math
 from collections.abc import Collection
 from dataclasses import fields
 from datetime import timedelta
 
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    CostAwareSettings,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool, is_pool_name
 from navarch.core.remediation import Remediation
-from navarch.core.schedule import is_time_zone
+from navarch.core.schedule import Window, is_time_zone
 from navarch.health.conditions import TIMES_MAX
 from navarch.ports.api import PoolSpec
-from navarch.service.autoscaling import check_autoscaling
-from navarch.service.limits import check_nodes
 
 _DURATIONS = (
     "silent_after",
@@ -24,9 +33,12 @@ _DURATIONS = (
     "gang_hold",
 )
 
+DEPTH_MAX = 8
+"""How deep autoscaling strategies may be nested: more is a mistake or an attack."""
+
 
 def check_spec(spec: PoolSpec) -> None:
-    """Raise InvalidError, naming the field, if no pool can be made of `spec`."""
+    """Raise InvalidError, naming the field, if `spec` is not valid."""
     if not is_pool_name(spec.name):
         raise InvalidError(
             f"name: {spec.name!r} must be lower-case letters, digits and dashes, begin with a "
@@ -63,6 +75,15 @@ def _check_sizes(spec: PoolSpec) -> None:
         raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
 
 
+def check_nodes(field: str, nodes: int) -> None:
+    """Raise InvalidError, naming the field, if a pool cannot have that many nodes."""
+    if nodes > NODES_PER_POOL_MAX:
+        raise InvalidError(
+            f"{field}: {nodes} is above the limit of {NODES_PER_POOL_MAX} nodes per pool; "
+            f"request {NODES_PER_POOL_MAX} or fewer, or use several pools"
+        )
+
+
 def _check_gangs(spec: PoolSpec) -> None:
     if spec.gang < 0:
         raise InvalidError("gang: must not be negative")
@@ -73,23 +94,25 @@ def _check_gangs(spec: PoolSpec) -> None:
     for name in ("nodes_min", "nodes_wanted"):
         nodes = getattr(spec, name)
         if nodes is not None and nodes % spec.gang:
-            raise InvalidError(f"{name}: nodes come {spec.gang} together, so {nodes} cannot be had")
+            raise InvalidError(
+                f"{name}: nodes come {spec.gang} together, so {nodes} is not possible"
+            )
 
 
 def check_strategy(remediation: Remediation, known: Collection[str]) -> None:
-    """Raise InvalidError for a remediation that nobody here can carry out."""
+    """Raise InvalidError for an unknown remediation strategy."""
     if remediation.strategy and remediation.strategy not in known:
         raise InvalidError(
             f"remediation.strategy: {remediation.strategy!r} is not known; known are "
             f"{', '.join(known)}"
         )
     if remediation.reboot_deadline <= timedelta(0):
-        raise InvalidError("remediation.reboot_deadline: must be longer than nothing")
+        raise InvalidError("remediation.reboot_deadline: must be longer than zero")
 
 
 def _check_disruption(disruption: Disruption) -> None:
     if disruption.lifetime_max is not None and disruption.lifetime_max <= timedelta(0):
-        raise InvalidError("disruption.lifetime_max: must be longer than nothing")
+        raise InvalidError("disruption.lifetime_max: must be longer than zero")
     if disruption.empty_after is not None and disruption.empty_after < timedelta(minutes=1):
         raise InvalidError("disruption.empty_after: must be a minute or more")
     if disruption.savings_min is not None and not 0 < disruption.savings_min < 1:
@@ -106,7 +129,7 @@ def _check_disruption(disruption: Disruption) -> None:
                 raise InvalidError(f"disruption.budgets.hours: {error}") from error
         if not is_time_zone(budget.time_zone):
             raise InvalidError(
-                f"disruption.budgets.time_zone: there is no {budget.time_zone!r}; "
+                f"disruption.budgets.time_zone: unknown time zone {budget.time_zone!r}; "
                 "write one like Europe/Berlin"
             )
 
@@ -132,7 +155,7 @@ def _check_reservation(offering: Offering) -> None:
 
 
 def comes_up_differently(before: Pool, after: Pool) -> bool:
-    """Return whether anything has changed that decides whether machines come up."""
+    """Return whether a change may affect whether machines come up."""
     return any(
         getattr(before, name) != getattr(after, name)
         for name in ("offerings", "user_data", "ssh_keys", "boot_deadline")
@@ -140,19 +163,19 @@ def comes_up_differently(before: Pool, after: Pool) -> bool:
 
 
 def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
-    """Return the pool that `spec` makes of the one `before`.
+    """Return the pool after `spec` is applied to the one `before`.
 
-    The counter of names goes on where it was, and so does the size that was last asked
-    for, unless `spec` asks for another or no longer allows it.
+    The counter of names continues. So does the size that was last requested, unless `spec`
+    requests another or no longer allows it.
     """
-    asked = {field.name: getattr(spec, field.name) for field in fields(spec)}
-    if asked["nodes_wanted"] is None and before is not None and not before.deleted:
-        asked["nodes_wanted"] = before.nodes_wanted
-    wanted = asked["nodes_wanted"]
+    values = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    if values["nodes_wanted"] is None and before is not None and not before.deleted:
+        values["nodes_wanted"] = before.nodes_wanted
+    wanted = values["nodes_wanted"]
     if wanted is not None:
-        asked["nodes_wanted"] = min(max(wanted, spec.nodes_min), spec.nodes_max)
+        values["nodes_wanted"] = min(max(wanted, spec.nodes_min), spec.nodes_max)
     return Pool(
-        **asked,
+        **values,
         next_index=before.next_index if before else 0,
         scaled_at=before.scaled_at if before else None,
         held=before.held if before and not before.deleted else None,
@@ -161,3 +184,104 @@ def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
         braked=before.braked if before and not before.deleted else None,
         brake_released_at=before.brake_released_at if before else None,
     )
+
+
+def check_autoscaling(autoscaling: Autoscaling, path: str = "autoscaling", depth: int = 1) -> None:
+    """Raise InvalidError, naming the field, if `autoscaling` is not valid."""
+    if depth > DEPTH_MAX:
+        raise InvalidError(f"{path}: nested deeper than {DEPTH_MAX}")
+    if len(autoscaling.given) != 1:
+        raise InvalidError(f"{path}: give one strategy, not {len(autoscaling.given)}")
+    path = f"{path}.{autoscaling.given[0]}"
+    match autoscaling.settings:
+        case ReactiveSettings() as settings:
+            _check_reactive(settings, path)
+        case QueueSettings(jobs_per_node=jobs):
+            _check_count(jobs, f"{path}.jobs_per_node", least=1)
+        case ScheduledSettings() as settings:
+            _check_scheduled(settings, path)
+            _check_fallback(settings.fallback, path, depth)
+        case PredictiveSettings() as settings:
+            _check_predictive(settings, path)
+            _check_fallback(settings.fallback, path, depth)
+        case CompositeSettings(members=members):
+            if not members:
+                raise InvalidError(f"{path}.members: at least one is required")
+            for index, member in enumerate(members):
+                check_autoscaling(member, f"{path}.members[{index}]", depth + 1)
+        case CostAwareSettings() as settings:
+            _check_cost_aware(settings, path)
+
+
+def _check_reactive(settings: ReactiveSettings, path: str) -> None:
+    _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
+    _check_percent(settings.scale_down_at, f"{path}.scale_down_at")
+    if settings.scale_down_at >= settings.scale_up_at:
+        raise InvalidError(f"{path}.scale_up_at: must be above scale_down_at")
+
+
+def _check_scheduled(settings: ScheduledSettings, path: str) -> None:
+    _check_zone(settings.time_zone, path)
+    if not settings.windows:
+        raise InvalidError(f"{path}.windows: at least one is required")
+    for index, hours in enumerate(settings.windows):
+        _check_window(hours, f"{path}.windows[{index}]")
+
+
+def _check_predictive(settings: PredictiveSettings, path: str) -> None:
+    _check_count(settings.lookback_window, f"{path}.lookback_window", least=2)
+    if not 0 < settings.growth_factor <= 100:
+        raise InvalidError(f"{path}.growth_factor: must be above 0 and at most 100")
+
+
+def _check_cost_aware(settings: CostAwareSettings, path: str) -> None:
+    _check_zone(settings.time_zone, path)
+    _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
+    _check_nodes(settings.off_peak_nodes, f"{path}.off_peak_nodes")
+    _check_hours(settings.peak_start, settings.peak_end, path, "peak_start")
+
+
+def _check_fallback(fallback: Autoscaling | None, path: str, depth: int) -> None:
+    if fallback is not None:
+        check_autoscaling(fallback, f"{path}.fallback", depth + 1)
+
+
+def _check_window(window: Window, path: str) -> None:
+    _check_hours(window.start, window.end, path, "start")
+    low, high = window.nodes_min, window.nodes_max
+    for name, bound in (("nodes_min", low), ("nodes_max", high)):
+        if bound is not None:
+            _check_nodes(bound, f"{path}.{name}")
+    if low is not None and high is not None and low > high:
+        raise InvalidError(f"{path}.nodes_min: cannot exceed nodes_max")
+
+
+def _check_hours(start: int, end: int, path: str, name: str) -> None:
+    if not (0 <= start < 24 and 0 <= end <= 24):
+        raise InvalidError(f"{path}.{name}: hours go from 0 to 24")
+    if start == end:
+        raise InvalidError(f"{path}.{name}: the hours from {start} to {end} are empty")
+
+
+def _check_zone(zone: str, path: str) -> None:
+    if not is_time_zone(zone):
+        raise InvalidError(
+            f"{path}.time_zone: unknown time zone {zone!r}; write one like Europe/Berlin"
+        )
+
+
+def _check_percent(value: float, path: str) -> None:
+    if not (math.isfinite(value) and 0 <= value <= 100):
+        raise InvalidError(f"{path}: must be 0 to 100")
+
+
+def _check_nodes(value: int, path: str) -> None:
+    if not 0 <= value <= NODES_PER_POOL_MAX:
+        raise InvalidError(
+            f"{path}: must be 0 to {NODES_PER_POOL_MAX}, the limit of nodes per pool"
+        )
+
+
+def _check_count(value: int, path: str, *, least: int) -> None:
+    if not least <= value <= 1_000_000:
+        raise InvalidError(f"{path}: must be {least} to 1000000")

@@ -20,7 +20,7 @@ def node_view(
     last_heartbeat: datetime | None,
     recovery: Recovery | None = None,
 ) -> NodeView:
-    """Return `node` as an operator wants to see it."""
+    """Return the view of `node` for operators."""
     place = node.place
     launch = node.launch
     return NodeView(
@@ -61,7 +61,7 @@ def _recovering(recovery: Recovery) -> str:
 
 
 def instance_view(node: Node, pool: Pool | None) -> InstanceView:
-    """Return the machine under `node`, in the reference's words."""
+    """Return the view of the machine of `node`."""
     place = node.place
     launch = node.launch
     return InstanceView(
@@ -82,7 +82,7 @@ def instance_view(node: Node, pool: Pool | None) -> InstanceView:
 
 
 def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) -> PoolView:
-    """Return `pool` as an operator wants to see it; `obstacle` keeps it from buying."""
+    """Return the view of `pool` for operators; `obstacle` is why it cannot buy."""
     present = [node for node in nodes if not node.gone]
     starting = [n for n in present if n.counts and n.phase in (Phase.REQUESTED, Phase.BOOTING)]
     leaving = [node for node in present if not node.counts]
@@ -103,13 +103,13 @@ def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) ->
 
 
 def standing(pool: PoolView) -> str:
-    """Return in words how far a pool is, and what keeps it from its size."""
+    """Return the size of a pool as text, with the reason if it has not reached its target."""
     words = f"at {pool.serving} of {pool.size} nodes"
     return f"{words}: {pool.note}" if pool.note else words
 
 
 def pool_spec(pool: Pool) -> PoolSpec:
-    """Return what was asked of `pool`."""
+    """Return the specification of `pool`."""
     return PoolSpec(
         name=pool.name,
         offerings=pool.offerings,
@@ -136,7 +136,7 @@ def pool_spec(pool: Pool) -> PoolSpec:
 
 
 def count_by_status(fleet: Fleet) -> dict[str, int]:
-    """Return how many nodes there are of each status; those not yet registered by their phase."""
+    """Return the number of nodes by status, or by phase for those that have not registered."""
     counts: dict[str, int] = {}
     for node in fleet.nodes.values():
         if not node.gone:
@@ -146,16 +146,16 @@ def count_by_status(fleet: Fleet) -> dict[str, int]:
 
 
 def gpus_of(node: Node) -> int:
-    """Return how many GPUs `node` has, or should have."""
+    """Return the number of GPUs of `node`, reported or expected."""
     if node.gpus is not None:
         return node.gpus
     return node.place.gpus if node.place else 0
 
 
 def node_labels(node: Node, pool: Pool | None) -> dict[str, str]:
-    """Return what is said about `node`: by its pool, and by its own agent."""
+    """Return the labels of `node`, from its pool, its agent and its provider."""
     labels = {**(pool.labels if pool else {}), **node.labels}
-    # Where a machine stands is for whoever put it there to say.
+    # The provider is the authority on the place of a machine.
     labels |= dict(node.topology.labels) if node.topology else {}
     return labels | {"pool": pool.name} if pool else labels
 
@@ -182,12 +182,12 @@ def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     waiting = [node for node in staying if node.waiting]
     if waiting:
         bought = sum(node.instance is not None for node in waiting)
-        return f"{bought} of {len(waiting)} machines of a gang are there, and wait for the others"
+        return f"{bought} of {len(waiting)} machines of a gang exist; waiting for the others"
     refused = [node for node in staying if node.attempts and node.phase is Phase.REQUESTED]
     if refused:
-        return f"{len(refused)} refused by every provider so far, asking again"
+        return f"{len(refused)} refused by every provider so far, retrying"
     if missing > 0 and len(present) >= pool.nodes_max:
-        return f"{missing} wait until machines that are leaving have made room"
+        return f"{missing} delayed until machines that are leaving have made room"
     if missing > 0:
         return f"{missing} to be requested" + (f": {obstacle}" if obstacle else "")
     starting = sum(node.phase in (Phase.REQUESTED, Phase.BOOTING) for node in staying)

@@ -1,4 +1,4 @@
-"""A watch: every revision from a given one on, none left out."""
+"""A watch: every revision after a given one, without gaps."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ class Watching:
         self._show_pool = show_pool
 
     async def updates(self, after_revision: int | None) -> AsyncIterator[Update]:
-        """Yield the past from the journal, then the present as it happens."""
+        """Yield past revisions from the journal, then new ones as they are committed."""
         now = self._store.fleet().revision
         start = now if after_revision is None else after_revision
         if start > now:
@@ -34,23 +34,23 @@ class Watching:
         if start < self._store.journal_start:
             raise NotPossibleError(
                 f"revision {start} is too old: the journal begins at {self._store.journal_start}; "
-                "list what you need and watch from the revision that the list gives"
+                "list what you need and watch from the revision of the list"
             )
-        moved = asyncio.Event()
-        leave = self._store.subscribe(lambda _: moved.set())
+        changed = asyncio.Event()
+        leave = self._store.subscribe(lambda _: changed.set())
         try:
             last = start
             while True:
-                moved.clear()
+                changed.clear()
                 async for update in self._between(last, self._store.fleet().revision):
                     yield update
                     last = update.revision
-                await moved.wait()
+                await changed.wait()
         finally:
             leave()
 
     async def _between(self, last: int, newest: int) -> AsyncIterator[Update]:
-        """Yield the revisions after `last` up to `newest`, also those that say nothing."""
+        """Yield the revisions after `last` up to `newest`, including those without events."""
         waiting: list[Recorded] = []
         async for entry in self._entries(last, newest):
             if waiting and waiting[0].revision < entry.revision:
@@ -75,17 +75,17 @@ class Watching:
             number = page[-1].number
 
     def _up_to(self, last: int, revision: int, entries: list[Recorded]) -> Iterator[Update]:
-        for silent in range(last + 1, revision if entries else revision + 1):
-            yield Update(revision=silent, events=())
+        for eventless in range(last + 1, revision if entries else revision + 1):
+            yield Update(revision=eventless, events=())
         if entries:
             yield self._update(revision, entries)
 
     def _update(self, revision: int, entries: Sequence[Recorded]) -> Update:
         fleet = self._store.fleet()
-        told = tuple(entries)
+        events = tuple(entries)
         nodes: dict[str, NodeView] = {}
         pools: dict[str, PoolView] = {}
-        for entry in told:
+        for entry in events:
             kind, _, name = entry.event.about.partition("/")
             if kind == "node" and (node := self._show_node(fleet, NodeId(name))):
                 nodes[name] = node
@@ -94,5 +94,8 @@ class Watching:
             elif kind == "pool" and (pool := self._show_pool(fleet, PoolName(name))):
                 pools[name] = pool
         return Update(
-            revision=revision, events=told, nodes=tuple(nodes.values()), pools=tuple(pools.values())
+            revision=revision,
+            events=events,
+            nodes=tuple(nodes.values()),
+            pools=tuple(pools.values()),
         )

@@ -1,11 +1,11 @@
-"""Why a thing is as it is: its story from the journal, and the stories behind that story."""
+"""The reasons for the state of a subject: its events, and the events behind those."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded, Subject
-from navarch.core.event import about as told_of
+from navarch.core.event import about as subject_of
 from navarch.ports.api import Step, Why
 
 NODE, LAUNCH = "node", "launch"
@@ -14,48 +14,48 @@ DEPTH_MAX = 4
 
 
 class Journal(Protocol):
-    """Where stories are read."""
+    """The part of a store that holds events."""
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
     ) -> Sequence[Recorded]:
-        """Return events about one thing, oldest first."""
+        """Return events about one subject, oldest first."""
         ...
 
 
 async def explain(journal: Journal, about: Subject) -> Why:
-    """Return the chain of reasons behind the present state of `about`.
+    """Return the chain of reasons for the present state of `about`.
 
-    A launch may be called by the node it was for: that is the name that people know.
+    A launch may be given by the name of its node, which is the name that operators use.
     """
-    why = await _story(journal, about, before=None, told={about}, depth=0)
+    why = await _chain(journal, about, before=None, explained={about}, depth=0)
     if why is not None:
         return why
     kind, _, name = about.partition("/")
     launch = await _launch_for(journal, name) if kind == LAUNCH else None
     if launch is None:
         hint = "; a launch is also found by the name of its node" if kind == LAUNCH else ""
-        raise NotFoundError(f"the journal knows of no {kind} named {name!r}{hint}")
+        raise NotFoundError(f"no {kind} named {name!r} in the journal{hint}")
     return await explain(journal, launch)
 
 
 async def _launch_for(journal: Journal, node: str) -> Subject | None:
-    """Return the last launch in the story of a node."""
+    """Return the last launch in the events of a node."""
     last = None
-    for entry in await _all(journal, told_of(NODE, node)):
+    for entry in await _all(journal, subject_of(NODE, node)):
         if LAUNCH in entry.event.facts:
-            last = told_of(LAUNCH, entry.event.facts[LAUNCH])
+            last = subject_of(LAUNCH, entry.event.facts[LAUNCH])
         for cause in entry.event.because:
             last = cause if cause.startswith(f"{LAUNCH}/") else last
     return last
 
 
-async def _story(
-    journal: Journal, about: Subject, *, before: int | None, told: set[Subject], depth: int
+async def _chain(
+    journal: Journal, about: Subject, *, before: int | None, explained: set[Subject], depth: int
 ) -> Why | None:
-    """Return what happened to `about` up to event number `before`, newest first.
+    """Return the events of `about` up to event number `before`, newest first.
 
-    Nothing is told twice: a thing already explained higher up is not explained again.
+    A subject that was explained higher up is not explained again.
     """
     entries = [x for x in await _all(journal, about) if before is None or x.number < before]
     if not entries:
@@ -64,12 +64,14 @@ async def _story(
     for entry in reversed(entries[-STEPS_MAX:]):
         behind = []
         for cause in entry.event.because:
-            if cause in told or depth >= DEPTH_MAX:
+            if cause in explained or depth >= DEPTH_MAX:
                 continue
-            told.add(cause)
-            story = await _story(journal, cause, before=entry.number, told=told, depth=depth + 1)
-            if story is not None:
-                behind.append(story)
+            explained.add(cause)
+            chain = await _chain(
+                journal, cause, before=entry.number, explained=explained, depth=depth + 1
+            )
+            if chain is not None:
+                behind.append(chain)
         steps.append(
             Step(
                 number=entry.number,
@@ -91,7 +93,7 @@ async def _all(journal: Journal, about: Subject) -> list[Recorded]:
 
 
 def _state(entries: Sequence[Recorded]) -> str:
-    """Return the newest word for each thing that is stored about the subject."""
+    """Return the newest phase and health in the facts, or the last kind of event."""
     newest: dict[str, str] = {}
     for entry in entries:
         newest |= entry.event.facts

@@ -1,1 +1,1 @@
-"""Where the fleet is remembered."""
+"""Stores of the fleet, of telemetry and of records of machines."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
+from navarch.core.errors import InUseError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import NodeId, PoolName
@@ -148,7 +148,7 @@ class SqliteStore:
                 except BaseException as error:
                     for pending in accepted:
                         pending.fail(error)
-                    if not isinstance(error, StoreError):
+                    if not isinstance(error, Exception):
                         raise
                 else:
                     for pending in accepted:
@@ -162,17 +162,17 @@ class SqliteStore:
                 pending.claims = self._state.check(
                     pending.change, pending.based_on, pending=claimed
                 )
-            except ConflictError as error:
+            except Exception as error:  # noqa: BLE001 - the caller receives it
                 pending.fail(error)
                 continue
             claimed |= pending.claims
             yield pending
 
     def _publish(self, pending: _Pending) -> None:
-        """Bring memory up to date with a change that is on disk, and answer its caller.
+        """Bring memory up to date with a change that is on disk, and resolve its future.
 
-        An error of a listener goes to the caller whose commit it was called for: the other
-        changes of the batch are just as durable.
+        An error of a listener goes to the caller of this change only: the other changes of the
+        batch are just as durable.
         """
         self._cursors.update(pending.change.cursors)
         try:

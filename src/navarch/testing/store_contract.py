@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -11,9 +10,10 @@ import pytest
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.gang import Gang
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
@@ -21,8 +21,8 @@ from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
 from navarch.core.recovery import (
-    Attempt,
     Recovery,
+    RecoveryAttempt,
     RecoveryState,
     RecoveryStep,
     recovery_id,
@@ -37,11 +37,11 @@ POOL = a_pool()
 NODE = a_node(
     "training-0",
     traits={DRIVER: Trait(value="550", since=NOW).followed_by("570", at=NOW)},
-    held=Held(
+    held=Deferred(
         action="replace",
         reason="unhealthy",
         because="the driver",
-        by=HeldBy.CHANGE,
+        by=DeferredBy.CHANGE,
         since=NOW,
         faults=("xid 119",),
     ),
@@ -151,7 +151,7 @@ class StoreContract:
         assert (entry.number, entry.revision, entry.event) == (1, 1, EVENT)
 
     def test_incidents_are_stored_changed_and_deleted(self) -> None:
-        grown = replace(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
+        grown = evolve(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
 
         async def story(store: Store) -> None:
             await store.commit(Change(incidents=[INCIDENT]), based_on=0)
@@ -168,8 +168,8 @@ class StoreContract:
         assert dict(self.reopen(store).fleet().incidents) == {}
 
     def test_two_reports_cannot_each_open_an_incident_at_one_place(self) -> None:
-        twin = replace(INCIDENT, id=IncidentId("inc-2"))
-        elsewhere = replace(INCIDENT, id=IncidentId("inc-3"), node=NodeId("training-9"))
+        twin = evolve(INCIDENT, id=IncidentId("inc-2"))
+        elsewhere = evolve(INCIDENT, id=IncidentId("inc-3"), node=NodeId("training-9"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(incidents=[INCIDENT]), based_on=0)
@@ -195,10 +195,12 @@ class StoreContract:
             command=CommandId("c1"),
             ordered_boot="boot-1",
             tries={"reset_gpu": 1},
-            history=(Attempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),),
+            history=(
+                RecoveryAttempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),
+            ),
         )
-        over = replace(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
-        other = replace(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))
+        over = evolve(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
+        other = evolve(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(recoveries=[recovery, other]), based_on=0)
@@ -225,14 +227,14 @@ class StoreContract:
         )
         nodes = (NodeId("training-0"), NodeId("training-1"))
         placed = job.to(JobState.PLACED, at=NOW, reason="found room", nodes=nodes)
-        other = replace(job, name=JobName("other"))
+        other = evolve(job, name=JobName("other"))
 
         async def story(store: Store) -> None:
             await store.commit(Change(jobs=[job, other]), based_on=0)
             assert dict(store.fleet().jobs) == {job.name: job, other.name: other}
             await store.commit(Change(jobs=[placed]), based_on=1)
             with pytest.raises(ConflictError):
-                await store.commit(Change(jobs=[replace(job, priority=1)]), based_on=1)
+                await store.commit(Change(jobs=[evolve(job, priority=1)]), based_on=1)
             await store.commit(Change(forget_jobs=[other.name]), based_on=2)
 
         store = self.reopen(self.run(story))
@@ -253,8 +255,8 @@ class StoreContract:
     def test_a_change_based_on_an_old_revision_conflicts_and_writes_nothing(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
-            await store.commit(Change(nodes=[replace(NODE, cordoned="first")]), based_on=1)
-            late = Change(nodes=[replace(NODE, cordoned="late")], events=[EVENT])
+            await store.commit(Change(nodes=[evolve(NODE, cordoned="first")]), based_on=1)
+            late = Change(nodes=[evolve(NODE, cordoned="late")], events=[EVENT])
             with pytest.raises(ConflictError):
                 await store.commit(late, based_on=1)
 
@@ -291,7 +293,7 @@ class StoreContract:
     def test_exactly_one_of_many_concurrent_changes_to_a_node_succeeds(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
-            changes = [Change(nodes=[replace(NODE, cordoned=str(i))]) for i in range(20)]
+            changes = [Change(nodes=[evolve(NODE, cordoned=str(i))]) for i in range(20)]
             results = await asyncio.gather(
                 *(store.commit(change, based_on=1) for change in changes), return_exceptions=True
             )
@@ -308,7 +310,7 @@ class StoreContract:
 
             store.subscribe(listen)
             changes = [
-                Change(nodes=[a_node(f"training-{i}")], events=[replace(EVENT, reason=str(i))])
+                Change(nodes=[a_node(f"training-{i}")], events=[evolve(EVENT, reason=str(i))])
                 for i in range(50)
             ]
             fleets = await asyncio.gather(*(store.commit(each, based_on=0) for each in changes))
@@ -337,11 +339,11 @@ class StoreContract:
     def test_the_ledger_distinguishes_two_machines_of_one_launch(self) -> None:
         launch = NODE.launch
         assert launch is not None
-        twin = replace(launch, instance=None)
+        twin = evolve(launch, instance=None)
 
         async def story(store: Store) -> None:
             await store.commit(Change(launches=[launch, twin]), based_on=0)
-            ended = replace(launch, ended_at=NOW)
+            ended = evolve(launch, ended_at=NOW)
             await store.commit(Change(launches=[ended]), based_on=1)
 
         store = self.reopen(self.run(story))
@@ -355,7 +357,7 @@ class StoreContract:
         launch = NODE.launch
         assert launch is not None
         all_of_them = [
-            replace(launch, token=Token(f"t-{i % 4}"), instance=InstanceId(f"i-{i}"))
+            evolve(launch, token=Token(f"t-{i % 4}"), instance=InstanceId(f"i-{i}"))
             for i in range(7)
         ]
 
@@ -427,26 +429,26 @@ class StoreContract:
             begun_at=NOW,
             since=NOW,
         )
-        mended = replace(node, recovery=recovery.id)
-        mate = replace(node, gang=Gang(id="g", nodes=2, offering=H100))
-        gone = replace(mate, gang=None, phase=Phase.GONE)
+        mended = evolve(node, recovery=recovery.id)
+        mate = evolve(node, gang=Gang(id="g", nodes=2, offering=H100))
+        gone = evolve(mate, gang=None, phase=Phase.GONE)
         assert node.launch is not None
         written: list[tuple[Change, set[Topic]]] = [
             (Change(events=[EVENT]), set()),
             (Change(pools=[POOL]), set()),
             (Change(nodes=[node]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[replace(node, cordoned="x")]), {Phase.READY}),
+            (Change(nodes=[evolve(node, cordoned="x")]), {Phase.READY}),
             (Change(nodes=[node], incidents=[INCIDENT]), {Phase.READY, Matter.INCIDENTS}),
             (Change(forget_incidents=[INCIDENT.id]), {Matter.INCIDENTS}),
             (Change(commands=[command]), {Matter.COMMANDS}),
             (Change(recoveries=[recovery]), {Matter.RECOVERIES}),
             (Change(nodes=[mended]), {Phase.READY, Matter.RECOVERIES}),
             (Change(nodes=[mate]), {Phase.READY, Matter.GANGS}),
-            (Change(nodes=[replace(mate, launch=None)]), {*_MATE, Matter.LAUNCHES}),
+            (Change(nodes=[evolve(mate, launch=None)]), {*_MATE, Matter.LAUNCHES}),
             (Change(launches=[node.launch]), {Matter.LEDGER}),
             (Change(nodes=[gone]), {Phase.GONE, Matter.LAUNCHES}),
-            (Change(nodes=[replace(gone, phase=Phase.READY)]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[NODE, replace(gone, cordoned="x")]), {*_BOTH, Matter.LAUNCHES}),
+            (Change(nodes=[evolve(gone, phase=Phase.READY)]), {Phase.READY, Matter.LAUNCHES}),
+            (Change(nodes=[NODE, evolve(gone, cordoned="x")]), {*_BOTH, Matter.LAUNCHES}),
             (Change(forget_nodes=[node.id]), {Matter.FORGOTTEN}),
         ]
         topics: list[Topic] = [*Phase, *Matter]
@@ -477,7 +479,7 @@ class StoreContract:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
             old = store.fleet()
-            await store.commit(Change(nodes=[replace(NODE, cordoned="new")]), based_on=1)
+            await store.commit(Change(nodes=[evolve(NODE, cordoned="new")]), based_on=1)
             assert old.nodes[NODE.id].cordoned is None
             assert store.fleet().nodes[NODE.id].cordoned == "new"
 
@@ -486,8 +488,8 @@ class StoreContract:
     def test_the_journal_is_read_in_parts_by_number_revision_and_subject(self) -> None:
         async def story(store: Store) -> None:
             for revision in range(5):
-                event = replace(EVENT, reason=str(revision))
-                other = replace(EVENT, about=about("pool", "training"), reason=f"p{revision}")
+                event = evolve(EVENT, reason=str(revision))
+                other = evolve(EVENT, about=about("pool", "training"), reason=f"p{revision}")
                 await store.commit(Change(events=[event, other]), based_on=revision)
             first = await store.events(limit=3)
             rest = await store.events(after=first[-1].number)
@@ -501,7 +503,7 @@ class StoreContract:
 
     def test_a_pruned_journal_reports_its_first_number_and_keeps_counting(self) -> None:
         async def story(store: Store) -> None:
-            old = replace(EVENT, at=NOW - timedelta(days=100))
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
             await store.commit(Change(events=[old]), based_on=0)
             await store.commit(Change(events=[EVENT]), based_on=1)
             await store.prune(NOW - timedelta(days=90))
@@ -516,8 +518,8 @@ class StoreContract:
             async def numbers() -> list[int]:
                 return [x.number for x in await store.events(about=EVENT.about)]
 
-            other = replace(EVENT, about=about("pool", "training"))
-            old = replace(EVENT, at=NOW - timedelta(days=100))
+            other = evolve(EVENT, about=about("pool", "training"))
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
             assert await numbers() == []
             await store.commit(Change(events=[old, other]), based_on=0)
             assert await numbers() == [1]

@@ -1,1 +1,1 @@
-"""Messages and errors as they travel: what doors and clients must agree on."""
+"""Messages and errors on the wire, shared by servers and clients."""

@@ -1,4 +1,4 @@
-"""The bodies of our JSON calls that are not values of the ports themselves."""
+"""Bodies of the JSON API that are not values of the ports themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Items(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why somebody asks."""
+    """The reason for a request."""
 
     reason: str = ""
 
@@ -39,7 +39,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What automation may go ahead with: some nodes, or all that wait in a pool."""
+    """The deferred actions to release: of some nodes, or of a whole pool."""
 
     nodes: tuple[NodeId, ...] = ()
     pool: PoolName | None = None
@@ -48,16 +48,16 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A wish for a join token."""
+    """A request for a join token."""
 
     again: bool = False
-    """Also if a machine has joined already: the next takes its place."""
+    """True to issue a token although a machine has joined already; the next replaces it."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPass:
-    """What the machine of a node shows to be let in."""
+    """The join token of a node's machine."""
 
     node: NodeId
     token: str
@@ -65,7 +65,7 @@ class JoinPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The size that a pool should have."""
+    """The new size of a pool."""
 
     nodes: int
     reason: str = ""
@@ -73,7 +73,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What an agent should do."""
+    """A command for an agent."""
 
     kind: CommandKind
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -105,14 +105,14 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What an agent has been asked and has not acknowledged."""
+    """The commands that an agent has not acknowledged yet."""
 
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the checks found."""
+    """The results of a node's checks."""
 
     node: NodeId
     report: HealthReport
@@ -120,14 +120,14 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What is thought of the node now."""
+    """The status of a node after a report."""
 
     status: NodeStatus | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A command has arrived."""
+    """The acknowledgement of a command."""
 
     node: NodeId
     command: CommandId
@@ -135,7 +135,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A command has been carried out, or could not be."""
+    """The result of a command."""
 
     node: NodeId
     command: CommandId

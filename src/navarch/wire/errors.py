@@ -1,4 +1,4 @@
-"""One table of errors: what each is called on every wire, and which of ours it is again."""
+"""The table of errors: their codes in every protocol, and the exceptions they stand for."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from navarch.core.errors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCode:
-    """One kind of refusal, in the words of each protocol."""
+    """One kind of error, with its code in each protocol."""
 
     name: str
     """Its name in our JSON, in Connect's and, in capitals, in gRPC."""
@@ -25,7 +25,7 @@ class ErrorCode:
     http: int
     """The status on our own JSON API."""
     connect: int
-    """The status which the Connect protocol prescribes."""
+    """The status that the Connect protocol prescribes."""
 
 
 INVALID = ErrorCode(name="invalid_argument", grpc=3, http=400, connect=400)
@@ -39,7 +39,7 @@ UNAVAILABLE = ErrorCode(name="unavailable", grpc=14, http=503, connect=503)
 UNAUTHENTICATED = ErrorCode(name="unauthenticated", grpc=16, http=401, connect=401)
 
 _ERRORS: tuple[tuple[type[Exception], ErrorCode], ...] = (
-    # The first row that fits decides, so special cases come before what they are cases of.
+    # The first row that matches decides, so subclasses come first.
     (NotFoundError, NOT_FOUND),
     (InvalidError, INVALID),
     (NotPossibleError, NOT_POSSIBLE),
@@ -63,21 +63,21 @@ _OURS: dict[str, type[NavarchError]] = {
 }
 
 INTERNAL_TEXT = "internal error"
-"""All that a caller learns of a bug here; the log has the rest."""
+"""The whole message of an internal error; the log has the details."""
 
 
 def code_of(error: Exception) -> ErrorCode:
-    """Return how `error` is to be told; INTERNAL for what nobody foresaw."""
+    """Return the code of `error`; INTERNAL for an unexpected one."""
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), INTERNAL)
 
 
 def text_of(error: Exception, code: ErrorCode) -> str:
-    """Return what a caller may read about `error`."""
+    """Return the message of `error` for the caller."""
     if code is INTERNAL:
         return INTERNAL_TEXT
     return str(error) or code.name.replace("_", " ")
 
 
 def error_from(code: str, message: str) -> NavarchError:
-    """Return our error for a refusal that came over the wire."""
+    """Return the exception for an error response."""
     return _OURS.get(code, NavarchError)(message)

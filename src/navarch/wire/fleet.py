@@ -13,12 +13,12 @@ from navarch.wire.v1 import fleet_pb2
 SERVICE = "navarch.v1.FleetService"
 
 _NAMES = {"why": "Explain"}
-"""Where a call cannot have the method's name."""
+"""Methods with a call of another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCall:
-    """One method, as it travels."""
+    """One method of FleetApi as a call of the service."""
 
     method: str
     """Its name in FleetApi."""
@@ -29,7 +29,7 @@ class FleetCall:
     parameters: Mapping[str, Any]
     defaults: frozenset[str]
     returns: Any
-    """What the method returns, or each item of what it yields."""
+    """The type of the result, or of each item that the method yields."""
     streams: bool
 
     @property
@@ -38,16 +38,16 @@ class FleetCall:
         return f"/{SERVICE}/{self.name}"
 
     def write_request(self, values: Mapping[str, object]) -> bytes:
-        """Return the arguments as they travel."""
+        """Return the encoded arguments."""
         return write_fields(values, self.request()).SerializeToString()
 
     def read_request(self, body: bytes) -> dict[str, Any]:
-        """Return the arguments; InvalidError or DecodeError if there are none to be had."""
+        """Return the decoded arguments; raise InvalidError or DecodeError if that fails."""
         message = self.request.FromString(body)
         return read_fields(self.parameters, message, absent_ok=self.defaults)
 
     def write_reply(self, value: object) -> bytes:
-        """Return the result as it travels."""
+        """Return the encoded result."""
         message = self.reply()
         if _is_list(self.returns):
             write_fields({"items": value}, message)
@@ -56,7 +56,7 @@ class FleetCall:
         return message.SerializeToString()
 
     def read_reply(self, body: bytes) -> Any:  # noqa: ANN401 - whatever the method returns
-        """Return the result."""
+        """Return the decoded result."""
         message = self.reply.FromString(body)
         if self.returns is type(None):
             return None

@@ -1,7 +1,7 @@
-"""Our dataclasses as protobuf messages and back, field by field of the same name.
+"""Conversion of dataclasses to protobuf messages and back, by the names of their fields.
 
-What a message leaves out takes the default that the dataclass gives it. A test compares every
-dataclass that travels with its message, so that neither has a field that the other lacks.
+A field that a message leaves out takes the default of the dataclass. A test compares every such
+dataclass with its message, so that neither has a field that the other lacks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def write_fields(values: Mapping[str, object], message: M) -> M:
 def read_message(kind: Any, message: Message, path: str = "$") -> Any:  # noqa: ANN401
     """Return `message` as a value of the dataclass `kind`.
 
-    Raises InvalidError, with the path of the fault, for what cannot be such a value.
+    Raises InvalidError with the path of the mistake if it is not valid.
     """
     origin = get_origin(kind) or kind
     values = read_fields(hints_of(kind), message, path, absent_ok=_defaults(origin))
@@ -57,9 +57,9 @@ def read_fields(
     *,
     absent_ok: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """Return the fields of `message` as the types that `hints` names for them.
+    """Return the fields of `message` as the types in `hints`.
 
-    Those in `absent_ok` are left out when the message leaves them out.
+    Absent fields are left out if they are in `absent_ok`.
     """
     known = _fields_of(message.DESCRIPTOR)
     values = {}
@@ -75,7 +75,7 @@ def read_fields(
 def _absent(hint: Any, path: str) -> Any:  # noqa: ANN401
     if _optional(hint):
         return None
-    # An empty message and none at all mean the same where every field has a default.
+    # If every field has a default, an absent message means an empty one.
     if is_record(hint) and len(_defaults(hint)) == len(record_fields(hint)):
         return hint()
     raise InvalidError(f"required - at `{path}`")
@@ -112,7 +112,7 @@ def _optional(hint: Any) -> bool:  # noqa: ANN401
 
 @cache
 def _present(hint: Any) -> Any:  # noqa: ANN401
-    """Return the type of a value that is there: `X` for `X | None`, `str` for a NewType of it."""
+    """Return the type of a present value: `X` for `X | None`, `str` for a NewType of it."""
     if _optional(hint):
         hint = next(option for option in get_args(hint) if option is not NoneType)
     return getattr(hint, "__supertype__", hint)
@@ -178,7 +178,7 @@ def _read(
     hint: Any,  # noqa: ANN401
     path: str,
 ) -> Any:  # noqa: ANN401
-    """Return the value, or None if the message does not say."""
+    """Return the value, or None if it is absent."""
     if field.has_presence and not message.HasField(name):
         return None
     value = getattr(message, name)

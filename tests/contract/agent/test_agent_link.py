@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from tests.support.local_api import build_local_api
 
 from navarch.agent.transport import open_link
 from navarch.agent.transport.direct_link import DirectLink
@@ -33,8 +34,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
 from navarch.ports.link import Link, UnauthorizedError
-from navarch.testing.doors import build_doors
-from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
+from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("gpu-7")
@@ -74,17 +74,17 @@ REPORT = HealthReport(
     at=NOW,
 )
 
-Opener = Callable[[RehearsalControlPlane], AbstractAsyncContextManager[Link]]
+Opener = Callable[[FakeControlPlane], AbstractAsyncContextManager[Link]]
 
 
 @asynccontextmanager
-async def direct(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
+async def direct(plane: FakeControlPlane) -> AsyncIterator[Link]:
     yield DirectLink(SystemClock(), lambda: plane)
 
 
 @asynccontextmanager
-async def over_http(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
-    server = RehearsalServer(plane, token="secret")
+async def over_http(plane: FakeControlPlane) -> AsyncIterator[Link]:
+    server = FakeControlPlaneServer(plane, token="secret")
     await server.start()
     link = open_link(server.url, token=lambda: "secret")
     try:
@@ -97,7 +97,7 @@ async def over_http(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
 class PlainDesk(HeartbeatDesk):
     """A control plane that exposes every sample to the test."""
 
-    def __init__(self, plane: RehearsalControlPlane) -> None:
+    def __init__(self, plane: FakeControlPlane) -> None:
         self._plane = plane
 
     def beat(self, body: bytes, own: str | None = None) -> bytes:  # noqa: ARG002
@@ -117,8 +117,8 @@ class PlainDesk(HeartbeatDesk):
 
 
 @asynccontextmanager
-async def over_grpc(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
-    fleet = build_doors().fleet
+async def over_grpc(plane: FakeControlPlane) -> AsyncIterator[Link]:
+    fleet = build_local_api().fleet
     server = GrpcServer(
         fleet, plane, auth=BearerToken("secret"), desk=PlainDesk(plane), address="127.0.0.1:0"
     )
@@ -140,12 +140,12 @@ def opened(request: pytest.FixtureRequest) -> Opener:
 
 def run_with_link(
     opened: Opener,
-    talk: Callable[[Link, RehearsalControlPlane], Awaitable[None]],
+    talk: Callable[[Link, FakeControlPlane], Awaitable[None]],
     *,
     registered: bool = True,
 ) -> None:
     async def main() -> None:
-        plane = RehearsalControlPlane()
+        plane = FakeControlPlane()
         async with opened(plane) as link:
             if registered:
                 await link.register(REGISTRATION)
@@ -154,8 +154,8 @@ def run_with_link(
     asyncio.run(main())
 
 
-def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+def test_a_registration_arrives_unchanged_and_gets_a_reply(opened: Opener) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         welcome = await link.register(REGISTRATION)
 
         assert plane.registrations == [REGISTRATION]
@@ -167,7 +167,7 @@ def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> Non
 
 
 def test_a_registration_carries_a_report_and_its_reply_confirms_it(opened: Opener) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         with_report = evolve(REGISTRATION, report=REPORT)
         welcome = await link.register(with_report)
 
@@ -194,7 +194,7 @@ def test_a_heartbeat_carries_its_metrics(opened: Opener) -> None:
     )
     metrics = NodeMetrics(cpu_pct=12.5, memory_pct=50.0, gpus=gpus)
 
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         assert list(await link.heartbeat(NODE, metrics, sequence=7)) == []
         assert plane.beats == [(NODE, metrics)]
 
@@ -202,7 +202,7 @@ def test_a_heartbeat_carries_its_metrics(opened: Opener) -> None:
 
 
 def test_heartbeats_return_commands_until_they_are_acknowledged(opened: Opener) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         sent = plane.command(
             CommandKind.DRAIN, name="c1", at=NOW, parameters={"timeout": "300", "why": "ü"}
         )
@@ -221,7 +221,7 @@ def test_heartbeats_return_commands_until_they_are_acknowledged(opened: Opener) 
 
 
 def test_a_health_report_arrives_unchanged_and_returns_the_status(opened: Opener) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         plane.status = NodeStatus.CORDONED
         assert await link.report_health(NODE, REPORT) is NodeStatus.CORDONED
         assert plane.reports == [REPORT]
@@ -233,7 +233,7 @@ def test_a_health_report_arrives_unchanged_and_returns_the_status(opened: Opener
 
 
 def test_an_unknown_node_is_not_found(opened: Opener) -> None:
-    async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, _plane: FakeControlPlane) -> None:
         with pytest.raises(NotFoundError, match="node not found: gpu-7"):
             await link.heartbeat(NODE, None, sequence=1)
         with pytest.raises(NotFoundError, match="node not found: gpu-7"):
@@ -253,7 +253,7 @@ def test_an_unknown_node_is_not_found(opened: Opener) -> None:
     ],
 )
 def test_a_refusal_keeps_its_kind_and_its_message(opened: Opener, error: NavarchError) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         def refuse(_method: str) -> None:
             # A new error each time: a shared one would keep its traceback's frames alive.
             raise type(error)(*error.args)
@@ -270,14 +270,14 @@ def test_a_refusal_keeps_its_kind_and_its_message(opened: Opener, error: Navarch
 
 
 def test_buffered_metrics_can_be_delivered(opened: Opener) -> None:
-    async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, _plane: FakeControlPlane) -> None:
         await link.report_metrics(NODE, [Sample(at=NOW, metrics=NodeMetrics(cpu_pct=1.0))])
 
     run_with_link(opened, talk)
 
 
 def test_concurrent_calls_do_not_get_each_others_replies(opened: Opener) -> None:
-    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+    async def talk(link: Link, plane: FakeControlPlane) -> None:
         async with asyncio.TaskGroup() as tasks:
             beats = [tasks.create_task(link.heartbeat(NODE, None, sequence=i)) for i in range(20)]
             health = [tasks.create_task(link.report_health(NODE, REPORT)) for _ in range(20)]
@@ -290,7 +290,7 @@ def test_concurrent_calls_do_not_get_each_others_replies(opened: Opener) -> None
 
 def test_a_wrong_token_is_unauthorized_and_a_rotated_one_is_used() -> None:
     async def main() -> None:
-        server = RehearsalServer(RehearsalControlPlane(), token="new")
+        server = FakeControlPlaneServer(FakeControlPlane(), token="new")
         await server.start()
         tokens = ["old"]
         link = open_link(server.url, token=lambda: tokens[-1])
@@ -306,7 +306,7 @@ def test_a_wrong_token_is_unauthorized_and_a_rotated_one_is_used() -> None:
 
 def test_one_connection_serves_many_calls_and_is_reopened_when_broken() -> None:
     async def main() -> None:
-        server = RehearsalServer(RehearsalControlPlane())
+        server = FakeControlPlaneServer(FakeControlPlane())
         await server.start()
         link = open_link(server.url)
         await link.register(REGISTRATION)
@@ -325,7 +325,7 @@ def test_one_connection_serves_many_calls_and_is_reopened_when_broken() -> None:
 
 def test_a_server_that_is_down_is_unreachable_until_it_is_back() -> None:
     async def main() -> None:
-        server = RehearsalServer(RehearsalControlPlane())
+        server = FakeControlPlaneServer(FakeControlPlane())
         await server.start()
         port = server.port
         link = open_link(server.url)

@@ -4,12 +4,13 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
+from tests.support.local_api import build_local_api, call_app
+
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.spool.findings import Findings
 from navarch.agent.spool.outbox import ReportBuffer
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.testing.doors import ask, build_doors
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = {"code": "95", "gpu": "GPU-0", "pid": "7", "process": "ü", "sources": "kmsg,nvml"}
@@ -42,7 +43,7 @@ def test_a_finding_repeated_after_a_restart_keeps_its_facts() -> None:
 
 
 def test_an_event_of_the_go_systems_agent_keeps_its_text_and_its_measurements() -> None:
-    doors = build_doors()
+    local = build_local_api()
     event = {
         "gpuIndex": 3,
         "gpuUuid": "GPU-3",
@@ -53,18 +54,18 @@ def test_an_event_of_the_go_systems_agent_keeps_its_text_and_its_measurements() 
     }
 
     async def scenario() -> None:
-        await doors.register("gpu-1")
+        await local.register("gpu-1")
         body = {"nodeId": "gpu-1", "events": [event]}
         path = "/navarch.ControlPlaneService/ReportHealth"
         assert (
-            await ask(
-                doors.app, "POST", path, json.dumps(body).encode(), content_type="application/json"
+            await call_app(
+                local.app, "POST", path, json.dumps(body).encode(), content_type="application/json"
             )
         ).status == 200
 
     asyncio.run(scenario())
 
-    (condition,) = doors.store.fleet().nodes[NodeId("gpu-1")].conditions
+    (condition,) = local.store.fleet().nodes[NodeId("gpu-1")].conditions
     assert condition.action == "reboot_node"
     assert condition.facts["metrics.xid_code"] == "79"
     assert condition.facts["event_type"] == "xid"

@@ -1,10 +1,11 @@
-"""Through every door, a pool whose machines would get no agent is refused and changes nothing."""
+"""Over every protocol, a pool without a way to start its agents is rejected and changes nothing."""
 
 import asyncio
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from tests.support.local_api import H100, LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.app.bringup import missing_agent
 from navarch.client.connect import connect_fleet
@@ -12,7 +13,6 @@ from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.ids import PoolName
 from navarch.ports.api import Capacity, FleetApi, PoolSpec
-from navarch.testing.doors import H100, Doors, ask, build_doors, open_doors
 
 TOKEN = "a token"
 TRAINING = PoolName("training")
@@ -27,42 +27,42 @@ pools:
 """
 
 
-def some_doors(pool_in_the_file: str = "another") -> Doors:
+def some_doors(pool_in_the_file: str = "another") -> LocalApi:
     config = parse_config(FILE.replace("NAME", pool_in_the_file))
-    return build_doors(token=TOKEN, missing_agent=partial(missing_agent, config))
+    return build_local_api(token=TOKEN, missing_agent=partial(missing_agent, config))
 
 
-async def story(fleet: FleetApi, doors: Doors) -> None:
-    before = doors.store.fleet()
+async def story(fleet: FleetApi, local: LocalApi) -> None:
+    before = local.store.fleet()
     wish = Capacity(name=TRAINING, gpus=8, gpu_type="h100")
     for request in (fleet.put_pool(SPEC, reason=""), fleet.up(wish)):
         with pytest.raises(InvalidError, match=WORDS) as refusal:
             await request
         assert "cloud_init: true or setup_commands" in str(refusal.value)
         assert "PUT /v1/pools/training" in str(refusal.value)
-    assert doors.store.fleet() is before
+    assert local.store.fleet() is before
     assert list(await fleet.list_pools()) == []
 
     with_script = replace(SPEC, user_data=SCRIPT)
     assert (await fleet.put_pool(with_script, reason="")).spec == with_script
     assert (await fleet.up(wish)).spec.user_data == SCRIPT
-    stored = doors.store.fleet()
+    stored = local.store.fleet()
     with pytest.raises(InvalidError, match=WORDS):
         await fleet.put_pool(SPEC, reason="the script is lost")
-    assert doors.store.fleet() is stored
+    assert local.store.fleet() is stored
 
 
-@pytest.mark.parametrize("door", ["in-process", "http", "grpc"])
-def test_a_pool_at_a_cloud_is_refused_until_it_says_how_its_agent_starts(door: str) -> None:
+@pytest.mark.parametrize("protocol", ["in-process", "http", "grpc"])
+def test_a_cloud_pool_is_rejected_unless_something_starts_its_agent(protocol: str) -> None:
     async def run() -> None:
-        doors = some_doors()
-        if door == "in-process":
-            await story(doors.fleet, doors)
+        local = some_doors()
+        if protocol == "in-process":
+            await story(local.fleet, local)
             return
-        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
-            client = connect_fleet(doors.http_url or doors.grpc_url, TOKEN, 10.0)
+        async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
+            client = connect_fleet(local.http_url or local.grpc_url, TOKEN, 10.0)
             try:
-                await story(client, doors)
+                await story(client, local)
             finally:
                 await client.close()
 
@@ -71,9 +71,9 @@ def test_a_pool_at_a_cloud_is_refused_until_it_says_how_its_agent_starts(door: s
 
 def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_without_user_data() -> None:
     async def run() -> None:
-        doors = some_doors(pool_in_the_file="training")
-        assert (await doors.fleet.put_pool(SPEC, reason="")).spec == SPEC
-        grown = await doors.fleet.up(Capacity(name=TRAINING, gpus=16, gpu_type="h100"))
+        local = some_doors(pool_in_the_file="training")
+        assert (await local.fleet.put_pool(SPEC, reason="")).spec == SPEC
+        grown = await local.fleet.up(Capacity(name=TRAINING, gpus=16, gpu_type="h100"))
         assert grown.size == 2
 
     asyncio.run(run())
@@ -81,26 +81,28 @@ def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_without_user_dat
 
 def test_over_http_the_refusal_is_a_bad_request() -> None:
     async def run() -> None:
-        doors = some_doors()
+        local = some_doors()
         body = b"""{"name": "training", "nodes_min": 0, "nodes_max": 1,
             "offerings": [{"provider": "sim", "instance_type": "h100-8x"}]}"""
         headers = {"authorization": f"Bearer {TOKEN}", "content_type": "application/json"}
-        answer = await ask(doors.app, "PUT", "/v1/pools/training", body, **headers)
+        answer = await call_app(local.app, "PUT", "/v1/pools/training", body, **headers)
         assert answer.status == 400
         assert WORDS in answer.body.decode()
-        assert not doors.store.fleet().pools
+        assert not local.store.fleet().pools
 
     asyncio.run(run())
 
 
 def test_a_stored_pool_without_an_agent_can_still_be_made_smaller_and_deleted() -> None:
     async def run() -> None:
-        open_to_all = build_doors()
+        open_to_all = build_local_api()
         await open_to_all.fleet.put_pool(replace(SPEC, nodes_wanted=2), reason="an older version")
         config = parse_config(FILE.replace("NAME", "another"))
-        doors = build_doors(store=open_to_all.store, missing_agent=partial(missing_agent, config))
-        assert (await doors.fleet.scale(TRAINING, 0, reason="")).size == 0
-        await doors.fleet.delete_pool(TRAINING, reason="")
-        assert list(await doors.fleet.list_pools()) == []
+        local = build_local_api(
+            store=open_to_all.store, missing_agent=partial(missing_agent, config)
+        )
+        assert (await local.fleet.scale(TRAINING, 0, reason="")).size == 0
+        await local.fleet.delete_pool(TRAINING, reason="")
+        assert list(await local.fleet.list_pools()) == []
 
     asyncio.run(run())

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.agent.evidence import pack
 from navarch.agent.transport import open_link
@@ -17,7 +18,6 @@ from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
 from navarch.ports.evidence import EvidenceApi
 from navarch.ports.link import Link
-from navarch.testing.doors import build_doors, open_doors
 
 
 def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:
@@ -34,19 +34,19 @@ def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:
 
 
 @pytest.mark.parametrize("wire", ["http", "grpc"])
-def test_what_an_agent_hands_in_an_operator_reads(wire: str) -> None:
+def test_uploaded_evidence_can_be_read(wire: str) -> None:
     async def main() -> None:
-        async with open_doors(build_doors(), grpc=wire == "grpc") as doors:
-            node = await doors.register("gpu-1")
+        async with serve_local_api(build_local_api(), grpc=wire == "grpc") as local:
+            node = await local.register("gpu-1")
             links = {"http": open_link, "grpc": lambda url: grpc_link(url, lambda: None)}
-            link: Link = links[wire](doors.grpc_url or doors.http_url)
+            link: Link = links[wire](local.grpc_url or local.http_url)
             evidence = a_bundle(node)
             await link.report_evidence(evidence)
             await link.report_evidence(evidence)
             with pytest.raises(InvalidError):
                 await link.report_evidence(Evidence(note=evidence.note, content=b"forged"))
             await link.close()
-            api = connect_fleet(doors.http_url)
+            api = connect_fleet(local.http_url)
             assert isinstance(api, EvidenceApi)
             assert list(await api.list_evidence(node)) == [evidence.note]
             assert await api.get_evidence(node, "evidence-1") == evidence
@@ -55,10 +55,10 @@ def test_what_an_agent_hands_in_an_operator_reads(wire: str) -> None:
             with pytest.raises(NotFoundError):
                 await api.list_evidence(NodeId("nobody"))
             await api.close()
-            typed = await asyncio.to_thread(type_in, doors.http_url, "gpu-1")
+            typed = await asyncio.to_thread(type_in, local.http_url, "gpu-1")
             assert "XID 79" in typed
             assert "NVRM: Xid" in typed
-            listed = await asyncio.to_thread(type_in, doors.http_url, "gpu-1", "--all")
+            listed = await asyncio.to_thread(type_in, local.http_url, "gpu-1", "--all")
             assert "evidence-1" in listed
 
     asyncio.run(main())

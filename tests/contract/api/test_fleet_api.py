@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from tests.support.local_api import H100, LocalApi, build_local_api, serve_local_api
 
 from navarch.client.connect import connect_fleet
 from navarch.core.command import CommandKind, CommandStatus
@@ -20,11 +21,10 @@ from navarch.core.incident import IncidentKind
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
-from navarch.testing.doors import H100, Doors, build_doors, open_doors
 
-Story = Callable[[FleetApi, Doors], Awaitable[None]]
+Story = Callable[[FleetApi, LocalApi], Awaitable[None]]
 
-DOORS = ("in-process", "http", "grpc")
+PROTOCOLS = ("in-process", "http", "grpc")
 TOKEN = "a token"
 TRAINING = PoolName("training")
 SPEC = PoolSpec(
@@ -41,39 +41,39 @@ SPEC = PoolSpec(
 )
 
 
-def tell(door: str, story: Story) -> None:
+def run_story(protocol: str, story: Story) -> None:
     async def run() -> None:
-        doors = build_doors(token=TOKEN)
-        if door == "in-process":
-            await story(doors.fleet, doors)
+        local = build_local_api(token=TOKEN)
+        if protocol == "in-process":
+            await story(local.fleet, local)
             return
-        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
-            client = connect_fleet(doors.http_url or doors.grpc_url, TOKEN, 10.0)
+        async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
+            client = connect_fleet(local.http_url or local.grpc_url, TOKEN, 10.0)
             try:
-                await story(client, doors)
+                await story(client, local)
             finally:
                 await client.close()
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_pool_comes_back_as_it_was_put(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pool_is_returned_as_it_was_put(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
         put = await fleet.put_pool(SPEC, reason="we need GPUs")
 
         assert put.spec == SPEC
-        assert put == await fleet.get_pool(TRAINING) == await doors.fleet.get_pool(TRAINING)
+        assert put == await fleet.get_pool(TRAINING) == await local.fleet.get_pool(TRAINING)
         assert list(await fleet.list_pools()) == [put]
         (entry,) = await fleet.events()
         assert entry.event.reason == "we need GPUs"
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_pool_is_scaled_within_its_bounds_only(door: str) -> None:
-    async def story(fleet: FleetApi, _doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pool_is_scaled_within_its_bounds_only(protocol: str) -> None:
+    async def story(fleet: FleetApi, _doors: LocalApi) -> None:
         await fleet.put_pool(SPEC, reason="")
         assert (await fleet.scale(TRAINING, 2, reason="more")).size == 2
         with pytest.raises(InvalidError, match="0 to 3 nodes, not 4"):
@@ -81,35 +81,35 @@ def test_a_pool_is_scaled_within_its_bounds_only(door: str) -> None:
         with pytest.raises(NotFoundError, match="pool not found: other"):
             await fleet.scale(PoolName("other"), 1, reason="")
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_deleted_pool_is_gone(door: str) -> None:
-    async def story(fleet: FleetApi, _doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_deleted_pool_is_gone(protocol: str) -> None:
+    async def story(fleet: FleetApi, _doors: LocalApi) -> None:
         await fleet.put_pool(SPEC, reason="")
         await fleet.delete_pool(TRAINING, reason="no longer needed")
         with pytest.raises(NotFoundError):
             await fleet.get_pool(TRAINING)
         assert list(await fleet.list_pools()) == []
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_wish_for_gpus_becomes_a_pool(door: str) -> None:
-    async def story(fleet: FleetApi, _doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_request_for_gpus_creates_a_pool(protocol: str) -> None:
+    async def story(fleet: FleetApi, _doors: LocalApi) -> None:
         pool = await fleet.up(Capacity(name=TRAINING, gpus=12, gpu_type="h100"))
         assert pool.size == 2
         assert pool.spec.offerings[0].gpu_type == "h100"
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_node_is_cordoned_and_uncordoned(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_node_is_cordoned_and_uncordoned(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         cordoned = await fleet.cordon(node, reason="looks odd: ü/%")
         assert (cordoned.status, cordoned.cordoned) == (NodeStatus.CORDONED, "looks odd: ü/%")
         assert (await fleet.uncordon(node)).status is NodeStatus.ACTIVE
@@ -118,11 +118,11 @@ def test_a_node_is_cordoned_and_uncordoned(door: str) -> None:
         with pytest.raises(NotFoundError, match="node not found: b"):
             await fleet.cordon(NodeId("b"), reason="")
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_what_agents_find_is_told_as_incidents(door: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_findings_of_agents_become_incidents(protocol: str) -> None:
     def found(code: int, gpu: str, health: Health, **facts: str) -> HealthReport:
         said = {"code": str(code), "gpu": gpu, "class": "hardware", **facts}
         result = CheckResult(
@@ -135,11 +135,11 @@ def test_what_agents_find_is_told_as_incidents(door: str) -> None:
         )
         return HealthReport(results=(result,))
 
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        sick, sound = await doors.register("a"), await doors.register("b")
-        await doors.agents.report_health(sick, found(48, "GPU-a-0", Health.UNHEALTHY))
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        sick, sound = await local.register("a"), await local.register("b")
+        await local.agents.report_health(sick, found(48, "GPU-a-0", Health.UNHEALTHY))
         app = found(31, "GPU-b-1", Health.HEALTHY, pid="7", **{"class": "app"})
-        await doors.agents.report_health(sound, app)
+        await local.agents.report_health(sound, app)
 
         crash, broken = await fleet.list_incidents()
         assert (broken.node, broken.code, broken.kind) == (sick, "48", IncidentKind.HARDWARE)
@@ -147,19 +147,19 @@ def test_what_agents_find_is_told_as_incidents(door: str) -> None:
         assert list(await fleet.list_incidents(node=sick, only_open=True)) == [broken]
         assert list(await fleet.list_incidents(limit=1)) == [crash]
         assert await fleet.get_incident(broken.id) == broken
-        assert broken == doors.store.fleet().incidents[broken.id]
+        assert broken == local.store.fleet().incidents[broken.id]
         with pytest.raises(NotFoundError, match="incident not found: other"):
             await fleet.get_incident(IncidentId("other"))
         with pytest.raises(InvalidError):
             await fleet.list_incidents(limit=0)
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_node_is_drained_and_overridden(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_node_is_drained_and_overridden(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         assert (await fleet.drain(node, reason="upgrade")).status is NodeStatus.DRAINING
         with pytest.raises(InvalidError, match="needs a reason"):
             await fleet.declare_healthy(node, reason=" ")
@@ -167,22 +167,22 @@ def test_a_node_is_drained_and_overridden(door: str) -> None:
         with pytest.raises(NotPossibleError, match="not bought here"):
             await fleet.retire(node, reason="")
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_node_shows_everything_that_is_known_of_it(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("rack 7/slot:3", gpus=2)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_node_is_returned_with_all_its_details(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("rack 7/slot:3", gpus=2)
         readings = GpuMetrics(temperature_c=61.5, power_w=500.0, memory_used_bytes=1024.0)
-        doors.agents.heartbeat(node, NodeMetrics(cpu_pct=12.5, gpus=(readings, readings)))
+        local.agents.heartbeat(node, NodeMetrics(cpu_pct=12.5, gpus=(readings, readings)))
         sick = CheckResult(check="gpu", health=Health.DEGRADED, reason="hot")
-        await doors.agents.report_health(node, HealthReport(results=(sick,)))
+        await local.agents.report_health(node, HealthReport(results=(sick,)))
         await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "3"})
 
         detail = await fleet.get_node(node)
 
-        assert detail == await doors.fleet.get_node(node)
+        assert detail == await local.fleet.get_node(node)
         assert detail.metrics is not None
         assert detail.metrics.gpus == (readings, readings)
         assert detail.inventory is not None
@@ -190,29 +190,29 @@ def test_a_node_shows_everything_that_is_known_of_it(door: str) -> None:
         assert [c.reason for c in detail.node.conditions] == ["hot"]
         assert detail.commands[0].parameters == {"level": "3"}
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_command_can_be_followed(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_command_can_be_followed(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         command = await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
         assert command.status is CommandStatus.PENDING
-        await doors.agents.finish(node, command.id, succeeded=False, result="no tool")
+        await local.agents.finish(node, command.id, succeeded=False, result="no tool")
         after = await fleet.get_command(command.id)
         assert (after.status, after.result) == (CommandStatus.FAILED, "no tool")
         with pytest.raises(NotFoundError):
             await fleet.get_command(CommandId("other"))
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_lists_are_paged_filtered_and_ordered(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_lists_are_paged_filtered_and_ordered(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
         for number in range(12):
-            await doors.register(f"n-{number}")
+            await local.register(f"n-{number}")
         await fleet.cordon(NodeId("n-3"), reason="x")
 
         seen = []
@@ -237,98 +237,98 @@ def test_lists_are_paged_filtered_and_ordered(door: str) -> None:
         with pytest.raises(InvalidError, match="page_token"):
             await fleet.list_nodes(Query(page_token="made up"))
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_machines_are_listed(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_machines_are_listed(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
         await fleet.put_pool(SPEC, reason="")
         page = await fleet.list_instances(Query(pool=TRAINING))
-        assert page == await doors.fleet.list_instances(Query(pool=TRAINING))
+        assert page == await local.fleet.list_instances(Query(pool=TRAINING))
         with pytest.raises(NotFoundError, match="instance not found: i-1"):
             await fleet.get_instance("i-1")
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_status_is_the_same_through_every_door(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_status_is_the_same_over_every_protocol(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        await local.register("a")
         await fleet.put_pool(SPEC, reason="")
         seen = await fleet.status()
-        assert seen == replace(await doors.fleet.status(), now=seen.now)
+        assert seen == replace(await local.fleet.status(), now=seen.now)
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_journal_is_read_in_parts(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_journal_is_read_in_parts(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
         for name in ("a", "b", "c"):
-            await doors.register(name)
+            await local.register(name)
         everything = await fleet.events()
         assert list(await fleet.events(after=1, limit=1)) == [everything[1]]
         assert list(await fleet.events(about=about("node", "c"))) == [everything[2]]
         with pytest.raises(InvalidError):
             await fleet.events(limit=0)
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_why_tells_the_story(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_why_returns_the_reasons(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         command = await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
         subject = about("command", command.id)
         why = await fleet.why(subject)
-        assert why == await doors.fleet.why(subject)
+        assert why == await local.fleet.why(subject)
         assert why.steps[0].because[0].about == "node/a"
         with pytest.raises(NotFoundError):
             await fleet.why(about("node", "b"))
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_fault_can_be_injected(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_fault_can_be_injected(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         fault = CheckResult(check="xid", health=Health.UNHEALTHY, reason="79", fatal=True)
         await fleet.inject(node, fault)
-        assert doors.injected == [(node, fault)]
+        assert local.injected == [(node, fault)]
         with pytest.raises(NotFoundError):
             await fleet.inject(NodeId("b"), fault)
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_watch_resumes_and_never_skips(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_watch_resumes_and_never_skips(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
         for number in range(5):
-            await doors.register(f"n-{number}")
+            await local.register(f"n-{number}")
 
         first = await take(fleet.watch(after_revision=0), 3)
         second = await take(fleet.watch(after_revision=first[-1].revision), 2)
 
         assert [update.revision for update in first + second] == [1, 2, 3, 4, 5]
         assert second[-1].nodes[0].id == "n-4"
-        assert second[-1].events == tuple(await doors.store.events(after=4))
+        assert second[-1].events == tuple(await local.store.events(after=4))
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_watch_sees_what_happens_meanwhile(door: str) -> None:
-    async def story(fleet: FleetApi, doors: Doors) -> None:
-        await doors.register("a")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_watch_receives_later_changes(protocol: str) -> None:
+    async def story(fleet: FleetApi, local: LocalApi) -> None:
+        await local.register("a")
 
         async def change() -> None:
             for number in range(20):
-                await doors.register(f"n-{number}")
+                await local.register(f"n-{number}")
                 await asyncio.sleep(0)
 
         async with asyncio.TaskGroup() as tasks:
@@ -337,16 +337,16 @@ def test_a_watch_sees_what_happens_meanwhile(door: str) -> None:
 
         assert [update.revision for update in watching.result()] == list(range(2, 22))
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_watch_from_nowhere_is_refused(door: str) -> None:
-    async def story(fleet: FleetApi, _doors: Doors) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_watch_from_an_unknown_revision_is_rejected(protocol: str) -> None:
+    async def story(fleet: FleetApi, _doors: LocalApi) -> None:
         with pytest.raises(NotPossibleError, match="in the future"):
             await take(fleet.watch(after_revision=99), 1)
 
-    tell(door, story)
+    run_story(protocol, story)
 
 
 async def take(updates: AsyncIterator[Update], count: int) -> list[Update]:

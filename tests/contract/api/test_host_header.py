@@ -1,4 +1,4 @@
-"""Which Host a server without a token serves, asked through real sockets on every road."""
+"""The Host headers that a server without a token serves, over real sockets on every path."""
 
 import asyncio
 import json
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.agent.transport import open_link
-from navarch.api.connect.door import PREFIX
+from navarch.api.connect.handler import PREFIX
 from navarch.api.http.app import HEARTBEAT, OPENAPI, PROBES
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import NodeId
-from navarch.testing.doors import Doors, build_doors, open_doors
 from navarch.wire.reference import navarch_pb2
 from navarch.wire.v1 import agent_pb2
 
@@ -122,12 +122,12 @@ REFUSED_HEADS = (
 )
 
 
-def tell(story: Callable[[Doors, int], Awaitable[None]], token: str | None = None) -> None:
+def run_story(story: Callable[[LocalApi, int], Awaitable[None]], token: str | None = None) -> None:
     async def run() -> None:
-        doors = build_doors(token=token)
-        await doors.register("a")
-        async with open_doors(doors, grpc=False):
-            await story(doors, int(doors.http_url.rpartition(":")[2]))
+        local = build_local_api(token=token)
+        await local.register("a")
+        async with serve_local_api(local, grpc=False):
+            await story(local, int(local.http_url.rpartition(":")[2]))
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
@@ -168,31 +168,31 @@ def assert_refused(heard: Heard, port: int) -> None:
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
-def test_a_host_of_loopback_is_served_on_every_road(road: Road) -> None:
-    async def story(_doors: Doors, port: int) -> None:
+def test_a_loopback_host_is_served_on_every_path(road: Road) -> None:
+    async def story(_doors: LocalApi, port: int) -> None:
         for host in LOOPBACK:
             heard = await hear(port, road, f"Host: {host}")
             assert heard.status == 200, (host, heard)
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
-def test_any_other_host_is_refused_on_every_road_and_changes_nothing(road: Road) -> None:
-    async def story(doors: Doors, port: int) -> None:
-        before = doors.store.fleet()
+def test_any_other_host_is_rejected_on_every_path_and_changes_nothing(road: Road) -> None:
+    async def story(local: LocalApi, port: int) -> None:
+        before = local.store.fleet()
         for head in REFUSED_HEADS:
             assert_refused(await hear(port, road, *head), port)
         assert_refused(await hear(port, road, version="1.0"), port)
-        assert doors.store.fleet() is before
-        assert doors.desk.received == 0
+        assert local.store.fleet() is before
+        assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
 def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(road: Road) -> None:
-    async def story(_doors: Doors, port: int) -> None:
+    async def story(_doors: LocalApi, port: int) -> None:
         own = f"127.0.0.1:{port}"
         for named in ("evil.example", "evil.example:51200", f"x@{own}", "127.0.0.1:1"):
             target = f"http://{named}{road.path}"
@@ -203,7 +203,7 @@ def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(road: Road
         same = await hear(port, road, f"Host: {own}", target=f"HTTP://{own}{road.path}")
         assert same.status == 200
 
-    tell(story)
+    run_story(story)
 
 
 def every_road(document: dict[str, Any]) -> Iterator[Road]:
@@ -222,26 +222,26 @@ def every_road(document: dict[str, Any]) -> Iterator[Road]:
             yield Road(method=method, path=path)
 
 
-def test_no_route_of_the_application_escapes_the_check() -> None:
-    async def story(doors: Doors, port: int) -> None:
+def test_every_route_checks_the_host() -> None:
+    async def story(local: LocalApi, port: int) -> None:
         described = await hear(port, Road(method="GET", path=OPENAPI), "Host: localhost")
         roads = list(every_road(json.loads(described.body)))
         assert len(roads) > 100
-        before = doors.store.fleet()
+        before = local.store.fleet()
         for road in roads:
             heard = await hear(port, road, EVIL)
             assert heard.status == 421, road
             if road.method != "HEAD":
                 assert_refused(heard, port)
-        assert doors.store.fleet() is before
-        assert doors.desk.received == 0
+        assert local.store.fleet() is before
+        assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("road", ROADS, ids=str)
 def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
-    async def story(_doors: Doors, port: int) -> None:
+    async def story(_doors: LocalApi, port: int) -> None:
         token = "Authorization: Bearer s3cret"
         for host in ("navarch.example.com", "10.0.0.5:50051", "localhost"):
             assert (await hear(port, road, token, f"Host: {host}")).status == 200
@@ -249,11 +249,11 @@ def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
         served = await hear(port, road, token, "Host: navarch.example.com", target=target)
         assert served.status == 200
 
-    tell(story, token="s3cret")
+    run_story(story, token="s3cret")
 
 
-def test_a_refused_connection_goes_on_to_serve_loopback() -> None:
-    async def story(_doors: Doors, port: int) -> None:
+def test_a_connection_with_a_rejected_request_still_serves_loopback() -> None:
+    async def story(_doors: LocalApi, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for host, status in (("evil.example", b"421"), ("localhost", b"200")):
             writer.write(f"GET /v1/status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
@@ -262,11 +262,11 @@ def test_a_refused_connection_goes_on_to_serve_loopback() -> None:
             await reader.readexactly(int(head.lower().split(b"content-length:")[1].split()[0]))
         writer.close()
 
-    tell(story)
+    run_story(story)
 
 
-def test_clients_and_agents_are_told_what_to_do_and_agents_try_again() -> None:
-    async def story(doors: Doors, port: int) -> None:
+def test_clients_and_agents_get_a_remedy_and_agents_retry() -> None:
+    async def story(local: LocalApi, port: int) -> None:
         # The system resolves 127.1 to loopback, as it would resolve a name of an attacker.
         client = connect_fleet(f"http://127.1:{port}", None, 5.0)
         with pytest.raises(NavarchError, match=f"http://127.0.0.1:{port}.*NAVARCH_AUTH_TOKEN"):
@@ -277,18 +277,18 @@ def test_clients_and_agents_are_told_what_to_do_and_agents_try_again() -> None:
             await link.heartbeat(NodeId("a"), None)
         assert raised.type is UnreachableError
         await link.close()
-        assert doors.desk.received == 0
+        assert local.desk.received == 0
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web", JSON])
-def test_the_grpc_port_answers_no_request_that_a_browser_can_make(kind: str) -> None:
+def test_the_grpc_port_serves_no_request_of_a_browser(kind: str) -> None:
     async def story() -> None:
-        doors = build_doors()
-        node = await doors.register("a")
-        async with open_doors(doors, http=False):
-            port = int(doors.grpc_url.rpartition(":")[2])
+        local = build_local_api()
+        node = await local.register("a")
+        async with serve_local_api(local, http=False):
+            port = int(local.grpc_url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(
                 f"POST /navarch.v1.FleetService/Cordon HTTP/1.1\r\n{EVIL}\r\n"
@@ -298,6 +298,6 @@ def test_the_grpc_port_answers_no_request_that_a_browser_can_make(kind: str) -> 
             answer = await reader.read()
             writer.close()
             assert not answer.startswith(b"HTTP/1.1 2")
-        assert doors.store.fleet().nodes[node].cordoned is None
+        assert local.store.fleet().nodes[node].cordoned is None
 
     asyncio.run(asyncio.wait_for(story(), 30))

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
+from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
@@ -17,7 +18,6 @@ from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
-from navarch.testing.doors import Doors, build_doors, open_doors
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:
@@ -26,21 +26,21 @@ def typed(server: str, *words: str, code: int = 0) -> str:
     return result.output
 
 
-async def place(doors: Doors) -> None:
-    """Do one round of the loop, which these doors are without."""
-    loop = JobReconciler(SystemClock(), doors.store, InlineOffload(), scheduling=Scheduling)
+async def place(local: LocalApi) -> None:
+    """Do one round of the loop, which the local API does not run."""
+    loop = JobReconciler(SystemClock(), local.store, InlineOffload(), scheduling=Scheduling)
     await loop.reconcile()
 
 
-def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
+def test_a_job_is_submitted_shown_and_ended_over_http() -> None:
     async def main() -> None:
-        async with open_doors(build_doors(), grpc=False) as doors:
-            node = await doors.register("gpu-1")
-            api = connect_fleet(doors.http_url)
+        async with serve_local_api(build_local_api(), grpc=False) as local:
+            node = await local.register("gpu-1")
+            api = connect_fleet(local.http_url)
             assert isinstance(api, JobApi)
             asked = JobRequest(name=JobName("train"), gpus=8, preemptible=True)
             assert (await api.submit_job(asked)).state is JobState.WAITING
-            await place(doors)
+            await place(local)
             job = await api.get_job(asked.name)
             assert (job.state, job.nodes, job.preemptible) == (JobState.PLACED, (node,), True)
             assert (await api.checkpoint_job(asked.name)).checkpointed_at is not None
@@ -50,7 +50,7 @@ def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
             assert kept.nodes == (node,)
             queued = await api.requeue_job(asked.name, reason="died", placed_at=job.since)
             assert (queued.state, queued.reason) == (JobState.WAITING, "died")
-            await place(doors)
+            await place(local)
             assert [each.name for each in await api.list_jobs()] == ["train"]
             assert (await api.explain_job(asked.name)).state == "placed"
             assert (await api.finish_job(asked.name)).state is JobState.FINISHED
@@ -65,27 +65,27 @@ def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
     asyncio.run(main())
 
 
-def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
+def test_the_command_line_shows_why_a_job_waits_and_how_it_ended() -> None:
     async def main() -> None:
-        async with open_doors(build_doors(), grpc=False) as doors:
-            await doors.register("gpu-1")
+        async with serve_local_api(build_local_api(), grpc=False) as local:
+            await local.register("gpu-1")
 
             async def say(*words: str, code: int = 0) -> str:
-                return await asyncio.to_thread(typed, doors.http_url, *words, code=code)
+                return await asyncio.to_thread(typed, local.http_url, *words, code=code)
 
             assert "No jobs found" in await say("job", "list")
             said = await say("job", "submit", "big", "--gpus", "8", "--tasks", "2")
             assert "navarch why job big" in said
             why = await say("why", "job", "big")
-            assert "1 of 2 tasks that start together would find a place" in why
+            assert "1 of 2 tasks that start together fit" in why
             assert "what would help" in why
-            assert "submitted: asks for 2 tasks with 8 GPUs each" in why
+            assert "submitted: requests 2 tasks with 8 GPUs each" in why
             assert why == await say("why", "big")
             found = json.loads(await say("why", "job", "big", "--output", "json"))
             assert found["attempt"]["refusals"][0]["rule"] == "resources"
             assert "waiting" in await say("job", "list")
-            await doors.register("gpu-2")
-            await place(doors)
+            await local.register("gpu-2")
+            await place(local)
             assert "big/1 on gpu-" in await say("job", "get", "big")
             assert "has all its GPUs" in await say("why", "job", "big")
             assert "Job big is waiting" in await say("job", "requeue", "big", "--reason", "OOM")

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.agent.transport import open_link
 from navarch.client.connect import connect_fleet
@@ -26,7 +27,6 @@ from navarch.ports.api import FleetApi, Query, Update
 from navarch.ports.link import Link
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
-from navarch.testing.doors import Doors, ask, build_doors, open_doors
 from navarch.testing.worlds import a_node, a_pool
 from navarch.wire.v1 import agent_pb2 as pb
 
@@ -41,36 +41,36 @@ REPORT = HealthReport(
     results=(CheckResult(check="gpu", health=Health.UNHEALTHY, reason="off the bus", fatal=True),)
 )
 
-Road = Callable[[Doors], Awaitable[Any]]
+Road = Callable[[LocalApi], Awaitable[Any]]
 
 
-async def departed(doors: Doors) -> None:
+async def departed(local: LocalApi) -> None:
     """Let a machine that was bought register, serve and be given back, until it is gone."""
-    store, born = doors.store, a_node(NODE, phase=Phase.BOOTING)
+    store, born = local.store, a_node(NODE, phase=Phase.BOOTING)
     await store.commit(Change(pools=[a_pool()], nodes=[born]), based_on=0)
     hardware = Inventory(gpus=(Gpu(index=0, uuid="GPU-0"),))
-    await doors.agents.register(Registration(node=NODE, inventory=hardware))
-    doors.agents.heartbeat(NODE, BUSY)
-    await doors.fleet.retire(NODE, reason="too old")
+    await local.agents.register(Registration(node=NODE, inventory=hardware))
+    local.agents.heartbeat(NODE, BUSY)
+    await local.fleet.retire(NODE, reason="too old")
     for phase in (Phase.DRAINING, Phase.TERMINATING, Phase.GONE):
         node = store.fleet().nodes[NODE]
         change = Change(nodes=[node.move_to(phase, at=node.since)])
         await store.commit(change, based_on=store.fleet().revision)
-    # The control plane does the same when it hears of the commit.
-    doors.columns.forget(NODE)
+    # The control plane does the same on the commit.
+    local.columns.forget(NODE)
 
 
-async def post(doors: Doors, path: str, body: object) -> object:
+async def post(local: LocalApi, path: str, body: object) -> object:
     text = json.dumps(body).encode()
-    answer = await ask(doors.app, "POST", path, text, content_type="application/json")
+    answer = await call_app(local.app, "POST", path, text, content_type="application/json")
     assert answer.status == 200, answer.body
     return answer.json
 
 
 @asynccontextmanager
-async def http_link(doors: Doors) -> AsyncIterator[Link]:
-    async with open_doors(doors, grpc=False):
-        link = open_link(doors.http_url, token=lambda: None)
+async def http_link(local: LocalApi) -> AsyncIterator[Link]:
+    async with serve_local_api(local, grpc=False):
+        link = open_link(local.http_url, token=lambda: None)
         try:
             yield link
         finally:
@@ -78,54 +78,54 @@ async def http_link(doors: Doors) -> AsyncIterator[Link]:
 
 
 @asynccontextmanager
-async def link_over_grpc(doors: Doors) -> AsyncIterator[Link]:
-    async with open_doors(doors, http=False):
-        link = grpc_link(doors.grpc_url, lambda: None)
+async def link_over_grpc(local: LocalApi) -> AsyncIterator[Link]:
+    async with serve_local_api(local, http=False):
+        link = grpc_link(local.grpc_url, lambda: None)
         try:
             yield link
         finally:
             await link.close()
 
 
-async def in_process_beat(doors: Doors) -> Sequence[Command]:
-    return doors.agents.heartbeat(NODE, BUSY)
+async def in_process_beat(local: LocalApi) -> Sequence[Command]:
+    return local.agents.heartbeat(NODE, BUSY)
 
 
-async def in_process_samples(doors: Doors) -> None:
-    await doors.agents.report_metrics(NODE, LATE)
+async def in_process_samples(local: LocalApi) -> None:
+    await local.agents.report_metrics(NODE, LATE)
 
 
-async def json_beat(doors: Doors) -> object:
+async def json_beat(local: LocalApi) -> object:
     metrics = {"cpu_pct": 5.0, "memory_pct": 7.0, "gpus": [{"utilization_pct": 90.0}]}
-    return await post(doors, "/v1/agent/heartbeat", {"node": NODE, "metrics": metrics})
+    return await post(local, "/v1/agent/heartbeat", {"node": NODE, "metrics": metrics})
 
 
-async def connect_beat(doors: Doors) -> object:
+async def connect_beat(local: LocalApi) -> object:
     path = "/navarch.ControlPlaneService/SendHeartbeat"
-    return await post(doors, path, {"nodeId": NODE, "metrics": {"cpuUsagePercent": 5.0}})
+    return await post(local, path, {"nodeId": NODE, "metrics": {"cpuUsagePercent": 5.0}})
 
 
-async def packed_beat(doors: Doors) -> Sequence[Command]:
-    async with http_link(doors) as link:
+async def packed_beat(local: LocalApi) -> Sequence[Command]:
+    async with http_link(local) as link:
         return await link.heartbeat(NODE, BUSY)
 
 
-async def http_samples(doors: Doors) -> None:
-    async with http_link(doors) as link:
+async def http_samples(local: LocalApi) -> None:
+    async with http_link(local) as link:
         await link.report_metrics(NODE, LATE)
 
 
-async def grpc_beat(doors: Doors) -> Sequence[Command]:
-    async with link_over_grpc(doors) as link:
+async def grpc_beat(local: LocalApi) -> Sequence[Command]:
+    async with link_over_grpc(local) as link:
         return await link.heartbeat(NODE, BUSY)
 
 
-async def grpc_samples(doors: Doors) -> None:
-    async with link_over_grpc(doors) as link:
+async def grpc_samples(local: LocalApi) -> None:
+    async with link_over_grpc(local) as link:
         await link.report_metrics(NODE, LATE)
 
 
-async def attached(doors: Doors) -> None:
+async def attached(local: LocalApi) -> None:
     """Send a heartbeat and old samples over one stream."""
     beat = pb.HeartbeatRequest(node_id=NODE, cpu_pct=5.0)
     samples = pb.ReportMetricsRequest(node=NODE)
@@ -136,8 +136,8 @@ async def attached(doors: Doors) -> None:
         pb.AgentMessage(number=2, report_metrics=samples),
     ]
     async with (
-        open_doors(doors, http=False),
-        grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+        serve_local_api(local, http=False),
+        grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
     ):
         attach: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
             "/navarch.v1.AgentService/Attach"
@@ -162,12 +162,12 @@ ROADS: dict[str, Road] = {
 
 
 @asynccontextmanager
-async def seen_through(door: str, doors: Doors) -> AsyncIterator[FleetApi]:
-    if door == "in-process":
-        yield doors.fleet
+async def seen_through(protocol: str, local: LocalApi) -> AsyncIterator[FleetApi]:
+    if protocol == "in-process":
+        yield local.fleet
         return
-    async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
-        client = connect_fleet(doors.http_url or doors.grpc_url, None, 10.0)
+    async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
+        client = connect_fleet(local.http_url or local.grpc_url, None, 10.0)
         try:
             yield client
         finally:
@@ -190,39 +190,39 @@ async def check_views(fleet: FleetApi) -> None:
     assert {node.phase for update in watched for node in update.nodes} == {Phase.GONE}
 
 
-def run(story: Callable[[Doors], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(build_doors()), 30))
+def run(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_local_api()), 30))
 
 
 @pytest.mark.parametrize("road", ROADS)
-def test_a_late_sample_of_a_departed_node_is_answered_and_not_kept(road: str) -> None:
-    async def story(doors: Doors) -> None:
-        await departed(doors)
-        revision = doors.store.fleet().revision
+def test_a_late_sample_of_a_departed_node_is_accepted_and_dropped(road: str) -> None:
+    async def story(local: LocalApi) -> None:
+        await departed(local)
+        revision = local.store.fleet().revision
 
-        await ROADS[road](doors)
-        doors.desk.flush()
+        await ROADS[road](local)
+        local.desk.flush()
 
-        assert len(doors.columns) == 0
-        assert (doors.columns.last_heard(NODE), doors.columns.metrics(NODE)) == (None, None)
-        assert doors.store.fleet().revision == revision
+        assert len(local.columns) == 0
+        assert (local.columns.last_heard(NODE), local.columns.metrics(NODE)) == (None, None)
+        assert local.store.fleet().revision == revision
 
     run(story)
 
 
-@pytest.mark.parametrize("door", ["in-process", "http", "grpc"])
-def test_a_departed_node_is_listed_shown_and_watched_after_its_late_samples(door: str) -> None:
-    async def story(doors: Doors) -> None:
-        await departed(doors)
-        await doors.agents.report_metrics(NODE, LATE)
-        async with seen_through(door, doors) as fleet:
+@pytest.mark.parametrize("protocol", ["in-process", "http", "grpc"])
+def test_a_departed_node_is_listed_shown_and_watched_after_its_late_samples(protocol: str) -> None:
+    async def story(local: LocalApi) -> None:
+        await departed(local)
+        await local.agents.report_metrics(NODE, LATE)
+        async with seen_through(protocol, local) as fleet:
             await check_views(fleet)
 
     run(story)
 
 
 class Unreadable:
-    """A table of readings whose rows cannot be shown."""
+    """A table of readings with unreadable rows."""
 
     def last_heard(self, node: NodeId) -> datetime | None:
         raise OverflowError(f"{node}: cannot convert float infinity to integer")
@@ -232,9 +232,9 @@ class Unreadable:
 
 
 def test_a_departed_node_is_listed_shown_and_watched_whatever_the_table_holds_of_it() -> None:
-    async def story(doors: Doors) -> None:
-        await departed(doors)
-        await check_views(FleetService(SystemClock(), SystemEntropy(), doors.store, Unreadable()))
+    async def story(local: LocalApi) -> None:
+        await departed(local)
+        await check_views(FleetService(SystemClock(), SystemEntropy(), local.store, Unreadable()))
 
     run(story)
 
@@ -253,10 +253,10 @@ class Table:
 
 
 def test_a_late_sample_of_a_departed_node_reaches_no_table_of_readings() -> None:
-    async def story(doors: Doors) -> None:
-        await departed(doors)
+    async def story(local: LocalApi) -> None:
+        await departed(local)
         table = Table()
-        agents = AgentService(SystemClock(), doors.store, table)
+        agents = AgentService(SystemClock(), local.store, table)
         agents.heartbeat(NODE, BUSY)
         await agents.report_metrics(NODE, LATE)
         assert table.written == []
@@ -264,19 +264,19 @@ def test_a_late_sample_of_a_departed_node_reaches_no_table_of_readings() -> None
     run(story)
 
 
-def test_a_late_report_of_a_departed_node_is_answered_and_reaches_no_listener() -> None:
-    async def story(doors: Doors) -> None:
-        await departed(doors)
-        fleet = doors.store.fleet()
+def test_a_late_report_of_a_departed_node_is_accepted_and_reaches_no_listener() -> None:
+    async def story(local: LocalApi) -> None:
+        await departed(local)
+        fleet = local.store.fleet()
         reports: list[NodeId] = []
         agents = AgentService(
             SystemClock(),
-            doors.store,
-            doors.columns,
+            local.store,
+            local.columns,
             overheard=lambda node, _report: reports.append(node),
         )
         assert await agents.report_health(NODE, REPORT) is NodeStatus.TERMINATED
         assert reports == []
-        assert doors.store.fleet() is fleet
+        assert local.store.fleet() is fleet
 
     run(story)

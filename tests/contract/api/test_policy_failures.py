@@ -1,4 +1,4 @@
-"""A health policy that fails while it is used, seen through every door."""
+"""A health policy that fails while it is used, over every protocol."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.agent.transport import open_link
 from navarch.cli.main import navarch
@@ -22,7 +23,6 @@ from navarch.health.policy.engine import compile_policies
 from navarch.ports.agents import Registration
 from navarch.ports.api import FleetApi, NodeView
 from navarch.ports.link import Link
-from navarch.testing.doors import Doors, ask, build_doors, open_doors
 
 TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 GREEDY = f"""
@@ -68,7 +68,7 @@ OFF_THE_BUS = CheckResult(
 HEAT = CheckResult(check="temperature", health=Health.DEGRADED, reason="93 degrees")
 FINE = CheckResult(check="gpu", health=Health.HEALTHY)
 
-Story = Callable[[Link, FleetApi, Doors], Awaitable[None]]
+Story = Callable[[Link, FleetApi, LocalApi], Awaitable[None]]
 
 
 class Policies:
@@ -83,15 +83,15 @@ class Policies:
         self.book = compile_policies(load_policy(str(self.file)))
 
 
-def tell(door: str, policies: Policies, story: Story) -> None:
+def run_story(protocol: str, policies: Policies, story: Story) -> None:
     async def run() -> None:
-        doors = build_doors(policies=lambda: policies.book)
-        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
-            address = doors.http_url or doors.grpc_url
-            opened = open_link if door == "http" else grpc_link
+        local = build_local_api(policies=lambda: policies.book)
+        async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
+            address = local.http_url or local.grpc_url
+            opened = open_link if protocol == "http" else grpc_link
             link, fleet = opened(address, token=lambda: None), connect_fleet(address, None, 10.0)
             try:
-                await story(link, fleet, doors)
+                await story(link, fleet, local)
             finally:
                 await link.close()
                 await fleet.close()
@@ -112,20 +112,20 @@ def report(*results: CheckResult) -> HealthReport:
     return HealthReport(results=results)
 
 
-DOORS = pytest.mark.parametrize("door", ["http", "grpc"])
+PROTOCOLS = pytest.mark.parametrize("protocol", ["http", "grpc"])
 
 
-def test_the_policy_of_these_tests_passes_the_check_that_operators_run(policies: Policies) -> None:
+def test_the_policy_of_these_tests_passes_policy_check(policies: Policies) -> None:
     result = CliRunner().invoke(navarch, ["policy", "check", str(policies.file)])
     assert (result.exit_code, "is valid" in result.output) == (0, True), result.output
 
 
-@DOORS
-def test_a_report_that_no_rule_can_judge_is_accepted_and_leaves_the_node_unknown(
-    door: str, policies: Policies
+@PROTOCOLS
+def test_a_report_that_no_rule_can_evaluate_is_accepted_and_leaves_the_node_unknown(
+    protocol: str, policies: Policies
 ) -> None:
-    async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+    async def story(link: Link, fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         assert await link.report_health(node, report(FINE)) is NodeStatus.ACTIVE
         assert await link.report_health(node, report(CRASH)) is NodeStatus.ACTIVE
 
@@ -141,38 +141,38 @@ def test_a_report_that_no_rule_can_judge_is_accepted_and_leaves_the_node_unknown
         why = await fleet.why(about("node", node))
         assert any("rule every-combination" in step.reason for step in why.steps)
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-@DOORS
-def test_a_gpu_that_fell_off_the_bus_is_unhealthy_though_a_rule_fails_on_it(
-    door: str, policies: Policies
+@PROTOCOLS
+def test_a_gpu_off_the_bus_is_unhealthy_although_a_rule_fails_on_it(
+    protocol: str, policies: Policies
 ) -> None:
-    async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+    async def story(link: Link, fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         assert await link.report_health(node, report(OFF_THE_BUS)) is NodeStatus.UNHEALTHY
         view = await shown(fleet, node)
         assert view.health is Health.UNHEALTHY
         assert [c.check for c in view.conditions if c.fatal] == [OFF_THE_BUS.check]
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-@DOORS
-def test_a_rule_that_says_fatal_outweighs_one_that_fails(door: str, policies: Policies) -> None:
-    async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@PROTOCOLS
+def test_a_fatal_rule_outweighs_one_that_fails(protocol: str, policies: Policies) -> None:
+    async def story(link: Link, fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         assert await link.report_health(node, report(HEAT, CRASH)) is NodeStatus.UNHEALTHY
         (fatal,) = [c for c in (await shown(fleet, node)).conditions if c.fatal]
         assert fatal.facts["rule"] == "hot"
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-@DOORS
-def test_a_node_recovers_by_itself_once_the_policy_is_mended(door: str, policies: Policies) -> None:
-    async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+@PROTOCOLS
+def test_a_node_recovers_once_the_policy_is_corrected(protocol: str, policies: Policies) -> None:
+    async def story(link: Link, fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         await link.report_health(node, report(FINE, CRASH))
         assert (await shown(fleet, node)).health is Health.UNKNOWN
         policies.load(MENDED)
@@ -180,28 +180,28 @@ def test_a_node_recovers_by_itself_once_the_policy_is_mended(door: str, policies
         view = await shown(fleet, node)
         assert (view.health, view.conditions) == (Health.HEALTHY, ())
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-@DOORS
-def test_an_introduction_whose_report_no_rule_can_judge_is_accepted(
-    door: str, policies: Policies
+@PROTOCOLS
+def test_a_registration_with_a_report_that_no_rule_can_evaluate_is_accepted(
+    protocol: str, policies: Policies
 ) -> None:
-    async def story(link: Link, fleet: FleetApi, _doors: Doors) -> None:
+    async def story(link: Link, fleet: FleetApi, _doors: LocalApi) -> None:
         node = NodeId("a")
         welcome = await link.register(Registration(node=node, report=report(CRASH)))
         assert welcome.status == NodeStatus.ACTIVE
         assert (await shown(fleet, node)).health is Health.UNKNOWN
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-@DOORS
-def test_a_finding_that_cel_cannot_be_shown_is_accepted_and_leaves_the_node_unknown(
-    door: str, policies: Policies
+@PROTOCOLS
+def test_a_finding_without_a_cel_form_is_accepted_and_leaves_the_node_unknown(
+    protocol: str, policies: Policies
 ) -> None:
-    async def story(link: Link, fleet: FleetApi, doors: Doors) -> None:
-        node = await doors.register("a")
+    async def story(link: Link, fleet: FleetApi, local: LocalApi) -> None:
+        node = await local.register("a")
         odd = CheckResult(
             check="xid/odd", health=Health.HEALTHY, lasting=True, facts={"code": "1.0e999"}
         )
@@ -210,13 +210,13 @@ def test_a_finding_that_cel_cannot_be_shown_is_accepted_and_leaves_the_node_unkn
         assert view.health is Health.UNKNOWN
         assert "OverflowError" in view.conditions[0].reason
 
-    tell(door, policies, story)
+    run_story(protocol, policies, story)
 
 
-def test_the_go_systems_agents_are_answered_though_a_rule_fails(policies: Policies) -> None:
+def test_the_go_systems_agents_get_replies_although_a_rule_fails(policies: Policies) -> None:
     async def story() -> None:
-        doors = build_doors(policies=lambda: policies.book)
-        node = await doors.register("a")
+        local = build_local_api(policies=lambda: policies.book)
+        node = await local.register("a")
         event = {
             "timestamp": "2026-01-01T00:00:00Z",
             "eventType": "HEALTH_EVENT_TYPE_XID",
@@ -225,14 +225,14 @@ def test_the_go_systems_agents_are_answered_though_a_rule_fails(policies: Polici
         for events, health in (([event], Health.UNKNOWN), ([], Health.HEALTHY)):
             passed = {"checkName": "health_events", "status": "HEALTH_STATUS_HEALTHY"}
             body = {"nodeId": node, "results": [passed], "events": events}
-            answer = await ask(
-                doors.app,
+            answer = await call_app(
+                local.app,
                 "POST",
                 "/navarch.ControlPlaneService/ReportHealth",
                 json.dumps(body).encode(),
                 content_type="application/json",
             )
             assert answer.status == 200, answer.body
-            assert (await shown(doors.fleet, node)).health is health
+            assert (await shown(local.fleet, node)).health is health
 
     asyncio.run(asyncio.wait_for(story(), 30))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
+from tests.support.local_api import H100, AppResponse, LocalApi, build_local_api, call_app
 
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.evolve import evolve
@@ -17,7 +18,6 @@ from navarch.core.health import Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.testing.doors import H100, Answer, Doors, ask, build_doors
 from navarch.wire.reference import navarch_pb2 as pb
 
 SERVICE = "/navarch.ControlPlaneService/"
@@ -40,23 +40,25 @@ REGISTER = {
 }
 
 
-def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(build_doors()), 20))
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_local_api()), 20))
 
 
-async def call(doors: Doors, method: str, body: dict[str, Any]) -> Answer:
+async def call(local: LocalApi, method: str, body: dict[str, Any]) -> AppResponse:
     text = json.dumps(body).encode()
-    return await ask(doors.app, "POST", SERVICE + method, text, content_type="application/json")
+    return await call_app(
+        local.app, "POST", SERVICE + method, text, content_type="application/json"
+    )
 
 
-async def registered(doors: Doors) -> None:
-    answer = await call(doors, "RegisterNode", REGISTER)
+async def registered(local: LocalApi) -> None:
+    answer = await call(local, "RegisterNode", REGISTER)
     assert answer.status == 200
 
 
 def test_registering_returns_the_agents_configuration() -> None:
-    async def story(doors: Doors) -> None:
-        answer = await call(doors, "RegisterNode", REGISTER)
+    async def story(local: LocalApi) -> None:
+        answer = await call(local, "RegisterNode", REGISTER)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
         assert answer.json == {
             "success": True,
@@ -68,7 +70,7 @@ def test_registering_returns_the_agents_configuration() -> None:
             },
         }
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -102,47 +104,47 @@ def test_registering_returns_the_agents_configuration() -> None:
 def test_refusals_have_the_references_code_text_and_status(
     method: str, body: dict[str, Any], status: int, code: str, message: str
 ) -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        answer = await call(doors, method, body)
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        answer = await call(local, method, body)
         assert answer.status == status
         assert answer.headers["content-type"] == "application/json"
         assert answer.json == {"code": code, "message": message}
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_node_looks_as_it_does_in_the_reference() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        node = (await call(doors, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        node = (await call(local, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
         heartbeat = node.pop("lastHeartbeat")
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", heartbeat)
         assert node == {**REGISTER, "status": "NODE_STATUS_ACTIVE"}, "defaults are left out"
 
-    tell(story)
+    run_story(story)
 
 
 def test_field_names_may_be_in_snake_case_and_unknown_ones_are_ignored() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         body = {
             "node_id": "n",
             "instance_type": "t",
             "shoe_size": 44,
             "gpus": [{"memory_total": 5}],
         }
-        assert (await call(doors, "RegisterNode", body)).status == 200
-        node = (await call(doors, "GetNode", {"node_id": "n"})).json["node"]
+        assert (await call(local, "RegisterNode", body)).status == 200
+        node = (await call(local, "GetNode", {"node_id": "n"})).json["node"]
         assert (node["instanceType"], node["gpus"]) == ("t", [{"memoryTotal": "5"}])
 
-    tell(story)
+    run_story(story)
 
 
-def test_protobuf_says_the_same_as_json() -> None:
-    async def story(doors: Doors) -> None:
+def test_protobuf_and_json_have_the_same_content() -> None:
+    async def story(local: LocalApi) -> None:
         request = json_format.ParseDict(REGISTER, pb.RegisterNodeRequest())
-        answer = await ask(
-            doors.app,
+        answer = await call_app(
+            local.app,
             "POST",
             SERVICE + "RegisterNode",
             request.SerializeToString(),
@@ -151,15 +153,15 @@ def test_protobuf_says_the_same_as_json() -> None:
         assert (answer.status, answer.headers["content-type"]) == (200, "application/proto")
         assert pb.RegisterNodeResponse.FromString(answer.body).success
 
-        listed = await ask(
-            doors.app, "POST", SERVICE + "ListNodes", b"", content_type="application/proto"
+        listed = await call_app(
+            local.app, "POST", SERVICE + "ListNodes", b"", content_type="application/proto"
         )
         (node,) = pb.ListNodesResponse.FromString(listed.body).nodes
-        spoken = (await call(doors, "ListNodes", {})).json["nodes"][0]
+        spoken = (await call(local, "ListNodes", {})).json["nodes"][0]
         assert json_format.MessageToDict(node) == spoken
 
-        refused = await ask(
-            doors.app,
+        refused = await call_app(
+            local.app,
             "POST",
             SERVICE + "GetNode",
             pb.GetNodeRequest(node_id="x").SerializeToString(),
@@ -167,16 +169,16 @@ def test_protobuf_says_the_same_as_json() -> None:
         )
         assert (refused.status, refused.json["code"]) == (404, "not_found"), "errors are JSON"
 
-    tell(story)
+    run_story(story)
 
 
 def test_lists_are_filtered() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        await call(doors, "RegisterNode", {**REGISTER, "nodeId": "b", "provider": "lambda"})
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        await call(local, "RegisterNode", {**REGISTER, "nodeId": "b", "provider": "lambda"})
 
         async def names(**filters: str) -> list[str]:
-            answer = await call(doors, "ListNodes", filters)
+            answer = await call(local, "ListNodes", filters)
             return [node["nodeId"] for node in answer.json.get("nodes", [])]
 
         assert sorted(await names()) == ["b", "gpu-node-1"]
@@ -185,17 +187,17 @@ def test_lists_are_filtered() -> None:
         assert await names(status="NODE_STATUS_CORDONED") == []
         assert len(await names(status="NODE_STATUS_UNKNOWN")) == 2, "unknown is no filter"
 
-    tell(story)
+    run_story(story)
 
 
-def test_heartbeats_bring_metrics_and_are_acknowledged() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
+def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
         gpu = {"temperature": 61, "powerUsage": 500, "utilizationPercent": 97.5, "memoryUsed": "7"}
         metrics = {"cpuUsagePercent": 12.5, "gpuMetrics": [gpu]}
-        answer = await call(doors, "SendHeartbeat", {"nodeId": "gpu-node-1", "metrics": metrics})
+        answer = await call(local, "SendHeartbeat", {"nodeId": "gpu-node-1", "metrics": metrics})
         assert (answer.status, answer.json) == (200, {"acknowledged": True})
-        kept = doors.columns.metrics(NodeId("gpu-node-1"))
+        kept = local.columns.metrics(NodeId("gpu-node-1"))
         assert kept is not None
         assert (kept.cpu_pct, kept.gpus[0].temperature_c, kept.gpus[0].memory_used_bytes) == (
             12.5,
@@ -203,36 +205,36 @@ def test_heartbeats_bring_metrics_and_are_acknowledged() -> None:
             7.0,
         )
 
-    tell(story)
+    run_story(story)
 
 
 def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
+    async def story(local: LocalApi) -> None:
+        await registered(local)
         for command, status in (
             ("CORDON", "CORDONED"),
             ("CORDON", "CORDONED"),
             ("UNCORDON", "ACTIVE"),
             ("DRAIN", "DRAINING"),
         ):
-            answer = await issue(doors, command, reason="because")
+            answer = await issue(local, command, reason="because")
             assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f-]{18,}", answer["commandId"])
             assert "issuedAt" in answer
-            node = (await call(doors, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
+            node = (await call(local, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
             assert node["status"] == f"NODE_STATUS_{status}"
-        fetched = await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})
+        fetched = await call(local, "GetNodeCommands", {"nodeId": "gpu-node-1"})
         assert fetched.json == {}
-        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].cordoned == "because"
+        assert local.store.fleet().nodes[NodeId("gpu-node-1")].cordoned == "because"
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        issued = await issue(doors, "RUN_DIAGNOSTIC", test_type="quick")
-        first = (await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
-        again = (await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        issued = await issue(local, "RUN_DIAGNOSTIC", test_type="quick")
+        first = (await call(local, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
+        again = (await call(local, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
         assert first["commands"] == [
             {
                 "commandId": issued["commandId"],
@@ -242,57 +244,57 @@ def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
             }
         ]
         assert again == {}
-        (command,) = doors.store.fleet().commands.values()
+        (command,) = local.store.fleet().commands.values()
         assert command.status is CommandStatus.ACKNOWLEDGED
 
-    tell(story)
+    run_story(story)
 
 
-def test_nobody_fetches_commands_for_a_node_that_does_not_exist() -> None:
-    async def story(doors: Doors) -> None:
-        answer = await call(doors, "GetNodeCommands", {"nodeId": "x"})
+def test_an_unknown_node_has_no_commands() -> None:
+    async def story(local: LocalApi) -> None:
+        answer = await call(local, "GetNodeCommands", {"nodeId": "x"})
         assert (answer.status, answer.json) == (200, {})
 
-    tell(story)
+    run_story(story)
 
 
-def test_terminate_gives_a_bought_machine_back_and_tells_its_agent() -> None:
-    async def story(doors: Doors) -> None:
-        await bought(doors)
+def test_terminate_retires_the_node_and_sends_its_agent_a_command() -> None:
+    async def story(local: LocalApi) -> None:
+        await bought(local)
         answer = await call(
-            doors,
+            local,
             "IssueCommand",
             {"nodeId": "training-0", "commandType": "NODE_COMMAND_TYPE_TERMINATE"},
         )
         assert answer.status == 200
-        assert doors.store.fleet().nodes[NodeId("training-0")].retiring is not None
-        (command,) = doors.store.fleet().commands.values()
+        assert local.store.fleet().nodes[NodeId("training-0")].retiring is not None
+        (command,) = local.store.fleet().commands.values()
         assert command.kind is CommandKind.TERMINATE
 
-    tell(story)
+    run_story(story)
 
 
-def test_an_agent_may_go_by_the_name_that_its_cloud_gave_the_machine() -> None:
-    async def story(doors: Doors) -> None:
-        await bought(doors)
+def test_an_agent_may_use_its_instance_id_as_its_name() -> None:
+    async def story(local: LocalApi) -> None:
+        await bought(local)
         for method, body in (
             ("RegisterNode", {"nodeId": "i-123"}),
             ("SendHeartbeat", {"nodeId": "i-123"}),
             ("ReportHealth", {"nodeId": "i-123"}),
             ("GetNodeCommands", {"nodeId": "i-123"}),
         ):
-            assert (await call(doors, method, body)).status == 200, method
-        assert list(doors.store.fleet().nodes) == ["training-0"]
+            assert (await call(local, method, body)).status == 200, method
+        assert list(local.store.fleet().nodes) == ["training-0"]
 
-    tell(story)
+    run_story(story)
 
 
 def test_machines_are_listed_with_their_state() -> None:
-    async def story(doors: Doors) -> None:
-        await bought(doors)
-        (seen,) = (await call(doors, "ListInstances", {"poolName": "training"})).json["instances"]
-        one = (await call(doors, "GetInstance", {"instanceId": "i-123"})).json["instance"]
-        none = (await call(doors, "ListInstances", {"state": "INSTANCE_STATE_FAILED"})).json
+    async def story(local: LocalApi) -> None:
+        await bought(local)
+        (seen,) = (await call(local, "ListInstances", {"poolName": "training"})).json["instances"]
+        one = (await call(local, "GetInstance", {"instanceId": "i-123"})).json["instance"]
+        none = (await call(local, "ListInstances", {"state": "INSTANCE_STATE_FAILED"})).json
         assert seen == one
         assert (one["instanceId"], one["poolName"], one["instanceType"]) == (
             "i-123",
@@ -302,65 +304,65 @@ def test_machines_are_listed_with_their_state() -> None:
         assert one["state"] == "INSTANCE_STATE_RUNNING"
         assert none == {}
 
-    tell(story)
+    run_story(story)
 
 
 def test_registering_again_clears_neither_cordon_nor_drain_nor_unhealthy() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        await issue(doors, "CORDON")
-        await report(doors, {"results": [result("gpu", "UNHEALTHY")]})
-        await registered(doors)
-        node = doors.store.fleet().nodes[NodeId("gpu-node-1")]
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        await issue(local, "CORDON")
+        await report(local, {"results": [result("gpu", "UNHEALTHY")]})
+        await registered(local)
+        node = local.store.fleet().nodes[NodeId("gpu-node-1")]
         assert node.cordoned is not None
         assert node.health is Health.UNHEALTHY
 
-        await issue(doors, "DRAIN")
-        await registered(doors)
-        assert doors.store.fleet().nodes[node.id].phase is Phase.DRAINING
+        await issue(local, "DRAIN")
+        await registered(local)
+        assert local.store.fleet().nodes[node.id].phase is Phase.DRAINING
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_worst_result_of_a_report_decides() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
+    async def story(local: LocalApi) -> None:
+        await registered(local)
         for words, status, health in (
             (["HEALTHY", "UNKNOWN"], "ACTIVE", Health.HEALTHY),
             (["HEALTHY", "DEGRADED"], "ACTIVE", Health.DEGRADED),
             (["DEGRADED", "UNHEALTHY"], "UNHEALTHY", Health.UNHEALTHY),
         ):
             results = [result(f"check-{i}", word) for i, word in enumerate(words)]
-            answer = await report(doors, {"results": results})
+            answer = await report(local, {"results": results})
             assert answer == {"acknowledged": True, "nodeStatus": f"NODE_STATUS_{status}"}
-            assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is health
+            assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is health
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_fatal_xid_outlasts_the_quiet_rounds_after_it() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        await report(doors, {"events": [xid("79", "GPU has fallen off the bus")]})
-        quiet = await report(doors, {"results": [result("health_events", "HEALTHY")]})
+def test_a_fatal_xid_outlasts_later_rounds_without_events() -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        await report(local, {"events": [xid("79", "GPU has fallen off the bus")]})
+        quiet = await report(local, {"results": [result("health_events", "HEALTHY")]})
         assert quiet["nodeStatus"] == "NODE_STATUS_UNHEALTHY"
-        (condition,) = doors.store.fleet().nodes[NodeId("gpu-node-1")].conditions
+        (condition,) = local.store.fleet().nodes[NodeId("gpu-node-1")].conditions
         assert condition.reason == "XID 79 on GPU 0: GPU has fallen off the bus"
         assert condition.lasting
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
+def test_the_next_round_without_events_clears_a_milder_event() -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
         quiet = result("health_events", "HEALTHY")
-        await report(doors, {"results": [quiet], "events": [xid("8", "fault")]})
-        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.DEGRADED
-        await report(doors, {"results": [quiet]})
-        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.HEALTHY
+        await report(local, {"results": [quiet], "events": [xid("8", "fault")]})
+        assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.DEGRADED
+        await report(local, {"results": [quiet]})
+        assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.HEALTHY
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -398,24 +400,26 @@ def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
         ({"eventType": -1, "system": 99}, Health.HEALTHY),
     ],
 )
-def test_events_are_judged_as_by_the_references_default_rules(
+def test_events_are_rated_as_by_the_references_default_rules(
     event: dict[str, Any], health: Health
 ) -> None:
-    async def story(doors: Doors) -> None:
-        await registered(doors)
-        await report(doors, {"results": [result("boot", "HEALTHY")], "events": [event]})
-        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is health
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        await report(local, {"results": [result("boot", "HEALTHY")], "events": [event]})
+        assert local.store.fleet().nodes[NodeId("gpu-node-1")].health is health
 
-    tell(story)
+    run_story(story)
 
 
 def test_bodies_may_be_gzipped() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         path, kind = SERVICE + "RegisterNode", "application/json"
         body = gzip.compress(json.dumps(REGISTER).encode())
-        good = await ask(doors.app, "POST", path, body, content_type=kind, content_encoding="gzip")
-        bomb = await ask(
-            doors.app,
+        good = await call_app(
+            local.app, "POST", path, body, content_type=kind, content_encoding="gzip"
+        )
+        bomb = await call_app(
+            local.app,
             "POST",
             path,
             gzip.compress(bytes(2**24)),
@@ -424,7 +428,7 @@ def test_bodies_may_be_gzipped() -> None:
         )
         assert (good.status, bomb.status) == (200, 413)
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -441,23 +445,23 @@ def test_bodies_may_be_gzipped() -> None:
         ("POST", "IssueCommand", "application/json", b'{"nodeId":"a","commandType":77}', 400),
     ],
 )
-def test_what_is_no_call_is_refused(
+def test_an_invalid_call_is_rejected(
     method: str, path: str, content_type: str, body: bytes, status: int
 ) -> None:
-    async def story(doors: Doors) -> None:
-        answer = await ask(doors.app, method, SERVICE + path, body, content_type=content_type)
+    async def story(local: LocalApi) -> None:
+        answer = await call_app(local.app, method, SERVICE + path, body, content_type=content_type)
         assert answer.status == status
         assert set(answer.json) == {"code", "message"}
 
-    tell(story)
+    run_story(story)
 
 
 def test_another_version_of_the_protocol_is_refused() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         path = SERVICE + "ListNodes"
         for version, status in (("1", 200), ("2", 400)):
-            answer = await ask(
-                doors.app,
+            answer = await call_app(
+                local.app,
                 "POST",
                 path,
                 b"{}",
@@ -467,19 +471,19 @@ def test_another_version_of_the_protocol_is_refused() -> None:
             )
             assert answer.status == status
 
-    tell(story)
+    run_story(story)
 
 
-async def issue(doors: Doors, command: str, **parameters: str) -> Any:  # noqa: ANN401
+async def issue(local: LocalApi, command: str, **parameters: str) -> Any:  # noqa: ANN401
     kind = f"NODE_COMMAND_TYPE_{command}"
     body = {"nodeId": "gpu-node-1", "commandType": kind, "parameters": parameters}
-    answer = await call(doors, "IssueCommand", body)
+    answer = await call(local, "IssueCommand", body)
     assert answer.status == 200, answer.body
     return answer.json
 
 
-async def report(doors: Doors, body: dict[str, Any]) -> Any:  # noqa: ANN401
-    answer = await call(doors, "ReportHealth", {"nodeId": "gpu-node-1", **body})
+async def report(local: LocalApi, body: dict[str, Any]) -> Any:  # noqa: ANN401
+    answer = await call(local, "ReportHealth", {"nodeId": "gpu-node-1", **body})
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -498,10 +502,10 @@ def xid(code: str, message: str) -> dict[str, Any]:
     }
 
 
-async def bought(doors: Doors) -> None:
+async def bought(local: LocalApi) -> None:
     """Put a node with a machine into the store, as the control loops would have."""
-    await doors.register("stranger")
-    stranger = doors.store.fleet().nodes[NodeId("stranger")]
+    await local.register("stranger")
+    stranger = local.store.fleet().nodes[NodeId("stranger")]
     name, pool = NodeId("training-0"), PoolName("training")
     launch = Launch(
         token=Token("launch-1"),
@@ -513,7 +517,7 @@ async def bought(doors: Doors) -> None:
         launched_at=stranger.created_at,
     )
     node: Node = evolve(stranger, id=name, pool=pool, launch=launch, offering=None)
-    await doors.store.commit(
+    await local.store.commit(
         Change(nodes=[node], forget_nodes=[stranger.id]),
-        based_on=doors.store.fleet().revision,
+        based_on=local.store.fleet().revision,
     )

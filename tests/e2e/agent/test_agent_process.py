@@ -22,11 +22,11 @@ from navarch.agent.spool.outbox import ReportBuffer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
-from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
+from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 
 
-def a_plane() -> RehearsalControlPlane:
-    return RehearsalControlPlane(
+def a_plane() -> FakeControlPlane:
+    return FakeControlPlane(
         heartbeat_interval=timedelta(seconds=0.1), health_check_interval=timedelta(seconds=0.1)
     )
 
@@ -60,7 +60,7 @@ def test_an_agent_killed_repeatedly_loses_and_duplicates_no_report(tmp_path: Pat
 
     async def main() -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         port = server.port
         url = server.url
@@ -89,7 +89,7 @@ def test_an_agent_killed_repeatedly_loses_and_duplicates_no_report(tmp_path: Pat
 def test_reports_stored_while_the_control_plane_was_down_arrive_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         port, url = server.port, server.url
         async with an_agent(url, tmp_path, "--simulated-gpus", "2"):
@@ -110,7 +110,7 @@ def test_reports_stored_while_the_control_plane_was_down_arrive_in_order(tmp_pat
 def test_sigterm_stops_it_cleanly_after_a_full_upload(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         async with an_agent(server.url, tmp_path, "--simulated-gpus", "8") as process:
             await until(lambda: len(plane.reports) >= 2)
@@ -130,7 +130,7 @@ def test_sigterm_stops_it_cleanly_after_a_full_upload(tmp_path: Path) -> None:
 def test_a_machine_without_a_driver_runs_and_reports_it(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         missing = {"NAVARCH_NVML_LIBRARY": str(tmp_path / "libnvidia-ml.so.1")}
         async with an_agent(server.url, tmp_path / "state", env=missing):
@@ -161,7 +161,7 @@ def test_a_hung_driver_blocks_neither_heartbeats_nor_shutdown(
 
     async def main() -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         env = {"NAVARCH_NVML_LIBRARY": str(library)}
         async with an_agent(server.url, tmp_path / "state", env=env) as process:
@@ -182,7 +182,7 @@ def test_terminate_stops_the_process_and_its_result_is_reported(tmp_path: Path) 
     async def main() -> None:
         plane = a_plane()
         plane.command(CommandKind.TERMINATE, name="c1", at=datetime.now(UTC))
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         async with an_agent(server.url, tmp_path, "--simulated-gpus", "1") as process:
             assert await process.wait() == 0
@@ -259,7 +259,7 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path
 def test_a_notice_of_the_metadata_service_reaches_the_control_plane(tmp_path: Path) -> None:
     async def main(service: MetadataService) -> None:
         plane = a_plane()
-        server = RehearsalServer(plane, token="secret")
+        server = FakeControlPlaneServer(plane, token="secret")
         await server.start()
         flags = ("--metadata", "aws", "--metadata-url", service.url, "--simulated-gpus", "2")
 

@@ -127,7 +127,7 @@ def test_a_token_used_with_other_parameters_finds_its_machine(
     assert len(ec2.alive()) == 1
 
 
-def test_a_used_token_whose_machine_is_not_listed_yet_is_a_transient_error(ec2: Ec2Server) -> None:
+def test_a_used_token_with_an_unlisted_machine_is_a_transient_error(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         await account.provision(REQUEST)
         ec2.set(lag_s=3600)

@@ -170,7 +170,7 @@ class NothingOnB:
         """Nothing to clean up."""
 
 
-def test_a_scheduler_plugin_of_ones_own_has_a_say(tmp_path: Path) -> None:
+def test_a_custom_scheduler_plugin_takes_part(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path, scheduler_plugins={"nothing-on-b": NothingOnB})
     cluster = a_cluster(nodes={"a": 4, "b": 8}, jobs=[a_job("big", gpus=8)])
     assert [d.node for d in plane.schedule(cluster).decisions if isinstance(d, Bind)] == ["b"]

@@ -100,23 +100,37 @@ def describe(records: list[str]) -> list[tuple[int, str | None]]:
     return [(found.code, found.pci) for record in records if (found := parse_line(record))]
 
 
-def test_a_machine_that_boots_badly_is_replaced_without_anybody_asking(fleet: Start) -> None:
+def test_a_machine_that_boots_with_a_fault_is_replaced_automatically(fleet: Start) -> None:
     server = fleet(bad_boots=1.0)
     server.until(lambda: any(node.phase is Phase.GONE for node in every_node(server)))
     gone = {node.id for node in every_node(server) if node.phase is Phase.GONE}
     assert any(node.replaces in gone for node in every_node(server))
 
 
-def test_a_second_start_is_quick_and_has_lost_nothing(fleet: Start) -> None:
+def test_a_second_start_is_quick_loses_nothing_and_commits_nothing(fleet: Start) -> None:
     server = fleet()
     server.until(lambda: len(active(server)) == 2)
-    before = active(server)
+    before, revision = active(server), settled_revision(server)
     assert server.stop() == 0
     assert server.start() < 15.0  # Under three seconds on a machine that does nothing else.
     assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
     time.sleep(3.5)  # Longer than the timeout of heartbeats: their agents must be back.
     assert active(server) == before
     assert len(machines(server)) == 2
+    assert settled_revision(server) == revision, "a restart commits nothing"
+
+
+def settled_revision(server: FleetProcess) -> int:
+    """Return the revision of the store, once it has been the same for a second."""
+    seen = [-1]
+
+    def settled() -> bool:
+        time.sleep(1.0)
+        seen.append(server.ask(lambda api: api.status()).revision)
+        return seen[-1] == seen[-2]
+
+    server.until(settled)
+    return seen[-1]
 
 
 def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> None:
@@ -146,7 +160,7 @@ def scaled(server: FleetProcess, size: int) -> bool:
     return True
 
 
-def test_a_token_is_asked_for_at_every_door_and_agents_have_it(fleet: Start) -> None:
+def test_every_server_requires_the_token_and_agents_have_it(fleet: Start) -> None:
     """B12: neither the CLI nor the fake provider's agents could authenticate."""
     server = fleet(token="s3cret")
     server.until(lambda: len(active(server)) == 2)
@@ -212,7 +226,7 @@ def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v
             return answer.read()
 
 
-def test_a_server_without_a_token_serves_only_a_host_of_loopback_and_says_so(fleet: Start) -> None:
+def test_a_server_without_a_token_listens_on_loopback_only_and_reports_it(fleet: Start) -> None:
     server = fleet()
     evil = f"evil.example:{server.port}"
     refused = heard(server, evil, f"Origin: http://{evil}")
@@ -271,7 +285,7 @@ def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-def test_a_reload_applies_what_can_change_and_says_what_cannot(fleet: Start) -> None:
+def test_a_reload_applies_what_can_change_and_reports_what_cannot(fleet: Start) -> None:
     server = fleet()
     server.until(lambda: len(active(server)) == 2)
     text = server.config.read_text().replace("min_nodes: 2", "min_nodes: 3")

@@ -30,7 +30,7 @@ BROKEN = GOOD.replace("xid_code ==", "xid_code == ==")
 
 
 class Site:
-    """A server whose pool has a policy of its own."""
+    """A server with a policy of its own for one pool."""
 
     def __init__(self, folder: Path) -> None:
         self.policy = folder / "policy.yaml"
@@ -93,7 +93,7 @@ def test_a_syntax_error_in_the_policy_does_not_make_fatal_errors_pass_unseen(sit
     assert incident.symptoms[0].rule == "checks", "the policy from before is still in force"
 
 
-def test_a_changed_policy_is_in_force_after_a_hangup_and_history_tells_the_difference(
+def test_a_changed_policy_is_in_force_after_a_hangup_and_the_history_shows_the_difference(
     site: Site,
 ) -> None:
     site.write(GOOD)

@@ -24,7 +24,7 @@ from navarch.core.pool import Pool
 from navarch.core.schedule import DAYS, Schedule, Window
 from navarch.fleet.sizing import Opinion, bounds_at, plan_size
 from navarch.ports.autoscaler import PoolMetrics, PoolState
-from navarch.service.autoscaling import check_autoscaling
+from navarch.service.specs import check_autoscaling
 from navarch.testing.worlds import NOW, a_pool
 
 ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "Pacific/Auckland")

@@ -1,4 +1,4 @@
-"""Laws that every cycle keeps, on made-up clusters."""
+"""Laws that every cycle keeps, on random clusters."""
 
 import random
 from dataclasses import replace
@@ -84,7 +84,7 @@ def run(cluster: Cluster) -> tuple[Session, DecisionLog]:
 
 @settings(max_examples=120, deadline=None)
 @given(clusters())
-def test_no_node_is_promised_more_than_it_has(cluster: Cluster) -> None:
+def test_no_node_is_overbooked(cluster: Cluster) -> None:
     session, _ = run(cluster)
 
     for node in session.nodes.values():
@@ -107,7 +107,7 @@ def test_a_gang_is_never_started_in_part(cluster: Cluster) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(clusters())
-def test_every_change_is_explained_by_decisions(cluster: Cluster) -> None:
+def test_every_change_follows_from_decisions(cluster: Cluster) -> None:
     session, log = run(cluster)
 
     assert list(unexplained(session, log.decisions)) == []
@@ -115,7 +115,7 @@ def test_every_change_is_explained_by_decisions(cluster: Cluster) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(clusters())
-def test_only_what_may_be_interrupted_is_stopped(cluster: Cluster) -> None:
+def test_only_preemptible_jobs_are_evicted(cluster: Cluster) -> None:
     session, log = run(cluster)
 
     for decision in log.decisions:
@@ -125,7 +125,7 @@ def test_only_what_may_be_interrupted_is_stopped(cluster: Cluster) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(clusters())
-def test_no_queue_is_lifted_above_its_limit(cluster: Cluster) -> None:
+def test_no_queue_exceeds_its_limit(cluster: Cluster) -> None:
     session, log = run(cluster)
 
     for queue in session.queues.by_name.values():
@@ -151,7 +151,7 @@ def _was_above(cluster: Cluster, queue: str, limit: float) -> bool:
 
 @settings(max_examples=80, deadline=None)
 @given(clusters(), st.integers(0, 99))
-def test_the_order_of_the_input_makes_no_difference(cluster: Cluster, seed: int) -> None:
+def test_the_order_of_the_input_does_not_matter(cluster: Cluster, seed: int) -> None:
     shuffle = random.Random(seed)
 
     def mixed(items: tuple[T, ...]) -> tuple[T, ...]:
@@ -178,8 +178,8 @@ def test_a_replay_of_a_snapshot_decides_the_same(cluster: Cluster) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(clusters())
-def test_cycles_come_to_rest(cluster: Cluster) -> None:
-    """With nothing arriving, work is not shuffled about for ever."""
+def test_repeated_cycles_reach_a_fixed_point(cluster: Cluster) -> None:
+    """Without arrivals, jobs are not moved forever."""
     changes: list[int] = []
     for _ in range(8):
         session, log = run(cluster)
@@ -191,7 +191,7 @@ def test_cycles_come_to_rest(cluster: Cluster) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
-def test_the_quick_test_for_room_never_rejects_what_was_placed(cluster: Cluster) -> None:
+def test_the_quick_check_for_room_never_rejects_a_placement(cluster: Cluster) -> None:
     session, _ = run(cluster)
     fresh, _ = run(replace(cluster, jobs=()))
 

@@ -1,4 +1,4 @@
-"""Gangs are evicted whole and shared GPUs are never overbooked, on clusters drawn from seeds."""
+"""Gangs are evicted completely and shared GPUs are never overbooked, on random clusters."""
 
 import random
 from collections import defaultdict
@@ -38,7 +38,7 @@ SPREAD = tuple(
 
 @dataclass(frozen=True)
 class Taste:
-    """What clusters of one family are made of."""
+    """The parameters of one family of clusters."""
 
     gpus: Sequence[int]
     requests: Sequence[Sequence[Request]]
@@ -65,7 +65,7 @@ SHARES = Taste(
 
 @dataclass
 class World:
-    """Draws a cluster."""
+    """A generator of clusters."""
 
     chance: random.Random
     taste: Taste
@@ -97,7 +97,7 @@ class World:
         return a_cluster(nodes=self.nodes, queues=self._draw_queues(), jobs=jobs)
 
     def _draw_queues(self) -> list[QueueSpec]:
-        """Return two queues; most of what runs is in the first, which is owed less."""
+        """Return two queues; most running jobs are in the first, which has the smaller share."""
         quotas = {"a": [0, 1, 3], "b": [3, 6, 12]}
         return [
             a_queue(name, quota=self.chance.choice(quota), weight=self.chance.choice([0, 0, 1]))
@@ -132,7 +132,7 @@ class World:
         return replace(job, tasks=tuple(tasks))
 
     def _draw_members(self, tasks: list[TaskSpec], minimums: dict[str, int]) -> set[str]:
-        """Return which tasks have a place: the minimum of every pod set, and some of the others."""
+        """Return the tasks with a place: the minimum of every pod set, and some others."""
         members: set[str] = set()
         for name, minimum in minimums.items():
             pod_set = [task.uid for task in tasks if task.sub_group == name]
@@ -140,7 +140,7 @@ class World:
         return members
 
     def _draw_minimums(self, size: int) -> dict[str, int]:
-        """Return the minimums of one or two pod sets that the tasks are dealt to in turn."""
+        """Return the minimums of one or two pod sets that the tasks alternate between."""
         if size == 1 or self.chance.random() < 0.8:
             return {"default": self.chance.choice([size, size, size, self.chance.randint(1, size)])}
         halves = {"even": (size + 1) // 2, "odd": size // 2}
@@ -149,7 +149,7 @@ class World:
     def _draw_places(
         self, tasks: list[TaskSpec], members: set[str], status: TaskStatus
     ) -> list[TaskSpec]:
-        """Return the tasks, `members` with places; all tasks without, if they do not fit."""
+        """Return the tasks, with places for `members`; without any place if they do not fit."""
         books = (self.idle, self.cpu, self.slots, self.room)
         self.idle, self.cpu, self.slots = dict(self.idle), dict(self.cpu), dict(self.slots)
         self.room = dict(self.room)
@@ -181,7 +181,7 @@ class World:
         return None
 
     def _draw_groups(self, request: Request, node: NodeSpec, name: str) -> list[str] | None:
-        """Return shared GPUs with room for the request, opened where there are too few."""
+        """Return shared GPUs with room for the request, opening new ones if there are too few."""
         memory = request.gpu.memory_on(node.gpu_memory_mib)
         groups = [g for (n, g), left in self.room.items() if n == node.name and left >= memory]
         opened = [f"{name}-{i}" for i in range(self.idle[node.name])]
@@ -208,7 +208,7 @@ def draw_config(chance: random.Random, taste: Taste) -> SchedulerConfig:
 
 
 def torn_gangs(session: Session) -> Iterator[str]:
-    """Yield the jobs that gained or lost members and ended between nothing and their minimum."""
+    """Yield the jobs that gained or lost tasks and ended above zero but below their minimum."""
     for job in session.jobs.values():
         before = {t.uid for t in job.tasks.values() if t.spec.status & ACTIVE_ALLOCATED_MASK}
         after = {t.uid for t in job.tasks_in(ACTIVE_ALLOCATED_MASK)}
@@ -218,9 +218,9 @@ def torn_gangs(session: Session) -> Iterator[str]:
 
 
 def overbooked(session: Session) -> Iterator[str]:
-    """Yield the nodes on which tasks were bound to more than what no task occupies.
+    """Yield the nodes on which tasks were bound to more than the idle resources.
 
-    A task that is leaving, or is to move, occupies its GPUs until the cycle is over.
+    A task that is leaving or moving occupies its GPUs until the cycle is over.
     """
     whole: dict[str, int] = defaultdict(int)
     shares: dict[tuple[str, str], int] = defaultdict(int)
@@ -279,26 +279,26 @@ def check_shares(seed: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_no_cycle_leaves_a_gang_between_nothing_and_its_minimum(block: int) -> None:
+def test_no_cycle_leaves_a_gang_below_its_minimum(block: int) -> None:
     for seed in range(block * 200, block * 200 + 200):
         check_gangs(seed, rounds=1)
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_no_cycle_binds_tasks_to_more_than_what_is_idle(block: int) -> None:
+def test_no_cycle_binds_more_than_the_idle_resources(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         check_shares(seed, rounds=2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(20))
-def test_no_cycle_leaves_a_gang_torn_in_many_worlds(block: int) -> None:
+def test_no_cycle_leaves_a_gang_below_its_minimum_in_many_worlds(block: int) -> None:
     for seed in range(10_000 + block * 400, 10_400 + block * 400):
         check_gangs(seed, rounds=3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(20))
-def test_no_cycle_binds_tasks_to_more_than_what_is_idle_in_many_worlds(block: int) -> None:
+def test_no_cycle_binds_more_than_the_idle_resources_in_many_worlds(block: int) -> None:
     for seed in range(10_000 + block * 400, 10_400 + block * 400):
         check_shares(seed, rounds=3)

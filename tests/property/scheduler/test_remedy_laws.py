@@ -1,4 +1,4 @@
-"""Whoever does what an explanation says would help, has helped."""
+"""Every remedy of an explanation lets the job start."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from navarch.scheduler.model.quantity import UNLIMITED
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
 GPUS = 4
-"""What each task of the job asks for."""
+"""The GPUs that each task of the job requests."""
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    """Return a few nodes, some full, some cordoned, and one job that wants to start."""
+    """Return a few nodes, some full, some cordoned, and one pending job."""
     nodes, jobs = [], []
     for number in range(draw(st.integers(1, 5))):
         name, gpus = f"n{number}", draw(st.sampled_from([2, 4, 8]))
@@ -36,7 +36,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 def after(cluster: Cluster, remedy: Remedy) -> Cluster:
-    """Return the cluster with all of a remedy's steps taken, and no more than they ask for."""
+    """Return the cluster after exactly the steps of a remedy."""
     for step in remedy.steps:
         cluster = _after(cluster, step)
     return cluster
@@ -85,7 +85,7 @@ def _raised(queue: QueueSpec, step: Step) -> QueueSpec:
 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
-def test_every_remedy_of_a_job_that_waits_lets_it_start(cluster: Cluster) -> None:
+def test_every_remedy_lets_a_pending_job_start(cluster: Cluster) -> None:
     explanation = why_job(cluster, None, "job")
 
     if explanation.state != "waiting":

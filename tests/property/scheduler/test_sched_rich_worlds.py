@@ -1,4 +1,4 @@
-"""Laws that hold on clusters with a bit of everything, drawn from seeds."""
+"""Laws that hold on random clusters that use every feature."""
 
 import random
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ CONSTRAINTS = (
 
 @dataclass
 class World:
-    """Draws a cluster."""
+    """A generator of clusters."""
 
     chance: random.Random
     nodes: list[NodeSpec] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Whatever a statement did, in whatever order it is taken back, nothing is left of it."""
+"""Undoing the operations of a statement, in any order, restores the session."""
 
 from dataclasses import dataclass, field
 
@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.scheduler.cycle import open_session
+from navarch.scheduler.framework.placing import share_gpus
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.framework.sharing import share_gpus
 from navarch.scheduler.framework.statement import Operation, Statement
 from navarch.scheduler.model.cluster import (
     ClaimUse,
@@ -16,10 +16,10 @@ from navarch.scheduler.model.cluster import (
     ResourceClaim,
     ResourceSlice,
 )
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.proportion import Proportion
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 
@@ -181,7 +181,7 @@ def test_undoing_operations_in_any_order_restores_everything(data: st.DataObject
     for operation in data.draw(st.permutations(story.operations)):
         story.statement.undo(operation)
 
-    # A conversion made operations that the story does not know: those stand until discarded.
+    # A conversion creates operations that the test does not track: they stay until discarded.
     story.statement.discard()
     assert books(session) == before
 
@@ -202,7 +202,7 @@ def test_leaving_an_attempt_restores_everything(data: st.DataObject) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) -> None:
+def test_rolling_back_to_a_checkpoint_restores_that_state(data: st.DataObject) -> None:
     session = open_session(data.draw(clusters()))
     story = Story(session, data)
     for _ in range(data.draw(st.integers(0, 6))):
@@ -220,8 +220,8 @@ def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_what_is_booked_follows_from_where_tasks_are(data: st.DataObject) -> None:
-    """The books of a session that went a long way equal those of one opened on its outcome."""
+def test_bookings_follow_from_placements(data: st.DataObject) -> None:
+    """The bookings of a session after many operations equal those of one opened on the result."""
     session = open_session(data.draw(clusters()))
     story = Story(session, data)
     for _ in range(data.draw(st.integers(1, 14))):

@@ -20,7 +20,7 @@ from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 HOUR = 3600.0
 TERM = timedelta(hours=6)
@@ -54,7 +54,7 @@ class Harness:
     tasks: asyncio.TaskGroup
     clock: SimClock = field(default_factory=SimClock)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
-    plane: RehearsalControlPlane = field(default_factory=RehearsalControlPlane)
+    plane: FakeControlPlane = field(default_factory=FakeControlPlane)
     term: timedelta | None = TERM
     cut: bool = False
     ended_at: float | None = None

@@ -26,7 +26,7 @@ from navarch.ports.diagnostics import (
 )
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")
@@ -74,15 +74,15 @@ class GatedOffload:
 @dataclass
 class Harness:
     clock: SimClock = field(default_factory=SimClock)
-    plane: RehearsalControlPlane = field(
-        default_factory=lambda: RehearsalControlPlane(heartbeat_interval=timedelta(hours=1))
+    plane: FakeControlPlane = field(
+        default_factory=lambda: FakeControlPlane(heartbeat_interval=timedelta(hours=1))
     )
     diagnostics: PassingDiagnostics = field(default_factory=PassingDiagnostics)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     queue: GatedOffload = field(default_factory=GatedOffload)
     away: bool = False
 
-    def reach(self) -> RehearsalControlPlane:
+    def reach(self) -> FakeControlPlane:
         if self.away:
             raise UnreachableError("cut off")
         return self.plane

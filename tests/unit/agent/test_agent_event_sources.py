@@ -28,7 +28,7 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.host import HostError, KernelRecord
 from navarch.sim.kernel.clock import SeededEntropy
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 LOST = "NVRM: Xid (PCI:0000:03:00): 79, pid=7, name=python, GPU has fallen off the bus."
 
@@ -203,7 +203,7 @@ def test_a_kernel_line_is_reported_at_once_and_not_with_the_next_round(
 ) -> None:
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    clock, plane = SystemClock(), RehearsalControlPlane()
+    clock, plane = SystemClock(), FakeControlPlane()
     event_sources = EventSources(
         clock,
         SimulatedGpus(clock, SeededEntropy("g"), count=8, seed="m"),

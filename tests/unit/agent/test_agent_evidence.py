@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.local_api import build_local_api
 
 from navarch.agent.agent import Agent
 from navarch.agent.evidence import EvidenceCollector, pack, unpack
@@ -25,13 +26,12 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.simulated import SimulatedHost
-from navarch.service.evidence import EvidenceService
+from navarch.service.records import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
 from navarch.stores.evidence import FolderArchive, MemoryArchive
-from navarch.testing.doors import build_doors
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("m")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ class Desk:
 class Harness:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.clock, self.desk, self.disk = SimClock(), Desk(), MemoryDisk()
-        self.plane = RehearsalControlPlane()
+        self.plane = FakeControlPlane()
         self.gpus = SimulatedGpus(self.clock, SeededEntropy("g"), count=4, seed="m")
         self.agent = Agent(
             self.clock,
@@ -209,9 +209,9 @@ def test_the_archive_keeps_the_latest_bundles_of_each_node(kind: str, tmp_path: 
 
 def test_the_control_plane_refuses_a_bundle_that_does_not_match_its_note() -> None:
     async def main() -> None:
-        doors = build_doors()
-        node = await doors.register("gpu-1")
-        service = EvidenceService(doors.store, MemoryArchive())
+        local = build_local_api()
+        node = await local.register("gpu-1")
+        service = EvidenceService(local.store, MemoryArchive())
         with pytest.raises(NotFoundError):
             await service.report_evidence(a_bundle("e", node="stranger"))
         with pytest.raises(NotFoundError):

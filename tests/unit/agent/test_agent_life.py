@@ -30,7 +30,7 @@ from navarch.ports.link import UnauthorizedError
 from navarch.ports.offload import Offload
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Harness:
 
     tasks: asyncio.TaskGroup
     clock: SimClock = field(default_factory=SimClock)
-    plane: RehearsalControlPlane = field(default_factory=RehearsalControlPlane)
+    plane: FakeControlPlane = field(default_factory=FakeControlPlane)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     identity: Identity = field(default_factory=lambda: Identity(node=NODE))
     checks: Sequence[HealthCheck] = field(default_factory=standard_checks)
@@ -106,7 +106,7 @@ class Harness:
 class MetricsLink(DirectLink):
     """A direct link to a control plane that accepts buffered metrics."""
 
-    def __init__(self, clock: SimClock, plane: Callable[[], RehearsalControlPlane]) -> None:
+    def __init__(self, clock: SimClock, plane: Callable[[], FakeControlPlane]) -> None:
         super().__init__(clock, plane, wire_s=lambda: 0.01)
         self._plane = plane
 
@@ -167,7 +167,7 @@ def test_a_report_that_registration_did_not_accept_is_uploaded_normally() -> Non
         assert harness.calls.count("report_health") == 1
         assert [report.number for report in harness.plane.reports] == [1]
 
-    run_scenario(scenario, plane=RehearsalControlPlane(takes_first_reports=False))
+    run_scenario(scenario, plane=FakeControlPlane(takes_first_reports=False))
 
 
 def test_a_slow_round_of_checks_does_not_delay_registration() -> None:
@@ -199,8 +199,8 @@ def test_a_slow_round_of_checks_does_not_delay_registration() -> None:
     run_scenario(scenario, checks=[Slow(name=f"slow-{number}") for number in range(10)])
 
 
-def test_a_registration_whose_reply_was_lost_sends_its_report_under_the_same_number() -> None:
-    class Lossy(RehearsalControlPlane):
+def test_a_registration_with_a_lost_reply_sends_its_report_under_the_same_number() -> None:
+    class Lossy(FakeControlPlane):
         lost = 2
 
         async def register(self, registration: Registration) -> Welcome:
@@ -226,7 +226,7 @@ def test_a_registration_whose_reply_was_lost_sends_its_report_under_the_same_num
 def test_a_report_that_is_refused_does_not_block_registration(
     refusal: type[NavarchError],
 ) -> None:
-    class Picky(RehearsalControlPlane):
+    class Picky(FakeControlPlane):
         async def register(self, registration: Registration) -> Welcome:
             if registration.report is not None and registration.report.number == 1:
                 raise refusal("the report is invalid")
@@ -293,7 +293,7 @@ def test_it_registers_again_when_the_control_plane_lost_its_state() -> None:
     run_scenario(scenario)
 
 
-def test_an_agent_whose_token_is_refused_retries_until_it_is_accepted() -> None:
+def test_an_agent_with_a_refused_token_retries_until_it_is_accepted() -> None:
     async def scenario(harness: Harness) -> None:
         harness.faults["register"] = UnauthorizedError("invalid bearer token")
         harness.start()
@@ -356,8 +356,8 @@ def test_an_agent_killed_while_disconnected_uploads_its_reports_after_a_restart(
     run_scenario(scenario)
 
 
-def test_a_report_whose_reply_was_lost_is_sent_again_under_the_same_number() -> None:
-    class Lossy(RehearsalControlPlane):
+def test_a_report_with_a_lost_reply_is_sent_again_under_the_same_number() -> None:
+    class Lossy(FakeControlPlane):
         lost = 2
 
         async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:

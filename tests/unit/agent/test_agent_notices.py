@@ -19,7 +19,7 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.offload import Offload
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class HungOffload:
 @dataclass
 class Harness:
     clock: SimClock = field(default_factory=SimClock)
-    plane: RehearsalControlPlane = field(
-        default_factory=lambda: RehearsalControlPlane(health_check_interval=timedelta(minutes=1))
+    plane: FakeControlPlane = field(
+        default_factory=lambda: FakeControlPlane(health_check_interval=timedelta(minutes=1))
     )
     watch: FakeNoticeWatch = field(default_factory=FakeNoticeWatch)
 

@@ -21,7 +21,7 @@ from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
 from navarch.ports.effects import Holder
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 ALL = Permissions(restart_app=True, reset=True, reboot=True)
@@ -46,8 +46,8 @@ class Facts:
 @dataclass
 class Harness:
     clock: SimClock = field(default_factory=SimClock)
-    plane: RehearsalControlPlane = field(
-        default_factory=lambda: RehearsalControlPlane(heartbeat_interval=timedelta(seconds=5))
+    plane: FakeControlPlane = field(
+        default_factory=lambda: FakeControlPlane(heartbeat_interval=timedelta(seconds=5))
     )
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     effects: SimulatedEffects = field(default_factory=SimulatedEffects)

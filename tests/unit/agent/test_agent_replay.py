@@ -24,7 +24,7 @@ from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.rehearsal import RehearsalControlPlane
+from navarch.testing.fake_control_plane import FakeControlPlane
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 OURS = Path(__file__).parents[2] / "data" / "h200-xid31.jsonl"
@@ -38,9 +38,9 @@ def trace() -> list[bytes]:
     return TRACE.read_bytes().splitlines()
 
 
-def played(recording: Recording) -> tuple[RehearsalControlPlane, EventSources]:
-    async def main() -> tuple[RehearsalControlPlane, EventSources]:
-        clock, plane = SimClock(), RehearsalControlPlane()
+def played(recording: Recording) -> tuple[FakeControlPlane, EventSources]:
+    async def main() -> tuple[FakeControlPlane, EventSources]:
+        clock, plane = SimClock(), FakeControlPlane()
         host = SimulatedHost(clock, SeededEntropy("host"), "recorded")
         event_sources = await replay(
             clock,
@@ -57,7 +57,7 @@ def played(recording: Recording) -> tuple[RehearsalControlPlane, EventSources]:
         return runner.run(main())
 
 
-def xids(plane: RehearsalControlPlane) -> list[CheckResult]:
+def xids(plane: FakeControlPlane) -> list[CheckResult]:
     return [result for result in plane.results() if result.check.startswith("xid/")]
 
 

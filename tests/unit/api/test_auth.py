@@ -1,25 +1,25 @@
-"""Who may come in."""
+"""Authentication of requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
+from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.api.auth import Anyone, BearerToken, Chain, Identity
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnauthenticatedError
-from navarch.testing.doors import Doors, ask, build_doors, open_doors
 
 TOKEN = "s3cret"
 
 
-def test_the_token_is_the_key() -> None:
+def test_the_right_token_is_accepted() -> None:
     identity = BearerToken(TOKEN).authenticate({b"authorization": b"Bearer s3cret"})
     assert identity == Identity(subject="system:authenticated")
 
 
-def test_no_credentials_are_neither_right_nor_wrong() -> None:
+def test_a_request_without_credentials_has_no_identity() -> None:
     assert BearerToken(TOKEN).authenticate({}) is None
 
 
@@ -39,11 +39,11 @@ def test_wrong_credentials_are_an_error(header: bytes, complaint: str) -> None:
         BearerToken(TOKEN).authenticate({b"authorization": header})
 
 
-def test_an_empty_token_lets_nobody_in() -> None:
+def test_an_empty_token_accepts_no_request() -> None:
     assert BearerToken("").authenticate({b"authorization": b"Bearer "}) is None
 
 
-def test_in_a_chain_the_first_to_know_decides_and_so_does_the_first_no() -> None:
+def test_the_first_authenticator_that_accepts_or_rejects_decides() -> None:
     chain = Chain([BearerToken("a", subject="alice"), BearerToken("b", subject="bob")])
     alice = chain.authenticate({b"authorization": b"Bearer a"})
     assert alice is not None
@@ -54,8 +54,8 @@ def test_in_a_chain_the_first_to_know_decides_and_so_does_the_first_no() -> None
     assert Chain([BearerToken("a"), Anyone()]).authenticate({}) is not None
 
 
-def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(build_doors(token=TOKEN)), 20))
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_local_api(token=TOKEN)), 20))
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "nonsense"])
@@ -71,33 +71,33 @@ def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
         ("GET", "/%68ealthz"),
     ],
 )
-def test_strangers_are_turned_away_everywhere(
+def test_every_path_rejects_a_request_without_credentials(
     method: str, path: str, authorization: str | None
 ) -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         headers = {} if authorization is None else {"authorization": authorization}
         for kind in ("application/proto", "application/json"):
-            answer = await ask(doors.app, method, path, b"", content_type=kind, **headers)
+            answer = await call_app(local.app, method, path, b"", content_type=kind, **headers)
             assert (answer.status, answer.body) == (401, b"unauthorized")
             assert answer.headers["www-authenticate"] == 'Bearer realm="navarch"'
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 def test_probes_need_no_token(path: str) -> None:
-    async def story(doors: Doors) -> None:
-        assert (await ask(doors.app, "GET", path)).status == 200
+    async def story(local: LocalApi) -> None:
+        assert (await call_app(local.app, "GET", path)).status == 200
 
-    tell(story)
+    run_story(story)
 
 
-@pytest.mark.parametrize("door", ["http", "grpc"])
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("token", [None, "wrong"])
-def test_a_client_without_the_right_token_is_told_so(door: str, token: str | None) -> None:
-    async def story(doors: Doors) -> None:
-        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
-            client = connect_fleet(doors.http_url or doors.grpc_url, token, 5.0)
+def test_a_client_without_the_right_token_gets_an_error(protocol: str, token: str | None) -> None:
+    async def story(local: LocalApi) -> None:
+        async with serve_local_api(local, http=protocol == "http", grpc=protocol == "grpc"):
+            client = connect_fleet(local.http_url or local.grpc_url, token, 5.0)
             with pytest.raises(UnauthenticatedError):
                 await client.status()
             with pytest.raises(UnauthenticatedError):
@@ -105,14 +105,14 @@ def test_a_client_without_the_right_token_is_told_so(door: str, token: str | Non
                     pass
             await client.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_grpc_health_is_open_and_everything_else_is_not() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             check: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
                 "/grpc.health.v1.Health/Check"
@@ -128,4 +128,4 @@ def test_grpc_health_is_open_and_everything_else_is_not() -> None:
             )
             assert await reflect().code() is grpc.StatusCode.UNAUTHENTICATED
 
-    tell(story)
+    run_story(story)

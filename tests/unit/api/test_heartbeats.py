@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
+from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.client.connect import connect_agent
@@ -16,12 +17,11 @@ from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration
-from navarch.testing.doors import Doors, build_doors, open_doors
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
 
 
-def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(build_doors()), 20))
+def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_local_api()), 20))
 
 
 def packed(node: str, gpus: int, base: float = 50.0) -> HeartbeatRequest:
@@ -53,31 +53,31 @@ def readings(gpus: int, base: float = 50.0) -> NodeMetrics:
 
 
 def test_readings_arrive_with_the_next_tick() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
-            await doors.register(name)
-            assert doors.desk.beat(packed(name, gpus).SerializeToString()) == b""
-        doors.desk.flush()
+            await local.register(name)
+            assert local.desk.beat(packed(name, gpus).SerializeToString()) == b""
+        local.desk.flush()
         for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
-            assert doors.columns.metrics(NodeId(name)) == readings(gpus)
+            assert local.columns.metrics(NodeId(name)) == readings(gpus)
 
-    tell(story)
+    run_story(story)
 
 
 def test_the_later_of_two_heartbeats_counts() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         for base in (40.0, 60.0):
-            doors.desk.beat(packed("a", 8, base).SerializeToString())
-        doors.desk.flush()
-        assert doors.columns.metrics(NodeId("a")) == readings(8, 60.0)
+            local.desk.beat(packed("a", 8, base).SerializeToString())
+        local.desk.flush()
+        assert local.columns.metrics(NodeId("a")) == readings(8, 60.0)
 
-    tell(story)
+    run_story(story)
 
 
-def test_arrays_that_came_unpacked_are_read_as_well() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+def test_unpacked_arrays_are_accepted() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         loose = b"\x0a\x01a" + np.float32(12.5).tobytes().join((b"\x1d", b""))
         loose += b"\x25" + np.float32(25.0).tobytes()
         for field, name in ((5, "temperature_c"), (6, "power_w"), (7, "utilization_pct")):
@@ -85,34 +85,34 @@ def test_arrays_that_came_unpacked_are_read_as_well() -> None:
                 loose += bytes([field << 3 | 5]) + np.float32(value).tobytes()
         for _ in range(8):
             loose += bytes([8 << 3 | 5]) + np.float32(2.0).tobytes()
-        doors.desk.beat(loose)
-        doors.desk.flush()
-        assert doors.columns.metrics(NodeId("a")) == readings(8)
+        local.desk.beat(loose)
+        local.desk.flush()
+        assert local.columns.metrics(NodeId("a")) == readings(8)
 
-    tell(story)
+    run_story(story)
 
 
 def test_impossible_numbers_become_zero() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         beat = packed("a", 2)
         beat.temperature_c[0] = float("nan")
         beat.power_w[1] = float("inf")
-        doors.desk.beat(beat.SerializeToString())
-        doors.desk.flush()
-        kept = doors.columns.metrics(NodeId("a"))
+        local.desk.beat(beat.SerializeToString())
+        local.desk.flush()
+        kept = local.columns.metrics(NodeId("a"))
         assert kept is not None
         assert (kept.gpus[0].temperature_c, kept.gpus[1].power_w) == (0.0, 0.0)
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_node_that_never_registered_is_told_to() -> None:
-    async def story(doors: Doors) -> None:
+def test_a_heartbeat_of_an_unregistered_node_is_not_found() -> None:
+    async def story(local: LocalApi) -> None:
         with pytest.raises(NotFoundError, match="node not found: x"):
-            doors.desk.beat(packed("x", 8).SerializeToString())
+            local.desk.beat(packed("x", 8).SerializeToString())
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -124,38 +124,38 @@ def test_a_node_that_never_registered_is_told_to() -> None:
     ],
 )
 def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]]) -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         beat = packed("a", 8)
         for name, values in change.items():
             del getattr(beat, name)[:]
             getattr(beat, name).extend(values)
         with pytest.raises(InvalidError, match="one value per GPU"):
-            doors.desk.beat(beat.SerializeToString())
+            local.desk.beat(beat.SerializeToString())
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_node_that_is_forgotten_before_the_tick_is_passed_over() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
-        await doors.register("b")
+def test_a_node_deleted_before_the_tick_is_ignored() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        await local.register("b")
         for name in ("a", "b"):
-            doors.desk.beat(packed(name, 8).SerializeToString())
-        doors.columns.forget(NodeId("a"))
-        doors.desk.flush()
-        assert doors.columns.metrics(NodeId("a")) is None
-        assert doors.columns.metrics(NodeId("b")) == readings(8)
+            local.desk.beat(packed(name, 8).SerializeToString())
+        local.columns.forget(NodeId("a"))
+        local.desk.flush()
+        assert local.columns.metrics(NodeId("a")) is None
+        assert local.columns.metrics(NodeId("b")) == readings(8)
 
-    tell(story)
+    run_story(story)
 
 
-def test_commands_come_with_the_reply_until_they_are_acknowledged() -> None:
-    async def story(doors: Doors) -> None:
-        node = await doors.register("a")
-        command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "2"})
-        async with open_doors(doors, grpc=False):
-            agent = connect_agent(doors.http_url, None, 5.0)
+def test_replies_carry_commands_until_they_are_acknowledged() -> None:
+    async def story(local: LocalApi) -> None:
+        node = await local.register("a")
+        command = await local.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "2"})
+        async with serve_local_api(local, grpc=False):
+            agent = connect_agent(local.http_url, None, 5.0)
             body = packed("a", 8).SerializeToString()
             for _ in range(2):
                 reply = HeartbeatResponse.FromString(await agent.packed_heartbeat(body))
@@ -170,28 +170,28 @@ def test_commands_come_with_the_reply_until_they_are_acknowledged() -> None:
                 await agent.packed_heartbeat(b"\xff")
             await agent.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_agent_can_do_everything_in_json() -> None:
-    async def story(doors: Doors) -> None:
-        async with open_doors(doors, grpc=False):
-            agent = connect_agent(doors.http_url, None, 5.0)
+    async def story(local: LocalApi) -> None:
+        async with serve_local_api(local, grpc=False):
+            agent = connect_agent(local.http_url, None, 5.0)
             node = NodeId("a")
             welcome = await agent.register(Registration(node=node))
             assert welcome.node == node
-            command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
+            command = await local.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
             assert list(await agent.heartbeat(node, evolve(readings(8)))) == [command]
-            assert doors.columns.metrics(node) == readings(8)
+            assert local.columns.metrics(node) == readings(8)
             await agent.report_metrics(node, [Sample(at=command.issued_at, metrics=readings(8))])
             sick = CheckResult(check="gpu", health=Health.UNHEALTHY)
             report = HealthReport(results=(sick,), stream="s", number=1)
             assert await agent.report_health(node, report) is NodeStatus.UNHEALTHY
             await agent.finish(node, command.id, succeeded=True, result="fine")
-            assert (await doors.fleet.get_command(command.id)).result == "fine"
+            assert (await local.fleet.get_command(command.id)).result == "fine"
             await agent.close()
 
-    tell(story)
+    run_story(story)
 
 
 class Nowhere:
@@ -204,11 +204,11 @@ class Nowhere:
         self.taken += len(readings)
 
 
-def test_a_flood_between_two_ticks_is_written_in_batches() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+def test_many_heartbeats_between_two_ticks_are_written_in_batches() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         sink = Nowhere()
-        desk = HeartbeatDesk(doors.agents, sink)
+        desk = HeartbeatDesk(local.agents, sink)
         body = packed("a", 8).SerializeToString()
         for _ in range(5000):
             desk.beat(body)
@@ -216,4 +216,4 @@ def test_a_flood_between_two_ticks_is_written_in_batches() -> None:
         desk.flush()
         assert sink.taken == desk.received == 5000
 
-    tell(story)
+    run_story(story)

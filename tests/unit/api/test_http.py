@@ -1,47 +1,50 @@
-"""The HTTP door: what it serves besides use cases, and how it refuses."""
+"""The HTTP server: probes, watches, errors and limits."""
 
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.api.http.app import HttpLimits
 from navarch.api.http.server import listen
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
-from navarch.testing.doors import Doors, ask, build_doors, open_doors
+from navarch.core.ownership import Cluster
+from navarch.ports.store import Committed, Topic
+from navarch.stores.memory import MemoryStore
 
 JSON = "application/json"
 
 
-def tell(story: Callable[[Doors], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
-    asyncio.run(asyncio.wait_for(story(build_doors(**settings)), 20))
+def run_story(story: Callable[[LocalApi], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
+    asyncio.run(asyncio.wait_for(story(build_local_api(**settings)), 20))
 
 
-def test_probes_answer_as_the_references_do() -> None:
-    async def story(doors: Doors) -> None:
-        assert (await ask(doors.app, "GET", "/healthz")).body == b"ok"
-        assert (await ask(doors.app, "GET", "/readyz")).body == b"ready"
-        head = await ask(doors.app, "HEAD", "/healthz")
+def test_probes_respond_like_the_references() -> None:
+    async def story(local: LocalApi) -> None:
+        assert (await call_app(local.app, "GET", "/healthz")).body == b"ok"
+        assert (await call_app(local.app, "GET", "/readyz")).body == b"ready"
+        head = await call_app(local.app, "HEAD", "/healthz")
         assert (head.status, head.body) == (200, b"")
-        assert (await ask(doors.app, "POST", "/healthz")).status == 405
+        assert (await call_app(local.app, "POST", "/healthz")).status == 405
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_server_that_is_not_ready_says_why() -> None:
-    async def story(doors: Doors) -> None:
-        answer = await ask(doors.app, "GET", "/readyz")
+def test_a_server_that_is_not_ready_returns_the_reason() -> None:
+    async def story(local: LocalApi) -> None:
+        answer = await call_app(local.app, "GET", "/readyz")
         assert (answer.status, answer.body) == (503, b"database not ready")
 
-    tell(story, ready=lambda: "database not ready")
+    run_story(story, ready=lambda: "database not ready")
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -55,11 +58,11 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 @pytest.mark.parametrize("with_snapshot", [True, False])
 def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
-        await doors.register('b"\n\\', gpus=4)
-        await doors.fleet.cordon(NodeId("a"), reason="")
-        reply = await ask(doors.app, "GET", "/metrics")
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        await local.register('b"\n\\', gpus=4)
+        await local.fleet.cordon(NodeId("a"), reason="")
+        reply = await call_app(local.app, "GET", "/metrics")
         found = samples(reply.body.decode())
         assert found["navarch_nodes_total", ("active",)] == 1
         assert found["navarch_nodes_total", ("cordoned",)] == 1
@@ -71,7 +74,7 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
             b"# HELP navarch_nodes_total Nodes by status.\n# TYPE navarch_nodes_total gauge\n"
         )
 
-    tell(story, with_snapshot=with_snapshot)
+    run_story(story, with_snapshot=with_snapshot)
 
 
 @pytest.mark.parametrize(
@@ -137,66 +140,68 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_where(
+def test_an_error_states_the_mistake_and_its_path(
     method: str, path: str, body: str, status: int, message: str | None
 ) -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
-        before = doors.store.fleet().revision
-        answer = await ask(doors.app, method, path, body.encode(), content_type=JSON)
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        before = local.store.fleet().revision
+        answer = await call_app(local.app, method, path, body.encode(), content_type=JSON)
         assert answer.status == status, answer.body
         assert set(answer.json) == {"code", "message"}
         if message is not None:
             assert answer.json["message"] == message
-        assert doors.store.fleet().revision == before
+        assert local.store.fleet().revision == before
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_body_must_say_that_it_is_json() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+def test_a_body_needs_the_content_type_json() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         body = b'{"reason":"x"}'
         for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-            answer = await ask(doors.app, "POST", "/v1/nodes/a:cordon", body, content_type=kind)
+            answer = await call_app(
+                local.app, "POST", "/v1/nodes/a:cordon", body, content_type=kind
+            )
             assert answer.status == 415
-        assert doors.store.fleet().nodes[NodeId("a")].cordoned is None
+        assert local.store.fleet().nodes[NodeId("a")].cordoned is None
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_web_page_of_another_site_gets_no_answer() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
+def test_a_page_of_another_site_is_rejected() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
         path = "/v1/nodes/a:cordon"
-        evil = await ask(
-            doors.app, "POST", path, origin="http://evil.example", host="localhost:50051"
+        evil = await call_app(
+            local.app, "POST", path, origin="http://evil.example", host="localhost:50051"
         )
-        own = await ask(
-            doors.app, "POST", path, origin="http://localhost:50051", host="localhost:50051"
+        own = await call_app(
+            local.app, "POST", path, origin="http://localhost:50051", host="localhost:50051"
         )
         assert (evil.status, own.status) == (403, 200)
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_body_over_the_limit_is_refused() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         for path in ("/v1/agent/register", "/navarch.ControlPlaneService/GetNode"):
-            answer = await ask(doors.app, "POST", path, b" " * 101, content_type=JSON)
+            answer = await call_app(local.app, "POST", path, b" " * 101, content_type=JSON)
             assert answer.status == 413
             assert answer.headers["connection"] == "close"
-        packed = await ask(
-            doors.app, "POST", "/v1/agent/heartbeat", b" " * 101, content_type="application/proto"
+        packed = await call_app(
+            local.app, "POST", "/v1/agent/heartbeat", b" " * 101, content_type="application/proto"
         )
         assert packed.status == 413
 
-    tell(story, limits=HttpLimits(body_bytes_max=100))
+    run_story(story, limits=HttpLimits(body_bytes_max=100))
 
 
 def test_the_api_describes_itself() -> None:
-    async def story(doors: Doors) -> None:
-        document = (await ask(doors.app, "GET", "/openapi.json")).json
+    async def story(local: LocalApi) -> None:
+        document = (await call_app(local.app, "GET", "/openapi.json")).json
         assert document["openapi"] == "3.1.0"
         operations = [op for path in document["paths"].values() for op in path.values()]
         names = [operation["operationId"] for operation in operations]
@@ -211,7 +216,7 @@ def test_the_api_describes_itself() -> None:
         assert "cordoned" in status["enum"]
         assert "application/proto" in str(document["paths"]["/v1/agent/heartbeat"])
 
-    tell(story)
+    run_story(story)
 
 
 def references(value: object) -> list[str]:
@@ -223,12 +228,12 @@ def references(value: object) -> list[str]:
     return []
 
 
-def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
-    async def story(doors: Doors) -> None:
+def test_a_browser_follows_events_and_resumes_after_the_last_one() -> None:
+    async def story(local: LocalApi) -> None:
         for name in ("a", "b", "c"):
-            await doors.register(name)
-        async with open_doors(doors, grpc=False):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+            await local.register(name)
+        async with serve_local_api(local, grpc=False):
+            host, port = local.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(
                 b"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
@@ -242,27 +247,27 @@ def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
             assert "id: 1\n" not in text
             assert json.loads(data)["nodes"][0]["id"] == "c"
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_server_that_stops_ends_its_watches() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(local: LocalApi) -> None:
         async with asyncio.timeout(30):
-            async with open_doors(doors, grpc=False):
-                host, port = doors.http_url.removeprefix("http://").split(":")
+            async with serve_local_api(local, grpc=False):
+                host, port = local.http_url.removeprefix("http://").split(":")
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(b"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await reader.readuntil(b"\r\n\r\n")
             assert (await reader.read()).endswith(b"0\r\n\r\n")
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_an_endless_header_is_cut_off() -> None:
-    async def story(doors: Doors) -> None:
-        async with open_doors(doors, grpc=False):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+    async def story(local: LocalApi) -> None:
+        async with serve_local_api(local, grpc=False):
+            host, port = local.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(b"GET / HTTP/1.1\r\nX: ")
             for _ in range(64):
@@ -271,7 +276,7 @@ def test_an_endless_header_is_cut_off() -> None:
             writer.close()
             assert answer == b"HTTP/1.1 431"
 
-    tell(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -283,50 +288,69 @@ def test_an_endless_header_is_cut_off() -> None:
     ],
 )
 def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
-    async def story(doors: Doors) -> None:
-        async with open_doors(doors, grpc=False, request_within=timedelta(seconds=0.05)):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+    async def story(local: LocalApi) -> None:
+        async with serve_local_api(local, grpc=False, request_within=timedelta(seconds=0.05)):
+            host, port = local.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(beginning)
             assert await reader.read() == b""
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
 def test_a_connection_serves_one_request_after_the_other() -> None:
-    async def story(doors: Doors) -> None:
-        async with open_doors(doors, grpc=False):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+    async def story(local: LocalApi) -> None:
+        async with serve_local_api(local, grpc=False):
+            host, port = local.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             for _ in range(3):
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
             writer.close()
 
-    tell(story)
+    run_story(story)
 
 
-def test_nobody_is_told_anything_after_having_left() -> None:
-    async def story(doors: Doors) -> None:
-        listeners = cast("Any", doors.store)._shelf.head._audience._listeners
-        before = len(listeners)
-        async with open_doors(doors):
-            for url in (doors.http_url, doors.grpc_url):
+class CountingStore(MemoryStore):
+    """A store that counts its subscriptions."""
+
+    subscriptions = 0
+
+    def subscribe(
+        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
+    ) -> Callable[[], None]:
+        end = super().subscribe(listener, about=about)
+        self.subscriptions += 1
+
+        def end_and_count() -> None:
+            self.subscriptions -= 1
+            end()
+
+        return end_and_count
+
+
+def test_a_disconnected_watch_is_unsubscribed() -> None:
+    store = CountingStore(Cluster(id="test", secret=bytes(32)))
+
+    async def story(local: LocalApi) -> None:
+        before = store.subscriptions
+        async with serve_local_api(local):
+            for url in (local.http_url, local.grpc_url):
                 client = connect_fleet(url, None, 5.0)
-                await doors.register(f"for {url}")
+                await local.register(f"for {url}")
                 async with aclosing(cast("Any", client.watch(after_revision=0))) as updates:
                     await anext(updates)
-                    assert len(listeners) == before + 1
+                    assert store.subscriptions == before + 1
                 await client.close()
-                while len(listeners) > before:  # noqa: ASYNC110
+                while store.subscriptions > before:  # noqa: ASYNC110
                     await asyncio.sleep(0)
 
-    tell(story)
+    run_story(story, store=store)
 
 
-def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None:
-    async def story(_doors: Doors) -> None:
+def test_a_get_is_repeated_when_the_idle_connection_was_closed() -> None:
+    async def story(_local: LocalApi) -> None:
         served = 0
 
         async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -348,26 +372,26 @@ def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None
                 await client.uncordon(NodeId("a"))
             await client.close()
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
-    async def story(doors: Doors) -> None:
-        await doors.register("a")
-        async with open_doors(doors, grpc=False):
-            host, port = doors.http_url.removeprefix("http://").split(":")
+def test_a_request_followed_by_garbage_is_not_carried_out() -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        async with serve_local_api(local, grpc=False):
+            host, port = local.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(
                 b'POST /v1/nodes/a:cordon HTTP/1.1\r\nHost: localhost\r\n\r\n{"reason": "x"}'
             )
             assert (await reader.read()).startswith(b"HTTP/1.1 400")
             writer.close()
-        assert doors.store.fleet().nodes[NodeId("a")].cordoned is None
+        assert local.store.fleet().nodes[NodeId("a")].cordoned is None
 
-    tell(story)
+    run_story(story)
 
 
-def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+def test_the_body_of_a_response_is_sent_without_delay() -> None:
     listener = listen("127.0.0.1", 0)
     with listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)

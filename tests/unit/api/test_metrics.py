@@ -2,13 +2,26 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from navarch.api.metrics import PrometheusMetrics, fleet_metrics, render_metrics, server_metrics
+from navarch.api.metrics import (
+    NodeGauge,
+    PrometheusMetrics,
+    fleet_metrics,
+    render_metrics,
+    server_metrics,
+)
 from navarch.core.fleet import Fleet
+from navarch.core.health import Health
+from navarch.core.ids import NodeId
+from navarch.core.node import NodeStatus
 from navarch.meters.recording import RecordingMetrics
 from navarch.ports.metrics import Metrics, NoMetrics
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 
 def record(metrics: Metrics) -> None:
@@ -76,6 +89,20 @@ def test_the_servers_metrics_keep_their_names() -> None:
         "navarch_heartbeats_received_total 5.0",
         "navarch_commands_waiting 0.0",
     ]
+
+
+def test_every_metric_is_documented_with_its_type_and_labels() -> None:
+    gauge = NodeGauge(NodeId("a"), NodeStatus.ACTIVE, Health.HEALTHY, "sim", 8)
+    text = render_metrics((*fleet_metrics([gauge]), *server_metrics(Fleet(), 5))).decode()
+    exposed = {
+        (sample.name, family.type, ", ".join(f"`{label}`" for label in sorted(sample.labels)))
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+    rows = [line.split("|") for line in PAGE.read_text("utf-8").splitlines() if "| `" in line]
+
+    assert {(row[1].strip(" `"), row[2].strip(), row[3].strip()) for row in rows} == exposed
 
 
 def test_promtool_accepts_the_exposition() -> None:

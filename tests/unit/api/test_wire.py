@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 import grpc
 import pytest
 from google.protobuf.descriptor import Descriptor
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.client.address import parse_address
 from navarch.client.connect import connect_fleet
@@ -18,7 +19,6 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration, Welcome
-from navarch.testing.doors import build_doors, open_doors
 from navarch.wire.bodies import LateReadings
 from navarch.wire.errors import code_of, error_from, text_of
 from navarch.wire.fleet import FLEET_CALLS
@@ -77,7 +77,7 @@ def test_a_value_and_its_message_have_the_same_fields(kind: Any, message: Any) -
         assert zero or field.has_presence, f"{part.name} needs to be optional"
 
 
-def test_every_word_has_its_number() -> None:
+def test_every_enum_member_has_a_number() -> None:
     for kind, message in every_pair().items():
         for name, hint in hints_of(kind).items():
             for option in (hint, *get_args(hint)):
@@ -89,7 +89,7 @@ def test_every_word_has_its_number() -> None:
                     assert words == {*option.__members__, "UNSPECIFIED"}
 
 
-def test_errors_survive_the_journey() -> None:
+def test_errors_keep_their_class_over_the_wire() -> None:
     kinds = [kind for kind in NavarchError.__subclasses__() if kind.__module__.endswith("errors")]
     for kind in kinds:
         code = code_of(kind("why"))
@@ -101,7 +101,7 @@ def test_errors_survive_the_journey() -> None:
             assert str(back) == "why"
 
 
-def test_a_bug_is_not_told() -> None:
+def test_an_internal_error_reveals_nothing() -> None:
     error = RuntimeError("the password is hunter2")
     assert text_of(error, code_of(error)) == "internal error"
 
@@ -116,12 +116,12 @@ def test_a_bug_is_not_told() -> None:
         ("grpc://[::1]", "grpc://[::1]:50052"),
     ],
 )
-def test_addresses_are_filled_in(url: str, whole: str) -> None:
+def test_addresses_get_default_scheme_and_port(url: str, whole: str) -> None:
     assert str(parse_address(url)) == whole
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x", "http://", "http://x:99999", "http://u@x", "x?y"])
-def test_nonsense_is_no_address(url: str) -> None:
+def test_a_malformed_address_is_invalid(url: str) -> None:
     with pytest.raises(InvalidError):
         parse_address(url)
 
@@ -137,7 +137,7 @@ def test_a_server_that_is_not_there_is_unreachable(scheme: str) -> None:
     asyncio.run(story())
 
 
-def test_a_server_that_speaks_something_else_is_unreachable() -> None:
+def test_a_server_with_another_protocol_is_unreachable() -> None:
     async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 smtp.example ESMTP\r\n")
         await writer.drain()
@@ -155,9 +155,9 @@ def test_a_server_that_speaks_something_else_is_unreachable() -> None:
     asyncio.run(story())
 
 
-def test_agents_may_use_one_stream_for_everything() -> None:
+def test_agents_can_make_every_call_over_one_stream() -> None:
     async def story() -> None:
-        doors = build_doors()
+        local = build_local_api()
 
         async def messages() -> AsyncIterator[bytes]:
             yield pb.AgentMessage(number=1, register=pb.Registration(node="a")).SerializeToString()
@@ -176,8 +176,8 @@ def test_agents_may_use_one_stream_for_everything() -> None:
             yield pb.AgentMessage(number=6).SerializeToString()
 
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             attach: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
                 "/navarch.v1.AgentService/Attach"
@@ -199,7 +199,7 @@ def test_agents_may_use_one_stream_for_everything() -> None:
         ]
         assert answers[0].welcome.heartbeat_interval.ToTimedelta() == timedelta(seconds=10)
         assert answers[3].report_health.status == "unhealthy"
-        assert NodeId("a") in doors.store.fleet().nodes
+        assert NodeId("a") in local.store.fleet().nodes
 
     asyncio.run(asyncio.wait_for(story(), 20))
 
@@ -208,10 +208,10 @@ def test_the_services_can_be_discovered() -> None:
     async def story() -> None:
         from grpc_reflection.v1alpha import reflection_pb2 as rpb
 
-        doors = build_doors()
+        local = build_local_api()
         async with (
-            open_doors(doors, http=False),
-            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+            serve_local_api(local, http=False),
+            grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://")) as channel,
         ):
             reflect: grpc.aio.StreamStreamMultiCallable[Any, bytes] = channel.stream_stream(
                 "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

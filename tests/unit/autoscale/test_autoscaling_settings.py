@@ -17,7 +17,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.pool import Pool
 from navarch.core.schedule import Day, Window
 from navarch.ports.api import PoolSpec
-from navarch.service.autoscaling import check_autoscaling
+from navarch.service.specs import check_autoscaling
 from navarch.service.views import pool_spec
 from navarch.testing.worlds import a_pool
 from navarch.wire.messages import read_message, write_message
@@ -60,7 +60,7 @@ def nested(depth: int) -> Autoscaling:
         (scheduled(), "autoscaling.scheduled.windows: at least one is required"),
         (
             scheduled(Window(start=9, end=9)),
-            "autoscaling.scheduled.windows[0].start: the hours from 9 to 9 are none",
+            "autoscaling.scheduled.windows[0].start: the hours from 9 to 9 are empty",
         ),
         (
             scheduled(Window(), Window(start=-1)),
@@ -72,7 +72,7 @@ def nested(depth: int) -> Autoscaling:
         ),
         (
             scheduled(Window(), time_zone="Mars/Olympus"),
-            "autoscaling.scheduled.time_zone: there is no 'Mars/Olympus'; "
+            "autoscaling.scheduled.time_zone: unknown time zone 'Mars/Olympus'; "
             "write one like Europe/Berlin",
         ),
         (

@@ -15,9 +15,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.jobs import JobsMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.ports.autoscaler import PoolMetrics
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
@@ -140,7 +138,7 @@ def test_heartbeats_report_the_utilization_of_serving_nodes() -> None:
 
 def test_missing_heartbeats_are_not_idleness() -> None:
     async def main() -> None:
-        with pytest.raises(MetricsError, match="none of 2 nodes has said how busy it is"):
+        with pytest.raises(MetricsError, match="none of 2 nodes has reported its utilization"):
             await HeartbeatMeter(await a_store("a", "b"), Said()).pool_metrics(TRAINING)
         nobody = HeartbeatMeter(await a_store("a", health=Health.UNHEALTHY), Said())
         assert (await nobody.pool_metrics(TRAINING)).utilization == 0.0
@@ -211,9 +209,9 @@ def test_sources_are_merged_and_one_failure_fails_all() -> None:
     async def main() -> None:
         jobs = Known(PoolMetrics(pending_jobs=2, nodes_needed=3))
         gpus = Known(PoolMetrics(utilization=40.0, nodes_needed=1))
-        both = await Merged([jobs, gpus]).pool_metrics(TRAINING)
+        both = await CombinedMeter([jobs, gpus]).pool_metrics(TRAINING)
         assert both == PoolMetrics(utilization=40.0, pending_jobs=2, nodes_needed=3)
         with pytest.raises(MetricsError):
-            await Merged([Known(None), gpus]).pool_metrics(TRAINING)
+            await CombinedMeter([Known(None), gpus]).pool_metrics(TRAINING)
 
     asyncio.run(main())

@@ -22,7 +22,7 @@ from navarch.core.schedule import Window
 from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
 from navarch.ports.api import Capacity
 from navarch.ports.autoscaler import PoolState
-from navarch.service.capacity import plan_capacity
+from navarch.service.offers import plan_capacity
 from navarch.service.specs import pool_from
 from navarch.testing.worlds import NOW, a_node, a_pool
 

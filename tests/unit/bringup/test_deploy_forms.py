@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import yaml
 
 from navarch.app.bringup import AgentEnvironment, render_user_data
 from navarch.cli.agent import agent
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, Token
 from navarch.core.joining import join_token
 from navarch.core.ownership import Cluster
@@ -36,7 +36,7 @@ def agent_environment() -> Mapping[str, str]:
     request = ProviderContract().request()
     labels = {**request.labels, "navarch-pool": 'tricky "pool" $(id) `id` \\'}
 
-    return guide.variables(replace(request, labels=labels), "aws")
+    return guide.variables(evolve(request, labels=labels), "aws")
 
 
 def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: Path) -> None:

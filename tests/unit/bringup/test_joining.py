@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from test_bringup_policy import a_machine
+from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.agent.settings import machine_key
 from navarch.agent.transport.protobuf import heartbeat_bytes
@@ -28,7 +29,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
 from navarch.core.inventory import Inventory
 from navarch.core.joining import join_token, read_join_token, with_machine_key
-from navarch.core.node import Phase
+from navarch.core.node import Phase, Retirement
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.ports.link import UnauthorizedError
@@ -37,7 +38,6 @@ from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.doors import build_doors, open_doors
 from navarch.testing.worlds import H100, a_pool
 
 CLUSTER = Cluster(id="c-1", secret=b"secret")
@@ -68,6 +68,12 @@ def test_a_token_names_its_node_and_launch_and_cannot_be_altered() -> None:
     assert read_join_token(replace(CLUSTER, secret=b"other"), shown) is None
 
 
+def test_a_token_is_not_valid_for_another_launch_of_its_node() -> None:
+    shown = token().split(".")
+    newer = join_token(CLUSTER, NODE, Token("t-2")).split(".")
+    assert read_join_token(CLUSTER, ".".join([*shown[:2], newer[2], *shown[3:]])) is None
+
+
 @pytest.mark.parametrize("shown", ["", "nvj1.", "nvj1.a.b.c", "nvj1.*.*.*", "nvj1.gA.gA.x.y"])
 def test_an_invalid_token_has_no_identity(shown: str) -> None:
     assert read_join_token(CLUSTER, shown) is None
@@ -93,7 +99,7 @@ def test_the_token_of_an_earlier_launch_is_refused() -> None:
     async def story() -> None:
         joins = JoinService(SystemClock(), await a_store())
         for shown in (token(launch=Token("t-0")), token(NodeId("training-7"))):
-            with pytest.raises(UnauthenticatedError, match="not wanted"):
+            with pytest.raises(UnauthenticatedError, match="no longer expected"):
                 joins.recognize(shown)
         with pytest.raises(UnauthenticatedError, match="own key"):
             joins.recognize(join_token(CLUSTER, NODE, LAUNCH))
@@ -188,8 +194,19 @@ def test_an_operator_gets_only_tokens_of_machines_that_have_not_joined() -> None
         with pytest.raises(NotFoundError):
             await joins.issue_join_token(NodeId("training-7"))
         await joins.bind(joins.recognize(token()))
-        with pytest.raises(NotPossibleError, match="joined already; --again"):
+        with pytest.raises(NotPossibleError, match="joined already; with --again"):
             await joins.issue_join_token(NODE)
+
+    asyncio.run(story())
+
+
+def test_no_token_is_issued_for_a_node_that_is_being_removed() -> None:
+    async def story() -> None:
+        store = await a_store()
+        leaving = evolve(store.fleet().nodes[NODE], retiring=Retirement(reason="not needed"))
+        await store.commit(Change(nodes=[leaving]), based_on=store.fleet().revision)
+        with pytest.raises(NotPossibleError):
+            await JoinService(SystemClock(), store).issue_join_token(NODE)
 
     asyncio.run(story())
 
@@ -213,13 +230,13 @@ def test_a_reinstalled_machine_can_join_again_and_the_old_key_is_refused() -> No
 
 def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
     async def story() -> None:
-        doors = build_doors(token="the-operators-token", store=await a_store())
-        async with open_doors(doors, http=False):
-            mine = grpc_link(doors.grpc_url, token)
+        local = build_local_api(token="the-operators-token", store=await a_store())
+        async with serve_local_api(local, http=False):
+            mine = grpc_link(local.grpc_url, token)
             hardware = Inventory(gpus=(), hostname="machine-a")
             registration = Registration(node=NODE, place=H100, inventory=hardware)
             await mine.register(registration)
-            node = doors.store.fleet().nodes[NODE]
+            node = local.store.fleet().nodes[NODE]
             assert node.machine
             assert node.phase is Phase.READY
             await mine.heartbeat(NODE, None)
@@ -228,10 +245,10 @@ def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
                 await mine.register(evolve(registration, node=other))
             with pytest.raises(NavarchError, match="training-1"):
                 await mine.heartbeat(other, None)
-            thief = grpc_link(doors.grpc_url, lambda: token(key="key-of-machine-b"))
+            thief = grpc_link(local.grpc_url, lambda: token(key="key-of-machine-b"))
             with pytest.raises(UnauthorizedError):
                 await thief.register(registration)
-            fleet = connect_fleet(doors.grpc_url, token=token(), timeout_s=10.0)
+            fleet = connect_fleet(local.grpc_url, token=token(), timeout_s=10.0)
             with pytest.raises(NavarchError, match="a join token is for agents"):
                 await fleet.status()
             await fleet.close()
@@ -243,10 +260,10 @@ def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
 
 def test_the_command_prints_the_token_and_nothing_else() -> None:
     async def story() -> None:
-        doors = build_doors(token="the-operators-token", store=await a_store())
-        async with open_doors(doors, grpc=False):
+        local = build_local_api(token="the-operators-token", store=await a_store())
+        async with serve_local_api(local, grpc=False):
             ran = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "navarch.cli", "-s", doors.http_url),
+                *(sys.executable, "-m", "navarch.cli", "-s", local.http_url),
                 *("--token", "the-operators-token", "join-token", NODE),
                 stdout=asyncio.subprocess.PIPE,
             )

@@ -1,4 +1,4 @@
-"""Pools whose machines would never start an agent."""
+"""Pools with machines that would never start an agent."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_cloud_pool_outside_the_file_gets_no_agent(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["fake", "box", "rack", "a-provider-of-an-embedder"])
-def test_a_pool_whose_machines_include_an_agent_needs_no_setup(provider: str) -> None:
+def test_a_pool_with_an_agent_in_its_image_needs_no_setup(provider: str) -> None:
     assert missing_agent(CONFIG, a_pool("new", provider)) is None
 
 

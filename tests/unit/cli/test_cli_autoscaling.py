@@ -16,7 +16,7 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
 from navarch.core.schedule import Day, Window
-from navarch.service.autoscaling import check_autoscaling
+from navarch.service.specs import check_autoscaling
 
 NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)
 

@@ -10,7 +10,7 @@ from navarch.cli.render.policy import render_comparison, render_policy, render_t
 from navarch.config.policy import default_policy, parse_policy
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
 from navarch.health.policy.counterfactual import PolicyOutcome, compare_policies
@@ -81,10 +81,10 @@ def test_incident_get_shows_the_cause_and_the_symptoms() -> None:
     assert any(line.split()[1:2] == ["12"] for line in lines), "how often a symptom was seen"
 
 
-@pytest.mark.parametrize("by", list(HeldBy))
-def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: HeldBy) -> None:
-    why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not they"
-    held = Held(action="replace", reason="unhealthy", because=why, by=by, since=NOW)
+@pytest.mark.parametrize("by", list(DeferredBy))
+def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: DeferredBy) -> None:
+    why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not the nodes"
+    held = Deferred(action="replace", reason="unhealthy", because=why, by=by, since=NOW)
     waiting = HeldNode(node=NODE, pool=PoolName("training"), held=held)
 
     text = render_incident(INCIDENT, NARROW, [waiting])
@@ -92,7 +92,7 @@ def test_a_held_incident_shows_the_reason_and_how_to_release_it(by: HeldBy) -> N
     flat = " ".join(" ".join(lines_of(text)).split())
     assert f"Held: training-12: replace, because {why}" in flat
     released = "navarch incident release inc-0123456789ab" in flat
-    undecided = (HeldBy.DRY_RUN, HeldBy.REMEDIATOR)
+    undecided = (DeferredBy.DRY_RUN, DeferredBy.REMEDIATOR)
     assert released is (by not in undecided), "there is no decision that could go ahead"
 
 

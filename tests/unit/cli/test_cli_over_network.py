@@ -7,38 +7,38 @@ from dataclasses import replace
 
 import pytest
 from cli_fleet import Cli, make_cli
+from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.cli.environment import connect
-from navarch.testing.doors import Doors, build_doors, open_doors
 
 TOKEN = "hush"
 
 
 @contextmanager
-def a_wire() -> Iterator[tuple[Cli, Doors]]:
+def a_wire() -> Iterator[tuple[Cli, LocalApi]]:
     with asyncio.Runner() as runner:
-        doors, life = runner.run(_open())
-        cli = make_cli(doors.fleet, runner=runner)
+        local, life = runner.run(_open())
+        cli = make_cli(local.fleet, runner=runner)
         cli.environment = replace(cli.environment, connect=connect)
         try:
-            yield cli, doors
+            yield cli, local
         finally:
             runner.run(_close(life))
 
 
-async def _open() -> tuple[Doors, "asyncio.Task[None]"]:
-    doors = build_doors(token=TOKEN)
+async def _open() -> tuple[LocalApi, "asyncio.Task[None]"]:
+    local = build_local_api(token=TOKEN)
     ready = asyncio.Event()
 
     async def live() -> None:
-        async with open_doors(doors):
+        async with serve_local_api(local):
             ready.set()
             await asyncio.Event().wait()
 
     life = asyncio.create_task(live())
     await ready.wait()
-    await doors.register("edge")
-    return doors, life
+    await local.register("edge")
+    return local, life
 
 
 async def _close(life: "asyncio.Task[None]") -> None:
@@ -48,8 +48,8 @@ async def _close(life: "asyncio.Task[None]") -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_http_and_grpc_give_the_same_results(scheme: str) -> None:
-    with a_wire() as (cli, doors):
-        url = doors.http_url if scheme == "http" else doors.grpc_url
+    with a_wire() as (cli, local):
+        url = local.http_url if scheme == "http" else local.grpc_url
 
         def run_cli(line: str) -> tuple[int, str]:
             result = cli.run(["-s", url, "--token", TOKEN, *line.split()])
@@ -69,8 +69,8 @@ def test_http_and_grpc_give_the_same_results(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_requests_without_the_token_are_refused(scheme: str) -> None:
-    with a_wire() as (cli, doors):
-        url = doors.http_url if scheme == "http" else doors.grpc_url
+    with a_wire() as (cli, local):
+        url = local.http_url if scheme == "http" else local.grpc_url
         result = cli.run(["-s", url, "list"])
 
     assert result.exit_code == 4
@@ -80,7 +80,7 @@ def test_requests_without_the_token_are_refused(scheme: str) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "grpc://127.0.0.1:1"])
 def test_a_missing_server_exits_as_unreachable(url: str) -> None:
     with asyncio.Runner() as runner:
-        cli = make_cli(build_doors().fleet, runner=runner)
+        cli = make_cli(build_local_api().fleet, runner=runner)
         cli.environment = replace(cli.environment, connect=connect)
         result = cli.run(["-s", url, "--timeout", "3s", "list"])
 

@@ -84,7 +84,7 @@ def test_gpus_without_an_offering_are_bad_usage() -> None:
         result = fleet.run("up --gpus 8 --type b300 --name demo")
 
     assert result.exit_code == 2
-    assert "nobody offers 'b300' as asked; there is h100" in result.stderr
+    assert "no matching offer of 'b300'; available: h100" in result.stderr
 
 
 def test_up_with_a_gang_rounds_up_to_whole_gangs_and_shows_it() -> None:
@@ -104,4 +104,4 @@ def test_a_size_that_is_not_a_multiple_of_the_gang_is_refused_with_valid_sizes()
         result = fleet.run("pool scale demo 5")
 
     assert result.exit_code != 0
-    assert "ask for 4 or 8 nodes, not 5" in result.output
+    assert "request 4 or 8 nodes, not 5" in result.output

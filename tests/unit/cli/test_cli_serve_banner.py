@@ -63,14 +63,14 @@ def test_the_banner_shows_the_addresses_and_that_they_are_clear_text(host: str, 
     assert line_of(only_http, "gRPC") == f"grpc://{plain.format(50052)}, clear text (no TLS)"
 
 
-def test_the_banner_of_a_server_with_a_token_says_that_it_is_required() -> None:
+def test_the_banner_of_a_server_with_a_token_shows_that_it_is_required() -> None:
     access = line_of(banner(guarded=True), "access")
 
     assert access.startswith("a token is required")
     assert "/metrics" in access
 
 
-def test_the_banner_of_a_server_without_a_token_says_that_it_is_local_only() -> None:
+def test_the_banner_of_a_server_without_a_token_shows_that_it_is_local_only() -> None:
     access = line_of(banner(guarded=False), "access")
 
     assert access.startswith("no token is required")

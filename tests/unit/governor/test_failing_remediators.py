@@ -15,7 +15,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Retirement
 from navarch.core.notice import NoticeKind
@@ -171,7 +171,7 @@ def test_a_remediator_that_fails_stops_no_other_pool_in_the_same_round(how: str)
         held = site.node(SICK).held
         assert evolve(site.node(SICK), held=None) == before, "nothing is done in its own"
         assert held is not None
-        assert held.by is HeldBy.REMEDIATOR
+        assert held.by is DeferredBy.REMEDIATOR
         assert held.because.startswith("remediator mine:Moody failed: ")
         assert words in held.because
         assert held.because in await site.note(OURS)
@@ -266,7 +266,7 @@ def test_a_node_that_falls_ill_meanwhile_waits_as_well_and_one_that_gets_well_do
         assert len(site.moody.asked) == asked, "it is not asked for that"
         held = site.node(WELL).held
         assert held is not None
-        assert held.by is HeldBy.REMEDIATOR
+        assert held.by is DeferredBy.REMEDIATOR
         assert site.node(SICK).held is None
 
     play(story, Moody(boom))
@@ -285,18 +285,18 @@ def test_notices_and_returns_do_not_wait_for_a_remediator_that_fails() -> None:
         assert site.node(leaving.id).retiring is not None
         held = site.node(SICK).held
         assert held is not None
-        assert held.by is HeldBy.REMEDIATOR
+        assert held.by is DeferredBy.REMEDIATOR
 
     play(story, Moody(boom))
 
 
 def test_what_was_released_by_hand_stays_released_while_the_remediator_fails() -> None:
     async def story(site: Site) -> None:
-        released = Held(
+        released = Deferred(
             action="replace",
             reason="unhealthy",
             because="budget",
-            by=HeldBy.BUDGET,
+            by=DeferredBy.BUDGET,
             since=NOW,
             released="I looked at it",
         )

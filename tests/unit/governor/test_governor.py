@@ -8,7 +8,7 @@ import pytest
 from navarch.core.evolve import evolve
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
@@ -94,7 +94,7 @@ def test_of_many_at_once_only_the_share_of_the_pool_is_acted_on() -> None:
 def test_what_waits_says_which_domain_it_waits_for() -> None:
     nodes = [sick(node) for node in fleet(3)]
     (waiting, *_) = [v.held for v in decide(nodes).values() if v.held]
-    assert waiting.by is HeldBy.BUDGET
+    assert waiting.by is DeferredBy.BUDGET
     assert waiting.because.startswith("pool training: automation may act on 5% of it, or 1 node")
 
 
@@ -184,7 +184,7 @@ def test_a_pool_whose_replacements_fall_ill_replaces_no_more_than_it_may_try() -
     loop = LaunchBreaker(reason="they fall ill", until=NOW, allowance=0)
     verdicts = decide(nodes, loops={PoolName("training"): loop})
     assert passed(verdicts) == []
-    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.REPLACEMENT_LOOP}
+    assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.REPLACEMENT_LOOP}
     one = replace(loop, allowance=1)
     assert len(passed(decide(nodes, loops={PoolName("training"): one}))) == 1
 
@@ -207,7 +207,7 @@ def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int
     nodes = [mute(x) if i < silent_nodes else x for i, x in enumerate(fleet(of))]
     verdicts = decide(nodes)
     assert passed(verdicts) == []
-    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.SILENCE}
+    assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.SILENCE}
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because.startswith("more than 10% of pool training does not report")
 
@@ -280,11 +280,11 @@ def test_a_driver_that_pools_share_is_one_domain() -> None:
 
 
 def test_what_somebody_released_is_done() -> None:
-    held = Held(
+    held = Deferred(
         action="replace",
         reason="unhealthy",
         because="budget",
-        by=HeldBy.BUDGET,
+        by=DeferredBy.BUDGET,
         since=NOW,
         released="looked at it",
     )
@@ -314,19 +314,19 @@ def test_a_fault_that_came_with_a_change_stops_automation_and_names_the_change()
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because == (
-        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not they"
+        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not the nodes"
     )
 
 
 def test_a_change_is_not_waited_out_one_at_a_time() -> None:
     nodes = upgraded(20, of=288)
-    assert all(v.held and v.held.by is HeldBy.CHANGE for v in decide(nodes).values())
+    assert all(v.held and v.held.by is DeferredBy.CHANGE for v in decide(nodes).values())
 
 
 def test_a_few_faults_after_a_change_are_just_faults() -> None:
     verdicts = decide(upgraded(4, of=288))
     assert len(passed(verdicts)) == 3, "what the driver's budget allows"
-    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.BUDGET}
+    assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.BUDGET}
 
 
 def test_the_same_fault_on_many_nodes_without_a_change_is_a_matter_of_budgets() -> None:
@@ -336,7 +336,7 @@ def test_the_same_fault_on_many_nodes_without_a_change_is_a_matter_of_budgets() 
     ]
     verdicts = decide(nodes)
     assert len(passed(verdicts)) == 14
-    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.BUDGET}
+    assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.BUDGET}
 
 
 def test_an_old_change_is_no_suspect() -> None:
@@ -388,7 +388,7 @@ def test_new_rules_are_suspected_of_the_faults_they_find() -> None:
 
 def held_back(nodes: list[Node]) -> list[Node]:
     """Return the nodes as the governor leaves them: those with a fault wait."""
-    held = Held(action="replace", reason="x", because="y", by=HeldBy.CHANGE, since=NOW)
+    held = Deferred(action="replace", reason="x", because="y", by=DeferredBy.CHANGE, since=NOW)
     return [
         evolve(node, held=evolve(held, faults=tuple(fingerprints(node))))
         if node.conditions

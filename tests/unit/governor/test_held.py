@@ -8,7 +8,7 @@ import pytest
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
@@ -18,12 +18,14 @@ from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
-BUDGET = Held(action="replace", reason="XID 79", because="budget", by=HeldBy.BUDGET, since=NOW)
-DRY = evolve(BUDGET, by=HeldBy.DRY_RUN)
+BUDGET = Deferred(
+    action="replace", reason="XID 79", because="budget", by=DeferredBy.BUDGET, since=NOW
+)
+DRY = evolve(BUDGET, by=DeferredBy.DRY_RUN)
 UNDECIDED = evolve(
     BUDGET,
     action="remediate",
-    by=HeldBy.REMEDIATOR,
+    by=DeferredBy.REMEDIATOR,
     because="remediator mine:Own failed: ValueError: no rack",
 )
 
@@ -40,7 +42,7 @@ def play(story: Callable[[MemoryStore, HeldService], Awaitable[None]], *nodes: N
     return store
 
 
-def waiting(name: str, held: Held = BUDGET) -> Node:
+def waiting(name: str, held: Deferred = BUDGET) -> Node:
     return a_node(name, held=held)
 
 
@@ -111,7 +113,9 @@ def test_what_no_remediator_has_decided_cannot_be_released_and_the_refusal_says_
             held.release_held([NodeId("training-1")], reason=""),
             held.release_held(pool=PoolName("training"), reason=""),
         ):
-            with pytest.raises(NotPossibleError, match="ValueError: no rack; mend the remediator"):
+            with pytest.raises(
+                NotPossibleError, match="ValueError: no rack; repair the remediator"
+            ):
                 await request
         assert store.fleet().nodes[NodeId("training-1")].held == UNDECIDED
 

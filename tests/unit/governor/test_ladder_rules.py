@@ -10,7 +10,14 @@ from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
-from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryState, RecoveryStep, rung
+from navarch.core.recovery import (
+    LADDER,
+    Recovery,
+    RecoveryAttempt,
+    RecoveryState,
+    RecoveryStep,
+    rung,
+)
 from navarch.core.remediation import Remediation
 from navarch.fleet.recovery.ladder import Transition, advance, begin
 from navarch.fleet.recovery.rules import RULES, RecoveryContext
@@ -75,7 +82,11 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
 @pytest.mark.parametrize(
     ("step", "ground", "why"),
     [
-        (RecoveryStep.POWER_CYCLE, replace(GROUND, can_power_cycle=False), "nobody here can"),
+        (
+            RecoveryStep.POWER_CYCLE,
+            replace(GROUND, can_power_cycle=False),
+            "no provider can power-cycle it",
+        ),
         (
             RecoveryStep.REBOOT,
             replace(GROUND, pool=a_pool(remediation=Remediation(steps=(RecoveryStep.TICKET,)))),
@@ -83,7 +94,7 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
         ),
         (
             RecoveryStep.REPLACE,
-            evolve(GROUND, pool=evolve(POOL, auto_replace=False)),
+            replace(GROUND, pool=evolve(POOL, auto_replace=False)),
             "the pool replaces nothing",
         ),
     ],
@@ -223,7 +234,9 @@ def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
 def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: RecoveryStep) -> None:
     def past(days: float) -> list[Recovery]:
-        tried = Attempt(step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True)
+        tried = RecoveryAttempt(
+            step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True
+        )
         done = evolve(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
         return [evolve(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
 

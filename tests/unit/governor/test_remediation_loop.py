@@ -13,7 +13,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
@@ -85,7 +85,7 @@ def decide(
 ACTIONS = [
     (CordonOnly(), "cordon", "would have cordoned it"),
     (CordonAndReplace(), "replace", "would have replaced it"),
-    (Ladder(), "recover", "would have tried to mend it"),
+    (Ladder(), "recover", "would have repaired it"),
 ]
 IDS = [action for _, action, _ in ACTIONS]
 
@@ -102,7 +102,7 @@ def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_
 
     node = after[sick.id]
     assert node.held is not None
-    assert (node.held.by, node.held.action) == (HeldBy.DRY_RUN, action)
+    assert (node.held.by, node.held.action) == (DeferredBy.DRY_RUN, action)
     assert evolve(node, held=None) == sick, "nothing else about it has changed"
     assert any(line.startswith(f"node.would_have: {words}") for line in told), told
 
@@ -182,7 +182,7 @@ def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_sp
 
     held = [node.held for node in after.values() if node.held is not None]
     assert len(held) == 4, "two of six may be acted on"
-    assert {each.by for each in held} == {HeldBy.BUDGET}
+    assert {each.by for each in held} == {DeferredBy.BUDGET}
     assert all("shared" in each.because for each in held), held[0].because
 
 
@@ -214,7 +214,7 @@ def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() 
     after, _ = decide([a_pool(size=41)], [well, *sick, leaving], CordonAndReplace())
 
     held = [after[node.id].held for node in sick]
-    assert all(each is not None and each.by is HeldBy.CHANGE for each in held)
+    assert all(each is not None and each.by is DeferredBy.CHANGE for each in held)
     assert all("driver 570 (was 550)" in each.because for each in held if each is not None)
     assert after[well.id].cordoned is None, "recoveries always pass"
 
@@ -228,11 +228,11 @@ def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
 
 
 def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
-    released = Held(
+    released = Deferred(
         action="replace",
         reason="unhealthy",
         because="budget",
-        by=HeldBy.BUDGET,
+        by=DeferredBy.BUDGET,
         since=NOW,
         released="I looked at it",
     )

@@ -223,12 +223,12 @@ def test_random_bytes_are_at_worst_an_error(noise: bytes) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(handle: Handler, path: str = "") -> AsyncIterator[Endpoint]:
-    """Serve on the loopback interface, or on a Unix socket, until every connection has ended."""
-    ended: list[asyncio.Event] = []
+    """Serve on the loopback interface, or on a Unix socket; end every connection at the end."""
+    connections: list[tuple[asyncio.StreamWriter, asyncio.Event]] = []
 
     async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         event = asyncio.Event()
-        ended.append(event)
+        connections.append((writer, event))
         try:
             await handle(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -247,7 +247,9 @@ async def serving(handle: Handler, path: str = "") -> AsyncIterator[Endpoint]:
         yield endpoint
     finally:
         server.close()
-        for event in ended:
+        for writer, event in connections:
+            # Otherwise a failed test would wait here for a connection that it left open.
+            writer.transport.abort()
             await event.wait()
         await asyncio.sleep(0)
 
@@ -276,8 +278,10 @@ class Server:
     async def pool(self, *, connections_max: int | None = None) -> AsyncIterator[ConnectionPool]:
         async with serving(self.serve) as endpoint:
             pool = ConnectionPool(endpoint, connections_max=connections_max)
-            yield pool
-            await pool.close()
+            try:
+                yield pool
+            finally:
+                await pool.close()
 
 
 def test_consecutive_requests_share_one_connection() -> None:

@@ -15,7 +15,7 @@ from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
@@ -28,7 +28,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
 NODE = a_node(NAME, conditions=(BROKEN,), health=Health.UNHEALTHY, registered_at=NOW)
-HELD = Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=NOW)
+HELD = Deferred(action="replace", reason="r", because="b", by=DeferredBy.BUDGET, since=NOW)
 LEAVING = evolve(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
@@ -104,7 +104,7 @@ def test_an_incident_updated_with_a_change_is_not_updated_again(
     state: IncidentState,
     conditions: tuple[Condition, ...],
     retiring: Retirement | None,
-    held: Held | None,
+    held: Deferred | None,
     phase: Phase,
     minutes: int,
 ) -> None:

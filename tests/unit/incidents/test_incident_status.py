@@ -7,12 +7,12 @@ from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.records import record_fields
-from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
+from navarch.core.recovery import Recovery, RecoveryAttempt, RecoveryState, RecoveryStep
 from navarch.health.incidents.status import (
     close_if_over,
     describe_state,
@@ -23,7 +23,9 @@ from navarch.health.incidents.status import (
 from navarch.testing.worlds import NOW, a_node
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, lasting=True)
-HELD = Held(action="replace", reason="XID 79", because="enough", by=HeldBy.BUDGET, since=NOW)
+HELD = Deferred(
+    action="replace", reason="XID 79", because="enough", by=DeferredBy.BUDGET, since=NOW
+)
 RECOVERY = Recovery(
     id=RecoveryId("r-1"),
     node=NAME,
@@ -76,7 +78,9 @@ def test_an_incident_ends_when_its_recovery_has_succeeded() -> None:
         RECOVERY,
         state=RecoveryState.SUCCEEDED,
         ended_at=NOW,
-        history=(Attempt(step=RecoveryStep.REBOOT, at=NOW, outcome="the boot check passes"),),
+        history=(
+            RecoveryAttempt(step=RecoveryStep.REBOOT, at=NOW, outcome="the boot check passes"),
+        ),
     )
     well = broken(conditions=(), health=Health.HEALTHY)
     later = NOW + timedelta(days=1)

@@ -18,7 +18,7 @@ from navarch.core.remedy import StepKind
 from navarch.core.topology import LABEL, Topology
 from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
-from navarch.fleet.jobs.placement import gpus_held, plan_jobs
+from navarch.fleet.jobs.placement import decided_jobs, gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
@@ -383,3 +383,15 @@ def test_where_a_node_of_a_job_went_is_written_before_it_is_given_another() -> N
 
     assert [job.name for job in plan.change.jobs] == ["unlucky"]
     assert NodeId("n0") not in gpus_held(after(fleet).jobs)
+
+
+def test_a_job_without_a_place_for_each_of_its_tasks_gets_none() -> None:
+    job = a_job("gang", tasks=2)
+    fleet = a_fleet(a_node("n0"), a_node("n1"), job)
+    binds = [
+        Bind(task=task, job=job.name, node=node, action="allocate")
+        for task, node in zip(job.task_names, ("n0", "n1"), strict=True)
+    ]
+    assert decided_jobs(fleet, binds[:1], NOW) == []
+    (placed,) = decided_jobs(fleet, binds, NOW)
+    assert placed.nodes == ("n0", "n1")

@@ -54,7 +54,7 @@ def test_a_job_waits_from_its_submission_on() -> None:
         assert (job.state, job.submitted_at) == (JobState.WAITING, case.clock.now())
         assert await case.jobs.get_job(TRAIN.name) == job
         (entry,) = await case.store.events()
-        assert entry.event.reason == "asks for 2 tasks with 8 GPUs each"
+        assert entry.event.reason == "requests 2 tasks with 8 GPUs each"
 
     told(story)
 
@@ -72,7 +72,7 @@ def test_the_same_request_again_changes_nothing() -> None:
 def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
     async def story(case: Case) -> None:
         await case.jobs.submit_job(TRAIN)
-        with pytest.raises(NotPossibleError, match="asks for something else"):
+        with pytest.raises(NotPossibleError, match="exists already with another request"):
             await case.jobs.submit_job(replace(TRAIN, gpus=4))
         await case.jobs.cancel_job(TRAIN.name, reason="")
         again = await case.jobs.submit_job(replace(TRAIN, gpus=4))
@@ -89,9 +89,9 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         ({"tasks": TASKS_PER_JOB_MAX + 1}, "tasks: must be 1 to 10000, not 10001"),
         ({"gpus": 65}, "gpus: must be 1 to 64"),
         ({"priority": -1}, "priority: must be"),
-        ({"runtime": timedelta(0)}, "runtime: must be longer than nothing"),
+        ({"runtime": timedelta(0)}, "runtime: must be longer than zero"),
         ({"queue": "nobody"}, "queue: nobody does not exist; choose one of default"),
-        ({"pool": PoolName("nobody")}, "pool: there is no pool nobody; there are training"),
+        ({"pool": PoolName("nobody")}, "pool: nobody does not exist; choose one of training"),
         ({"pool": PoolName("training"), "gpus": 16}, "gpus: a task has its GPUs on one node"),
     ],
 )
@@ -111,7 +111,7 @@ def test_jobs_go_into_queues_that_have_none_below_them() -> None:
     queues = {"all": Queue(name="all"), "team": Queue(name="team", parent="all")}
 
     async def story(case: Case) -> None:
-        with pytest.raises(InvalidError, match=r"all has queues below it.*choose one of team"):
+        with pytest.raises(InvalidError, match=r"all has child queues.*choose one of team"):
             await case.jobs.submit_job(replace(TRAIN, queue="all"))
         assert (await case.jobs.submit_job(replace(TRAIN, queue="team"))).queue == "team"
 
@@ -240,8 +240,8 @@ def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
         assert [(other.kind, other.bound) for other in found.also_bound] == [("quota", 0)]
         assert [remedy.says for remedy in found.remedies] == [
             "raise the limit of queue r by 8 GPUs, and raise the quota of queue r by 16 GPUs",
-            "let the job be interrupted: work that may be interrupted may use more than the "
-            "quota, and raise the limit of queue r by 8 GPUs",
+            "make the job preemptible: preemptible jobs may exceed the quota, "
+            "and raise the limit of queue r by 8 GPUs",
         ]
 
     told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
@@ -256,7 +256,9 @@ def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_
         found = await case.jobs.explain_job(JobName("j"))
 
         assert not any("navarch pool scale" in remedy.says for remedy in found.remedies)
-        assert any("lift what gputypequota says of n0" in remedy.says for remedy in found.remedies)
+        assert any(
+            "lift the rule of gputypequota for n0" in remedy.says for remedy in found.remedies
+        )
 
     told(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 

@@ -1,12 +1,12 @@
 """A pool whose machines do not come up stops buying them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
@@ -53,7 +53,7 @@ def a_node(number: int, phase: Phase, *, asked: float = 0, **more: object) -> No
         launched_at=at,
     )
     node = Node(id=name, pool=POOL.name, phase=phase, since=at, created_at=at, launch=launch)
-    return replace(node, **more)  # type: ignore[arg-type]
+    return evolve(node, **more)  # type: ignore[arg-type]
 
 
 def failed(number: int, at: float, *, asked: float | None = None) -> Node:
@@ -132,7 +132,7 @@ def test_the_first_that_reports_in_lets_the_pool_buy_as_before() -> None:
 
 def test_what_failed_before_somebody_released_the_brake_does_not_count() -> None:
     nodes = [failed(number, at=-9) for number in range(5)]
-    assert brake_on(*nodes, pool=replace(POOL, brake_released_at=NOW)) is None
+    assert brake_on(*nodes, pool=evolve(POOL, brake_released_at=NOW)) is None
 
 
 def test_a_machine_that_was_taken_away_while_it_booted_is_nobodys_failure() -> None:
@@ -160,14 +160,14 @@ def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
     brake = brake_on(*nodes)
     assert brake is not None
     tokens = (Token(f"new-{number}") for number in range(100))
-    known = replace(POOL, braked=brake.reason)
+    known = evolve(POOL, braked=brake.reason)
     assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, breaker=brake).actions
     plan = plan_pool(known, nodes, now=NOW, new_tokens=tokens)
     assert plan.actions[0] == SetLaunchBreaker(reason=None)
 
 
 def test_a_gang_is_tried_as_a_whole() -> None:
-    pool = replace(POOL, gang=4, nodes_wanted=8)
+    pool = evolve(POOL, gang=4, nodes_wanted=8)
     nodes = [failed(number, at=-30) for number in range(3)]
     assert bought(brake_on(*nodes, pool=pool), *nodes, pool=pool) == 4
 
@@ -207,12 +207,12 @@ def test_a_braked_pool_never_buys_more_than_one_machine_and_an_unbraked_one_all(
     assert brake is None or brake.allowance <= 1
 
 
-THERE = replace(HERE, zone="there")
+THERE = evolve(HERE, zone="there")
 
 
 def stood_at(offering: Offering, node: Node) -> Node:
     assert node.launch is not None
-    return replace(node, launch=replace(node.launch, offering=offering))
+    return evolve(node, launch=evolve(node.launch, offering=offering))
 
 
 def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
@@ -237,7 +237,7 @@ def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
     shy = quarantined_offerings(POOL, failures, now=NOW)
     tokens = (Token(f"new-{number}") for number in range(1000))
     for offerings, chosen in (((HERE, THERE), THERE), ((HERE,), HERE)):
-        pool = replace(POOL, offerings=offerings, nodes_wanted=1)
+        pool = evolve(POOL, offerings=offerings, nodes_wanted=1)
         plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, quarantined=shy)
         (request,) = [action for action in plan.actions if isinstance(action, Request)]
         assert request.launch.offering == chosen
@@ -246,7 +246,7 @@ def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
 
 def test_one_machine_is_tried_at_once_at_a_place_that_has_not_failed_yet() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     brake = brake_on(*failures, pool=both)
     assert brake is not None
     assert (brake.until, brake.allowance) == (NOW - timedelta(minutes=1), 1)
@@ -259,7 +259,7 @@ def test_one_machine_is_tried_at_once_at_a_place_that_has_not_failed_yet() -> No
 
 def test_no_more_than_one_is_tried_at_a_time_where_the_other_place_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     asked_before = a_node(7, Phase.BOOTING, asked=-2)
     assert bought(brake_on(*failures, asked_before, pool=both), *failures, pool=both) == 1
     asked_since = a_node(8, Phase.BOOTING, asked=-0.5)
@@ -272,7 +272,7 @@ def asked_where(plan: Plan) -> list[Offering]:
 
 def test_a_place_that_failed_is_not_tried_without_pause_while_the_other_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     pauses, at = [], NOW - timedelta(minutes=1)
     for number in range(10, 16):
@@ -308,7 +308,7 @@ def plan_sold_out(
 def test_what_comes_up_elsewhere_does_not_let_a_pool_buy_at_once_where_machines_fail() -> None:
     nodes = [failed(number, at=-9) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     assert brake_on(*nodes, pool=both) is None
     assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
@@ -319,7 +319,7 @@ def test_what_comes_up_elsewhere_does_not_let_a_pool_buy_at_once_where_machines_
 def test_an_hour_after_the_last_failure_one_is_tried_there_first_and_the_rest_elsewhere() -> None:
     nodes = [failed(number, at=-61) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
-    both = replace(POOL, offerings=(HERE, THERE))
+    both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(both, nodes, now=NOW)
     plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
@@ -330,7 +330,7 @@ def test_a_gang_that_lacks_a_member_where_machines_fail_waits_like_everybody_els
     gang = Gang(id="training-g0", nodes=2, offering=HERE)
     nodes = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     nodes.append(a_node(9, Phase.BOOTING, asked=-2, gang=gang, waiting=True))
-    pool = replace(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
+    pool = evolve(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(pool, nodes, now=NOW)
     plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, quarantined=shy)

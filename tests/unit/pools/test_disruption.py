@@ -75,6 +75,12 @@ def test_a_node_stays_until_its_successor_serves() -> None:
     assert retired(pool, [*nodes(2), serving]) == [("training-0", False)]
 
 
+def test_a_paused_pool_starts_no_replacement() -> None:
+    pool = a_pool(size=3, disruption=OLD)
+    assert begun(pool, nodes(3)) == ["training-0"]
+    assert begun(evolve(pool, held="a driver is suspected"), nodes(3)) == []
+
+
 def test_a_successor_goes_when_the_reason_has_gone() -> None:
     serving = a_node("new", replaces="training-0", created_at=NOW)
     assert retired(a_pool(size=2, nodes_max=4), [*nodes(2), serving]) == [("new", True)]

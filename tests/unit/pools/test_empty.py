@@ -50,6 +50,13 @@ def test_who_had_work_in_the_window_stays_and_so_does_who_was_not_watched_for_so
     assert empty(a_lean_pool(), nodes(), peaks, now=NOW) == ["training-2"]
 
 
+def test_a_starting_node_stays_beside_a_node_that_was_not_observed_for_so_long() -> None:
+    known = [*nodes(1), a_node("training-1", phase=Phase.BOOTING)]
+    idle = {NodeId("training-0"): 0.0}
+    assert "training-1" in empty(a_lean_pool(), known, idle, now=NOW)
+    assert empty(a_lean_pool(), known, {}, now=NOW) == []
+
+
 def test_a_pool_above_the_limit_keeps_its_empty_nodes() -> None:
     paused = a_lean_pool(wanted=NODES_PER_POOL_MAX + 1, nodes_max=2**53)
     assert empty(paused, nodes(), IDLE, now=NOW) == []

@@ -118,7 +118,7 @@ def test_the_table_shows_the_choice_and_why_not_the_others() -> None:
     assert choice is not None
     assert choice.table.splitlines() == [
         "  h100-8x at aws in a, 10/h, score -1.25, odds 33%: closed until 12:00:15: sold out",
-        "→ h100-8x at gcp in b, 12/h, score -1.5, odds 50%: can be asked for",
+        "→ h100-8x at gcp in b, 12/h, score -1.5, odds 50%: available",
     ]
 
 
@@ -179,9 +179,8 @@ def test_a_strategy_that_fails_ranks_what_it_cannot_score_last_and_stops_nobody(
     choice = Market(Stockouts(), now=NOW).choose(pool, OfYours(), {})
     assert choice is not None
     assert choice.table.splitlines() == [
-        "→ h100-8x at aws in sound, 10/h, score -5, odds 50%: can be asked for",
-        "  h100-8x at aws in raises, 10/h, no score (KeyError('raises')), odds 50%: "
-        "can be asked for",
-        "  h100-8x at aws in nan, 10/h, no score (nan is no score), odds 50%: can be asked for",
-        "  h100-8x at aws in word, 10/h, no score ('dear' is no score), odds 50%: can be asked for",
+        "→ h100-8x at aws in sound, 10/h, score -5, odds 50%: available",
+        "  h100-8x at aws in raises, 10/h, no score (KeyError('raises')), odds 50%: available",
+        "  h100-8x at aws in nan, 10/h, no score (nan is no score), odds 50%: available",
+        "  h100-8x at aws in word, 10/h, no score ('dear' is no score), odds 50%: available",
     ]

@@ -12,10 +12,16 @@ from navarch.core.errors import RejectedError
 from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.ports.provider import ProvisionRequest
-from navarch.providers.aws.network import CARDS, interfaces
-from navarch.providers.aws.request import Site, group_name, run_instances
+from navarch.providers.aws.request import (
+    CARDS,
+    SIZE_MAX,
+    Site,
+    group_name,
+    interfaces,
+    run_instances,
+    user_data,
+)
 from navarch.providers.aws.settings import AwsSettings
-from navarch.providers.aws.userdata import SIZE_MAX, user_data
 
 MODEL = botocore.session.Session().get_service_model("ec2")
 

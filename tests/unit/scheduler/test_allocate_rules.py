@@ -45,49 +45,49 @@ def test_a_job_of_higher_priority_is_placed_before_an_older_one() -> None:
     assert placed(result) == {"urgent-0": "a"}
 
 
-def test_of_equal_priority_the_older_job_is_placed() -> None:
+def test_the_older_of_two_jobs_with_equal_priority_is_placed() -> None:
     assert placed(allocate(a_job("new"), a_job("old", age=1), gpus=1)) == {"old-0": "a"}
 
 
-def test_an_elastic_job_competes_again_for_every_extra_member() -> None:
+def test_an_elastic_job_competes_again_for_every_extra_task() -> None:
     result = allocate(a_job("elastic", tasks=4, minimum=1, age=9), a_job("second", tasks=2), gpus=4)
 
     assert sorted(placed(result)) == ["elastic-0", "elastic-1", "second-0", "second-1"]
 
 
-def test_a_task_waits_for_somebody_who_is_leaving() -> None:
+def test_a_task_is_nominated_where_another_is_leaving() -> None:
     result = allocate(leaving("gone"), a_job("next"), gpus=1)
 
     assert placed(result) == {}
     assert promised(result) == {"next-0": "a"}
 
 
-def test_members_that_could_start_wait_for_those_that_cannot() -> None:
+def test_tasks_that_fit_now_wait_for_the_rest_of_their_gang() -> None:
     result = allocate(leaving("gone"), a_job("gang", tasks=2), gpus=2)
 
     assert placed(result) == {}
     assert promised(result) == {"gang-0": "a", "gang-1": "a"}
 
 
-def test_what_is_promised_is_not_given_to_others() -> None:
+def test_a_nominated_place_is_not_given_to_another_task() -> None:
     result = allocate(leaving("gone"), a_job("first", tasks=2, age=1), a_job("other"), gpus=2)
 
     assert placed(result) == {}
     assert sorted(promised(result)) == ["first-0", "first-1"]
 
 
-def test_members_beyond_the_minimum_do_not_make_the_others_wait() -> None:
+def test_tasks_above_the_minimum_do_not_delay_the_gang() -> None:
     result = allocate(leaving("gone"), a_job("elastic", tasks=2, minimum=1), gpus=2)
 
     assert placed(result) == {"elastic-0": "a"}
     assert promised(result) == {"elastic-1": "a"}
 
 
-def test_a_job_with_fewer_members_than_it_needs_is_not_placed() -> None:
+def test_a_job_with_fewer_tasks_than_its_minimum_is_not_placed() -> None:
     assert placed(allocate(a_job("few", tasks=2, minimum=3))) == {}
 
 
-def test_gated_members_do_not_count() -> None:
+def test_gated_tasks_do_not_count_towards_the_minimum() -> None:
     gated = a_job("gated", tasks=2)
     tasks = (gated.tasks[0], TaskSpec(uid="x", status=TaskStatus.GATED, request=ask(1)))
     job = JobSpec(name="gated", queue="queue", created_at=NOW, root=gated.root, tasks=tasks)
@@ -95,7 +95,7 @@ def test_gated_members_do_not_count() -> None:
     assert placed(allocate(job)) == {}
 
 
-def test_starting_a_job_is_written_down_once() -> None:
+def test_the_start_of_a_job_is_recorded_once() -> None:
     result = allocate(a_job("elastic", tasks=3, minimum=1))
 
     assert [d for d in result.decisions if isinstance(d, MarkStarted)] == [
@@ -112,14 +112,14 @@ def test_a_limit_is_not_exceeded() -> None:
     assert "limit is 2" in result.unschedulable_jobs["job2"][0].summary
 
 
-def test_the_limit_of_a_parent_binds_its_children() -> None:
+def test_the_limit_of_a_parent_applies_to_its_children() -> None:
     jobs = [a_job("one", queue="p"), a_job("two", queue="q")]
     queues = [a_queue("top", limit=1), a_queue("p", parent="top"), a_queue("q", parent="top")]
 
     assert len(placed(allocate(*jobs, queues=queues))) == 1
 
 
-def test_work_that_cannot_be_interrupted_stays_within_quota() -> None:
+def test_non_preemptible_jobs_stay_within_quota() -> None:
     jobs = [a_job("fixed", gpus=2, preemptible=False), a_job("flexible", gpus=2)]
 
     assert placed(allocate(*jobs, queues=[a_queue("queue", quota=1)])) == {"flexible-0": "a"}
@@ -144,7 +144,7 @@ def test_both_groups_of_a_job_are_placed_or_neither() -> None:
     assert placed(allocate(job(8))) == {}
 
 
-def test_a_job_without_a_queue_disturbs_nobody_and_is_told_why() -> None:
+def test_a_job_without_a_queue_stays_pending_with_a_reason() -> None:
     jobs = [
         a_job("lost", queue="nowhere"),
         a_job("stuck", queue="top"),
@@ -163,7 +163,7 @@ def test_a_job_without_a_queue_disturbs_nobody_and_is_told_why() -> None:
     )
 
 
-def test_the_order_in_which_things_are_listed_makes_no_difference() -> None:
+def test_the_order_of_lists_does_not_matter() -> None:
     nodes = [a_node(name, 2) for name in "abc"]
     jobs = [a_job(f"job{i}") for i in range(4)]
     forwards = run_cycle(a_cluster(nodes=nodes, jobs=jobs), ALLOCATE)

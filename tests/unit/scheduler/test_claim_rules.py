@@ -73,7 +73,7 @@ def test_a_node_must_have_the_claimed_devices() -> None:
     assert [device.name for _, devices in bind.devices for device in devices] == ["0", "1"]
 
 
-def test_devices_are_given_once() -> None:
+def test_a_device_is_allocated_once() -> None:
     jobs = [claims("one", "c1", age=1), claims("two", "c2")]
 
     result = schedule(jobs, [a_claim("c1"), a_claim("c2")], slices={"a": 1})
@@ -90,7 +90,7 @@ def test_tasks_with_the_same_claim_share_its_devices() -> None:
     assert len(set(placed(result).values())) == 1
 
 
-def test_devices_held_by_somebody_unknown_are_not_given() -> None:
+def test_devices_reserved_for_an_unknown_task_are_not_allocated() -> None:
     device = Device(driver="d", pool="a", name="0")
     taken = a_claim("other", allocation=(device,), reserved_for=("stranger",))
 
@@ -115,20 +115,20 @@ def test_a_claim_is_reserved_for_at_most_256_tasks() -> None:
     assert placed(schedule([claims("job", "c")], [full(255)], slices={"a": 1})) == {"job-0": "a"}
 
 
-def test_a_claim_that_does_not_exist_is_explained() -> None:
+def test_a_missing_claim_is_the_reason_of_a_pending_task() -> None:
     result = schedule([claims("job", "c")], [], slices={"a": 1})
 
     (refusal,) = result.unschedulable_tasks["job"]["job-0"]
     assert "'c' does not exist" in refusal.reason
 
 
-def test_claims_need_dynamic_allocation_to_be_on() -> None:
+def test_claims_require_dynamic_resource_allocation() -> None:
     result = schedule([claims("job", "c")], [a_claim("c")], slices={"a": 1}, enabled=False)
 
     assert placed(result) == {}
 
 
-def test_claimed_gpus_count_for_the_queue() -> None:
+def test_claimed_gpus_count_towards_the_queue() -> None:
     jobs = [claims("one", "c1", age=1), claims("two", "c2")]
     queues = [a_queue("queue", limit=1)]
 
@@ -137,7 +137,7 @@ def test_claimed_gpus_count_for_the_queue() -> None:
     assert placed(result) == {"one-0": "a"}
 
 
-def test_a_victims_devices_go_to_the_job_it_makes_room_for() -> None:
+def test_the_devices_of_a_victim_go_to_the_job_it_was_evicted_for() -> None:
     device = Device(driver="d", pool="a", name="0")
     held = a_claim("c1", allocation=(device,), reserved_for=("low-0",))
     jobs = [claims("low", "c1", on="a"), claims("high", "c2", priority=75)]
@@ -148,5 +148,5 @@ def test_a_victims_devices_go_to_the_job_it_makes_room_for() -> None:
     assert promised(result) == {"high-0": "a"}
 
 
-def test_gpus_given_out_by_claims_cannot_be_had_otherwise() -> None:
+def test_gpus_behind_claims_are_not_available_without_a_claim() -> None:
     assert placed(schedule([a_job("job")], [], slices={"a": 4})) == {}

@@ -1,4 +1,4 @@
-"""The matcher notices what the suite the cases come from does not look at."""
+"""The matcher finds differences that the original suite of the cases ignores."""
 
 from dataclasses import replace
 
@@ -45,23 +45,23 @@ def expecting(held: str, job: str) -> Case:
     return a_case(cluster=cluster, jobs={"held": running, "job": binding})
 
 
-def test_tasks_that_are_to_share_a_gpu_must() -> None:
+def test_tasks_expected_to_share_a_gpu_must_share_one() -> None:
     assert run_case(expecting("0", "0")).passed
 
 
-def test_tasks_that_are_not_to_share_a_gpu_must_not() -> None:
+def test_tasks_expected_on_separate_gpus_must_not_share_one() -> None:
     result = run_case(expecting("0", "1"))
 
     assert result.why == "tasks held-0 and job-0: share a GPU of a"
 
 
-def test_too_many_decisions_are_noticed() -> None:
+def test_too_many_decisions_fail_the_case() -> None:
     result = run_case(a_case(limits=Limits(binds=0, evictions=0, pipelines=0)))
 
     assert result.why == "1 Bind decisions, at most 0 allowed"
 
 
-def test_a_missing_decision_is_noticed() -> None:
+def test_a_missing_decision_fails_the_case() -> None:
     log = DecisionLog()
     case = a_case()
     session = run_session(case.cluster, case.config, sink=log)
@@ -72,7 +72,7 @@ def test_a_missing_decision_is_noticed() -> None:
     assert problem.startswith("task job-0: Pending and no decision do not make Binding")
 
 
-def test_a_decision_made_twice_is_noticed() -> None:
+def test_a_repeated_decision_fails_the_case() -> None:
     log = DecisionLog()
     case = a_case()
     session = run_session(case.cluster, case.config, sink=log)
@@ -84,7 +84,7 @@ def test_a_decision_made_twice_is_noticed() -> None:
     ("field", "value"),
     [("gpus_required", 1.0), ("node", "b"), ("milli_cpu_required", 7.0), ("memory_required", 7.0)],
 )
-def test_every_figure_is_compared(field: str, value: object) -> None:
+def test_every_expected_amount_is_compared(field: str, value: object) -> None:
     right = Expectation(status=TaskStatus.BINDING, gpus_required=0.5)
     assert run_case(a_case(jobs={"job": right})).passed
 
@@ -92,14 +92,14 @@ def test_every_figure_is_compared(field: str, value: object) -> None:
     assert not run_case(a_case(jobs={"job": wrong})).passed
 
 
-def test_a_job_that_is_expected_but_missing_is_noticed() -> None:
-    case = a_case(jobs={"nobody": Expectation(status=TaskStatus.PENDING)})
+def test_a_missing_job_fails_the_case() -> None:
+    case = a_case(jobs={"missing": Expectation(status=TaskStatus.PENDING)})
     session = run_session(case.cluster, case.config)
 
-    assert list(mismatches(case, session, {})) == ["job nobody: not in the session"]
+    assert list(mismatches(case, session, {})) == ["job missing: not in the session"]
 
 
-def test_bind_failures_leave_nothing_bound_and_end() -> None:
+def test_a_case_in_which_every_bind_fails_binds_nothing() -> None:
     case = a_case(bind_always_fails=True)
 
     assert run_case(case).passed

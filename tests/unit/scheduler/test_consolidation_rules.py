@@ -1,4 +1,4 @@
-"""When jobs are moved about to make room."""
+"""Jobs are moved to make room for others."""
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
@@ -29,8 +29,8 @@ def test_a_job_is_moved_to_make_room() -> None:
     assert promised(result) == {"two-0": "a", "big-0": "b"}
 
 
-def test_nobody_is_moved_who_would_not_find_another_place() -> None:
-    """Two GPUs are free, but the job on the way needs more than what would be left."""
+def test_a_job_without_another_place_is_not_moved() -> None:
+    """Two GPUs are free, but the job to be moved needs more than what would be left."""
     cluster = a_cluster(
         nodes={"a": 3, "b": 3},
         jobs=[a_job("one", gpus=2, on="a"), a_job("two", gpus=2, on="b"), a_job("big", gpus=2)],
@@ -39,22 +39,22 @@ def test_nobody_is_moved_who_would_not_find_another_place() -> None:
     assert stopped(consolidate(cluster)) == []
 
 
-def test_nobody_is_moved_for_work_that_cannot_be_interrupted() -> None:
+def test_no_job_is_moved_for_a_non_preemptible_job() -> None:
     assert stopped(consolidate(fragmented(preemptible=False))) == []
 
 
-def test_no_victims_allowed_turns_consolidation_off() -> None:
+def test_a_maximum_of_no_victims_turns_consolidation_off() -> None:
     assert stopped(consolidate(fragmented(), victims=0)) == []
 
 
 def test_at_most_the_configured_number_of_jobs_is_considered() -> None:
-    """The limit is exact, and the candidates are those that are to be taken from first."""
+    """The limit is exact, and the first victims in order are the candidates."""
     jobs = [a_job(f"job{i}", on="a", age=9 - i) for i in range(3)]
     jobs += [a_job("young", on="b", age=1), a_job("big", gpus=3)]
     cluster = a_cluster(nodes={"a": 4, "b": 3}, jobs=jobs)
 
     assert promised(consolidate(cluster, victims=1)) == {"young-0": "a", "big-0": "b"}
-    # The youngest of the three on `a` cannot help alone, and nobody else is considered.
+    # Only the youngest of the three on `a` is considered, and it does not free enough.
     older = a_cluster(
         nodes={"a": 4, "b": 3}, jobs=[*jobs[:3], a_job("young", on="b", age=99), jobs[4]]
     )
@@ -62,7 +62,7 @@ def test_at_most_the_configured_number_of_jobs_is_considered() -> None:
     assert promised(consolidate(older, victims=2)) == {"job2-0": "b", "job1-0": "b", "big-0": "a"}
 
 
-def test_tasks_of_a_shared_gpu_are_moved_together_to_free_it() -> None:
+def test_all_tasks_of_a_shared_gpu_are_moved_to_free_it() -> None:
     cluster = a_cluster(
         nodes=[a_node("a", 2)],
         jobs=[

@@ -43,7 +43,7 @@ def test_quotas_are_given_before_surplus() -> None:
     assert shares == {"p": 6, "q": 2}
 
 
-def test_a_queue_gets_no_more_than_it_asks_for() -> None:
+def test_a_queue_gets_no_more_than_it_requests() -> None:
     shares = fair_gpus(
         [a_queue("p", quota=5), a_queue("q", quota=1)], [wants("p", 2), wants("q", 8)]
     )
@@ -51,7 +51,7 @@ def test_a_queue_gets_no_more_than_it_asks_for() -> None:
     assert shares == {"p": 2, "q": 6}
 
 
-def test_quotas_may_promise_more_than_there_is() -> None:
+def test_quotas_may_exceed_the_cluster() -> None:
     shares = fair_gpus(
         [a_queue("p", quota=6), a_queue("q", quota=6)], [wants("p", 8), wants("q", 8)]
     )
@@ -59,7 +59,7 @@ def test_quotas_may_promise_more_than_there_is() -> None:
     assert shares == {"p": 6, "q": 6}
 
 
-def test_surplus_goes_by_weight() -> None:
+def test_surplus_is_divided_by_weight() -> None:
     shares = fair_gpus(
         [a_queue("p", quota=0, weight=3), a_queue("q", quota=0, weight=1)],
         [wants("p", 8), wants("q", 8)],
@@ -94,7 +94,7 @@ def test_a_limit_bounds_the_fair_share() -> None:
     assert shares == {"p": 2, "q": 6}
 
 
-def test_what_rounding_leaves_goes_to_the_largest_remainder_then_the_oldest() -> None:
+def test_rounding_units_go_to_the_largest_remainder_then_the_oldest_queue() -> None:
     queues = [a_queue("p", quota=0, age=1), a_queue("q", quota=0, age=2), a_queue("r", quota=0)]
 
     shares = fair_gpus(queues, [wants(name, 8) for name in "pqr"])
@@ -102,7 +102,7 @@ def test_what_rounding_leaves_goes_to_the_largest_remainder_then_the_oldest() ->
     assert shares == {"p": 3, "q": 3, "r": 2}
 
 
-def test_what_one_queue_does_not_need_is_divided_again() -> None:
+def test_surplus_that_one_queue_does_not_need_is_divided_again() -> None:
     queues = [a_queue("p", quota=0), a_queue("q", quota=0), a_queue("r", quota=0)]
 
     shares = fair_gpus(queues, [wants("p", 1), wants("q", 8), wants("r", 8)], total=9)
@@ -110,7 +110,7 @@ def test_what_one_queue_does_not_need_is_divided_again() -> None:
     assert shares == {"p": 1, "q": 4, "r": 4}
 
 
-def test_children_divide_what_their_parent_gets() -> None:
+def test_children_divide_the_share_of_their_parent() -> None:
     queues = [
         a_queue("left", quota=6, weight=0),
         a_queue("right", quota=2, weight=0),
@@ -127,7 +127,7 @@ def test_children_divide_what_their_parent_gets() -> None:
 @pytest.mark.parametrize(
     ("k_value", "expected"), [(0.0, {"p": 6.0, "q": 6.0}), (1.0, {"p": 4.0, "q": 8.0})]
 )
-def test_past_use_counts_against_a_queue_as_strongly_as_configured(
+def test_the_k_value_sets_how_much_past_usage_reduces_a_share(
     k_value: float, expected: dict[str, float]
 ) -> None:
     shares = fair_gpus(
@@ -141,14 +141,14 @@ def test_past_use_counts_against_a_queue_as_strongly_as_configured(
     assert shares == expected
 
 
-def test_with_no_past_use_the_k_value_makes_no_difference() -> None:
+def test_without_past_usage_the_k_value_has_no_effect() -> None:
     queues = [a_queue("p", quota=0, weight=3), a_queue("q", quota=0, weight=1)]
     jobs = [wants("p", 8), wants("q", 8)]
 
     assert fair_gpus(queues, jobs, k_value=0.0) == fair_gpus(queues, jobs, k_value=5.0)
 
 
-def test_nodes_that_are_not_ready_are_not_divided() -> None:
+def test_nodes_that_are_not_ready_add_nothing_to_shares() -> None:
     cluster = a_cluster(
         nodes=[a_node("a", 4), a_node("b", 4, health=NodeHealth(ready=False))],
         queues=[a_queue("p", quota=0)],
@@ -161,7 +161,7 @@ def test_nodes_that_are_not_ready_are_not_divided() -> None:
     assert gpus(share.gpu) == 4
 
 
-def test_a_request_for_gpu_memory_is_measured_by_the_smallest_gpu() -> None:
+def test_a_gpu_memory_request_counts_as_a_part_of_the_smallest_gpu() -> None:
     """Not by an arbitrary 100 MiB, which would make it look like hundreds of GPUs."""
     cluster = a_cluster(
         nodes=[a_node("a", 4, gpu_memory_mib=40_000), a_node("b", 4, gpu_memory_mib=80_000)],

@@ -1,4 +1,4 @@
-"""What searches for victims keep is what looking at every job and node again would find."""
+"""The caches of victim searches equal what a full scan of jobs and nodes finds."""
 
 import random
 from collections.abc import Sequence
@@ -10,20 +10,21 @@ import pytest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
-from navarch.scheduler.actions.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
+from navarch.scheduler.actions.solver.room import GpuRoom
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.engine.check import best_node
-from navarch.scheduler.engine.job_index import JobIndex
-from navarch.scheduler.framework.events import EventHandler
-from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.engine.incremental_index import IncrementalIndex
+from navarch.scheduler.engine.no_op_moves import while_leaving
+from navarch.scheduler.engine.vector_placer import VectorPlacer
+from navarch.scheduler.framework.hooks import EventHandler
+from navarch.scheduler.framework.job_queue import JobIndex
 from navarch.scheduler.framework.node_table import amounts_of
-from navarch.scheduler.framework.placing import place_job
 from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.fit import Fit
+from navarch.scheduler.model.job import Job, Task
+from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.model.task_kinds import end_of_equals
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster
@@ -42,8 +43,28 @@ def running(session: Session) -> list[Task]:
     ]
 
 
+def vectors(session: Session) -> VectorPlacer:
+    assert isinstance(session.placer, VectorPlacer)
+    return session.placer
+
+
+def kept(index: JobIndex) -> IncrementalIndex:
+    assert isinstance(index, IncrementalIndex)
+    return index
+
+
+def best_node(session: Session, task: Task, job: Job, nodes: Sequence[Node]) -> Node | None:
+    """Return the node of a task without shared GPUs, calling the hooks for each node."""
+    if session.pre_predicate(task, job) is not None:
+        return None
+    for _, node in session.score_nodes(task, nodes):
+        if session.fit(task, job, node) is not Fit.NO:
+            return node
+    return None
+
+
 def shake(session: Session, statement: Statement, chance: random.Random) -> None:
-    """Evict somebody, or promise somebody a place, or take everything back."""
+    """Evict a task, nominate a task, or roll everything back."""
     tasks = running(session)
     if tasks and chance.random() < 0.6:
         statement.evict(chance.choice(tasks), "shaken")
@@ -73,7 +94,7 @@ def expected_leaves(session: Session, jobs: Sequence[Job]) -> dict[str, list[str
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) -> None:
+def test_a_job_index_holds_the_jobs_that_a_full_scan_finds(seed: int) -> None:
     session = open_session(random_cluster(seed))
     chance = random.Random(seed)
     key = session.job_key()
@@ -88,7 +109,7 @@ def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) ->
                 jobs = fresh(session, roster).jobs
                 found = {
                     name: [job.name for _, _, job in entries]
-                    for name, entries in roster.leaves(key).items()
+                    for name, entries in kept(roster).leaves(key).items()
                     if entries
                 }
                 assert found == expected_leaves(session, jobs)
@@ -98,18 +119,18 @@ def fresh(session: Session, roster: JobIndex) -> JobIndex:
     return JobIndex(session, roster._holds)
 
 
-def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
+def test_jobs_that_an_index_returned_do_not_change() -> None:
     cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("first", on=["a"]), a_job("second", on=["a"])])
     session = open_session(cluster)
     key = session.job_key()
     assert key is not None
-    jobs, leaves = session.interruptible.jobs, session.interruptible.leaves(key)
+    jobs, leaves = session.interruptible.jobs, kept(session.interruptible).leaves(key)
     entries = leaves["queue"]
 
     with session.attempt("test") as statement:
         statement.evict(next(iter(session.jobs["first"].tasks.values())), "gone")
         assert [job.name for job in session.interruptible.jobs] == ["second"]
-        assert len(session.interruptible.leaves(key)["queue"]) == 1
+        assert len(kept(session.interruptible).leaves(key)["queue"]) == 1
 
     assert [job.name for job in jobs] == ["first", "second"]
     assert len(entries) == 2
@@ -117,16 +138,14 @@ def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("victims", [False, True], ids=["served", "taken from"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_queue_out_of_a_roster_hands_out_what_a_queue_of_its_jobs_does(
-    seed: int, *, victims: bool
-) -> None:
+def test_a_queue_from_an_index_equals_a_queue_of_its_jobs(seed: int, *, victims: bool) -> None:
     session = open_session(random_cluster(seed))
     roster = session.interruptible if victims else session.waiting
     wanted = {job.name for job in roster.jobs if hash_of(job) % 4}
 
-    kept = JobQueue.out_of(session, roster, lambda job: job.name in wanted, victims=victims)
-    plain = JobQueue.of(
-        session, [job for job in roster.jobs if job.name in wanted], victims=victims
+    kept = session.placer.queue_from(roster, lambda job: job.name in wanted, victims=victims)
+    plain = session.placer.queue(
+        [job for job in roster.jobs if job.name in wanted], victims=victims
     )
 
     chance = random.Random(seed)
@@ -144,12 +163,12 @@ def hash_of(job: Job) -> int:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: int) -> None:
+def test_dropping_unwanted_jobs_keeps_the_order_of_the_others(seed: int) -> None:
     session = open_session(random_cluster(seed))
     wanted = [job for job in session.waiting.jobs if hash_of(job) % 3 == 0]
 
-    one_by_one = JobQueue.of(session, session.waiting.jobs)
-    dropping = JobQueue.out_of(session, session.waiting, lambda _: True)
+    one_by_one = session.placer.queue(session.waiting.jobs)
+    dropping = session.placer.queue_from(session.waiting, lambda _: True)
 
     expected = [job for job in iter(one_by_one.pop, None) if job in wanted]
     assert list(iter(lambda: dropping.pop_one_of(wanted), None)) == expected
@@ -158,7 +177,7 @@ def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: 
 def departments(
     seed: int, *, sizes: Sequence[float], places: Sequence[str | None] = ("node", None, None)
 ) -> Cluster:
-    """Return jobs that wait, or run in places, in a few departments of a few queues each."""
+    """Return pending and running jobs in a few parent queues with a few children each."""
     chance = random.Random(seed)
     queues, leaves = [], []
     for top in range(chance.choice((1, 2, 2, 3))):
@@ -181,45 +200,46 @@ def departments(
     return a_cluster(nodes=nodes, jobs=jobs, queues=queues)
 
 
-def told_first(cluster: Cluster, seed: int) -> list[bool]:
-    """Ask about pairs of jobs whose turn it is first; return whether it was told of each."""
+def known_orders(cluster: Cluster, seed: int) -> list[bool]:
+    """Compare pairs of jobs; return for each whether the order was known."""
     session = open_session(cluster)
     chance = random.Random(seed)
-    told = []
+    known = []
     with session.attempt("test") as statement:
         for _ in range(8):
             shake(session, statement, chance)
             if len(session.waiting.jobs) < 2:
                 continue
             pair = chance.sample(session.waiting.jobs, 2)
-            served = JobQueue.of(session, session.waiting.jobs).pop_one_of(pair)
-            first = session.turns.first(*pair)
+            served = session.placer.queue(session.waiting.jobs).pop_one_of(pair)
+            first = vectors(session).serving_order.first(*pair)
             assert first in (None, served)
-            told.append(first is not None)
-    return told
+            known.append(first is not None)
+    return known
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_of_two_is_told_to_come_first_is_served_first(seed: int) -> None:
-    told_first(departments(seed, sizes=(1, 1, 1, 1, 2)), seed)
-    told_first(random_cluster(seed), seed)
+def test_the_job_that_comes_first_of_two_is_served_first(seed: int) -> None:
+    known_orders(departments(seed, sizes=(1, 1, 1, 1, 2)), seed)
+    known_orders(random_cluster(seed), seed)
 
 
-def test_who_of_two_comes_first_is_told_without_the_others_where_all_weigh_the_same() -> None:
-    told = [each for seed in SEEDS for each in told_first(departments(seed, sizes=(1,)), seed)]
-    assert sum(told) > 0.8 * len(told)
+def test_the_order_of_two_jobs_needs_no_others_if_all_weights_are_equal() -> None:
+    known = [each for seed in SEEDS for each in known_orders(departments(seed, sizes=(1,)), seed)]
+    assert sum(known) > 0.8 * len(known)
 
 
 @pytest.mark.parametrize(
     "pair", [("paper", "rock"), ("paper", "scissors"), ("rock", "scissors")], ids=" and ".join
 )
-def test_a_third_queue_of_equal_rank_may_decide_who_of_two_is_served_first(
+def test_a_third_queue_of_equal_rank_may_decide_the_order_of_two_jobs(
     pair: tuple[str, str],
 ) -> None:
     beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
     names = ["paper", "rock", "scissors"]
     jobs = [a_job(name, queue=name) for name in names]
-    session = Session(a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue(n) for n in names]))
+    cluster = a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue(n) for n in names])
+    session = open_session(cluster, SchedulerConfig(plugins=()))
     session.add_queue_order_fn(
         lambda left, right, *_: -1 if (left.name, right.name) in beats else 1,
         rank=lambda _queue, _job: 0,
@@ -227,101 +247,102 @@ def test_a_third_queue_of_equal_rank_may_decide_who_of_two_is_served_first(
     )
     two = [session.jobs[name] for name in pair]
 
-    served = JobQueue.of(session, session.waiting.jobs).pop_one_of(two)
+    served = session.placer.queue(session.waiting.jobs).pop_one_of(two)
 
-    assert session.turns.first(*two) in (None, served)
+    assert vectors(session).serving_order.first(*two) in (None, served)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_queues_lose_jobs_in_the_order_that_comparing_two_at_a_time_finds(seed: int) -> None:
+def test_queues_lose_jobs_in_the_order_of_pairwise_comparison(seed: int) -> None:
     session = open_session(departments(seed, sizes=(1, 1, 2)), CHECKED)
     chance = random.Random(seed)
     with session.attempt("test") as statement:
         for _ in range(8):
             shake(session, statement, chance)
-            queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+            queue = session.placer.queue_from(session.interruptible, lambda _: True, victims=True)
             for _ in range(chance.randrange(1, 6)):
-                queue.pop()  # compares, and raises
+                queue.pop()  # raises on a difference
 
 
-def test_a_rank_of_losses_that_contradicts_its_order_is_caught_by_a_checked_run() -> None:
+def test_a_checked_run_catches_a_loss_rank_that_contradicts_the_order() -> None:
     jobs = [a_job("left", queue="a", on="node"), a_job("right", queue="b", on="node")]
     cluster = a_cluster(nodes={"node": 8}, jobs=jobs, queues=[a_queue("a"), a_queue("b")])
-    session = Session(cluster, CHECKED)
+    session = open_session(cluster, replace(CHECKED, plugins=()))
     session.add_queue_order_fn(
         lambda left, right, *_: -1 if left.name < right.name else 1,
         loss_rank=lambda queue, _taken: -ord(queue.name),
     )
-    queue = JobQueue.of(session, session.interruptible.jobs, victims=True)
+    queue = session.placer.queue(session.interruptible.jobs, victims=True)
     with pytest.raises(InvariantError, match="the next job is"):
         queue.pop()
 
 
 def simulated_return(session: Session, part: Job, task: Task) -> bool:
-    """Say whether a simulation serves a task that leaves for `part` first, and finds it back."""
+    """Return whether a simulation places a task that left for `part` back where it was."""
     before = task.placement
     with session.attempt("simulation") as statement:
         statement.evict(task, "to see")
         others = [job for job in session.waiting.jobs if job not in (part, task.job)]
-        queue = JobQueue.of(session, [*others, part, task.job])
+        queue = session.placer.queue([*others, part, task.job])
         if queue.pop_one_of([part, task.job]) is not task.job:
             return False
-        place_job(session, statement, task.job, session.node_list, real=False)
+        session.place_job(statement, task.job, session.node_list, real=False)
         return task.placement is before
 
 
-def told_returns(cluster: Cluster, seed: int) -> list[bool]:
-    """Ask of many tasks whether they would return; say of those who would if it was told."""
+def predicted_returns(cluster: Cluster, seed: int) -> list[bool]:
+    """Simulate the return of many tasks; for those that return, report whether it was predicted."""
     session = open_session(cluster)
     chance = random.Random(seed)
-    told = []
+    known = []
     with session.attempt("test") as statement:
         for _ in range(6):
             shake(session, statement, chance)
             for part in session.waiting.jobs[:6]:
                 for task in [t for t in running(session) if t.job.size == 1 and t.job is not part]:
                     state = session.state()
-                    returns = session.no_op_moves.goes_straight_back(part, [task])
+                    returns = vectors(session).no_op_moves.goes_straight_back(part, [task])
                     assert session.state() == state
                     simulated = simulated_return(session, part, task)
                     assert simulated or not returns
-                    told += [returns] if simulated else []
-    return told
+                    known += [returns] if simulated else []
+    return known
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_is_told_to_go_straight_back_does_so_in_a_simulation(seed: int) -> None:
-    told_returns(departments(seed, sizes=(1, 1, 1, 1, 2), places=[*SMALL_NODES, None]), seed)
-    told_returns(random_cluster(seed), seed)
+def test_a_predicted_no_op_move_is_one_in_a_simulation(seed: int) -> None:
+    predicted_returns(departments(seed, sizes=(1, 1, 1, 1, 2), places=[*SMALL_NODES, None]), seed)
+    predicted_returns(random_cluster(seed), seed)
 
 
-def test_who_goes_straight_back_is_mostly_told_without_a_simulation() -> None:
+def test_most_no_op_moves_are_predicted_without_a_simulation() -> None:
     places = [*SMALL_NODES, *[None] * 3]
     clusters = [departments(seed, sizes=(1,), places=places) for seed in SEEDS]
-    told = [each for seed in SEEDS for each in told_returns(clusters[seed], seed)]
-    assert sum(told) > 0.5 * len(told)
+    known = [each for seed in SEEDS for each in predicted_returns(clusters[seed], seed)]
+    assert sum(known) > 0.5 * len(known)
 
 
-def test_nobody_is_told_to_return_whom_a_limit_may_keep_out() -> None:
+def test_no_return_is_predicted_for_a_task_that_a_limit_may_exclude() -> None:
     jobs = [a_job("runs", queue="full", on="node"), a_job("waits", queue="other")]
     queues = [a_queue("full", limit=1), a_queue("other")]
     session = open_session(a_cluster(nodes={"node": 4}, jobs=jobs, queues=queues))
     task = next(iter(session.jobs["runs"].tasks.values()))
-    assert not session.no_op_moves.goes_straight_back(session.jobs["waits"], [task])
+    assert not vectors(session).no_op_moves.goes_straight_back(session.jobs["waits"], [task])
 
 
 @pytest.mark.parametrize("failing", ["question", "handler"])
-def test_a_task_that_only_seemed_to_leave_is_there_again_whatever_fails(failing: str) -> None:
+def test_a_task_that_left_for_a_trial_is_restored_even_after_an_error(failing: str) -> None:
     cluster = a_cluster(nodes={"node": 8}, jobs=[a_job("runs", gpus=2, on="node")])
     session = open_session(cluster)
-    told: list[str] = []
+    events: list[str] = []
 
     def fail(_event: object = None) -> None:
         raise RuntimeError(failing)
 
     session.add_event_handler(
         EventHandler(
-            allocate_fn=lambda _: told.append("back"), deallocate_fn=lambda _: told.append("gone")
+            allocate_fn=lambda _: events.append("back"),
+            deallocate_fn=lambda _: events.append("gone"),
         )
     )
     if failing == "handler":
@@ -331,15 +352,15 @@ def test_a_task_that_only_seemed_to_leave_is_there_again_whatever_fails(failing:
     state, has = session.state(), session.get_queue_allocated_resources(queue)
 
     with pytest.raises(RuntimeError, match=failing):
-        session.ask_while_leaving(task, fail)
+        while_leaving(session, task, fail)
 
     assert session.state() == state
     assert session.get_queue_allocated_resources(queue) == has
-    assert told == ["gone", "back"]
+    assert events == ["gone", "back"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_best_of_some_nodes_is_the_one_that_asking_about_each_finds(seed: int) -> None:
+def test_the_best_of_some_nodes_equals_that_of_scoring_each(seed: int) -> None:
     session = open_session(random_cluster(seed))
     chance = random.Random(seed)
     with session.attempt("test") as statement:
@@ -348,23 +369,24 @@ def test_the_best_of_some_nodes_is_the_one_that_asking_about_each_finds(seed: in
             nodes = chance.sample(list(session.node_list), len(session.node_list) // 2 + 1)
             for job in session.waiting.jobs:
                 task = next(iter(job.tasks.values()))
-                ranking = session.engine.ranking(task, job)
-                # Whether queues allow it is found out before nodes are looked at.
+                ranking = vectors(session).finder.ranking(task, job)
+                # Queue limits are checked before nodes.
                 allowed = session.is_job_over_capacity(job, [task]).schedulable
                 if ranking is None or not allowed or session.pre_predicate(task, job) is not None:
                     continue
-                found = session.engine.best_among(ranking, nodes)
+                found = vectors(session).finder.best_among(ranking, nodes)
                 assert found is best_node(session, task, job, nodes)
 
 
-def test_gpus_that_a_node_has_lost_under_its_tasks_are_missing_from_those_to_spare() -> None:
+def test_gpus_that_a_node_lost_under_its_tasks_are_not_to_spare() -> None:
     cluster = a_cluster(nodes={"broken": 0, "whole": 8}, jobs=[a_job("runs", gpus=2, on="broken")])
     slow = SchedulerConfig(parameters=Parameters(fast_paths=False))
-    assert gpus_to_spare(open_session(cluster)) == gpus_to_spare(open_session(cluster, slow)) == 600
+    spare = [open_session(cluster, how).placer.gpus_to_spare() for how in (None, slow)]
+    assert spare == [600, 600]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int) -> None:
+def test_columns_and_nodes_agree_on_the_gpus_to_spare(seed: int) -> None:
     quick = open_session(random_cluster(seed))
     slow = open_session(
         random_cluster(seed), SchedulerConfig(parameters=Parameters(fast_paths=False))
@@ -372,11 +394,11 @@ def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int)
     for job in slow.waiting.jobs:
         tasks = list(job.tasks.values())
         assert GpuRoom(tasks, quick).suffices() is GpuRoom(tasks, slow).suffices()
-    assert gpus_to_spare(quick) == gpus_to_spare(slow)
-    assert rows_with_gpus(quick) == rows_with_gpus(slow)
+    assert quick.placer.gpus_to_spare() == slow.placer.gpus_to_spare()
+    assert quick.placer.rows_with_gpus() == slow.placer.rows_with_gpus()
 
 
-def test_an_order_that_depends_on_more_than_it_declares_is_caught_by_a_checked_run() -> None:
+def test_a_checked_run_catches_an_order_that_depends_on_more_than_it_declares() -> None:
     jobs = [a_job("first", on=["a"]), a_job("second", on=["a"])]
     session = open_session(
         a_cluster(nodes={"a": 8}, jobs=jobs),
@@ -387,18 +409,18 @@ def test_an_order_that_depends_on_more_than_it_declares_is_caught_by_a_checked_r
     assert names(session) == ["first", "second"]
 
     favourite[:] = ["second"]
-    with pytest.raises(InvariantError, match="looking again gives"):
+    with pytest.raises(InvariantError, match="the reference gives"):
         names(session)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_columns_show_what_nodes_have_whoever_has_been_moved(seed: int) -> None:
+def test_columns_equal_the_nodes_after_any_moves(seed: int) -> None:
     session = open_session(random_cluster(seed))
     chance = random.Random(seed)
     with session.attempt("test") as statement:
         for _ in range(12):
             shake(session, statement, chance)
-            columns = session.columns.up_to_date()
+            columns = vectors(session).columns.up_to_date()
             nodes = list(session.node_list)
             assert columns.idle.tolist() == [list(amounts_of(node.idle)) for node in nodes]
             free = (columns.free - columns.idle).tolist()
@@ -428,26 +450,26 @@ OTHER: dict[str, object] = {
     "legacy_mig": True,
     "claims": (ClaimUse(claim="gpu"),),
 }
-"""For every fact about a task but its name and place, something else than the default."""
+"""A non-default value for every property of a task except name and place."""
 
 
-def test_every_fact_about_a_task_but_its_name_and_place_can_set_it_apart() -> None:
+def test_every_property_of_a_task_except_name_and_place_distinguishes_kinds() -> None:
     facts = {field.name for field in fields(TaskSpec)} - {"uid", "node", "gpu_groups"}
     assert set(OTHER) == facts
 
 
 @pytest.mark.parametrize("fact", sorted(OTHER))
-def test_tasks_that_differ_in_one_fact_are_not_taken_for_equals(fact: str) -> None:
+def test_tasks_that_differ_in_one_property_are_not_equal(fact: str) -> None:
     request = Request(cpu_milli=5)
     alike = [TaskSpec(uid=uid, node=uid, request=request) for uid in "abc"]
     other = replace(alike[0], uid="d", **{fact: OTHER[fact]})  # type: ignore[arg-type]
 
     assert end_of_equals([*alike, other, alike[0]], 0) == 3
-    # Equal, if not the very same objects.
+    # Equal, though not identical objects.
     assert end_of_equals([other, deepcopy(other)], 0) == 2
 
 
-def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
+def test_an_order_that_reads_more_than_its_job_is_not_cached() -> None:
     cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("first", on=["a"]), a_job("second", on=["a"])])
     session = open_session(cluster)
     assert session.job_order().is_kept
@@ -463,5 +485,5 @@ def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
 
 
 def names(session: Session) -> list[str]:
-    queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+    queue = session.placer.queue_from(session.interruptible, lambda _: True, victims=True)
     return [job.name for job in iter(queue.pop, None)]

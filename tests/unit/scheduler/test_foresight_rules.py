@@ -1,4 +1,4 @@
-"""Foresight as a plugin of the scheduler."""
+"""The foresight plugin."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def node(name: str, gpus: int = 8, cores: int = 96, **facts: Any) -> NodeSpec:  
     return a_node(name, gpus, cpu_milli=cores * CORES, memory_bytes=512 * GIB, **facts)
 
 
-def test_the_own_list_is_the_default_with_another_idea_of_packing_and_a_price_for_victims() -> None:
+def test_own_plugins_replace_packing_with_foresight_and_add_victim_cost() -> None:
     default, own = (
         {plugin.name for plugin in plugins} for plugins in (DEFAULT_PLUGINS, OWN_PLUGINS)
     )
@@ -36,11 +36,11 @@ def test_the_own_list_is_the_default_with_another_idea_of_packing_and_a_price_fo
     assert default - own == {"nodeplacement", "gpupack", "gpusharingorder"}
 
 
-def test_it_is_listed_like_any_other_plugin() -> None:
+def test_foresight_is_a_built_in_plugin() -> None:
     assert "foresight" in built_in_plugins().names()
 
 
-def test_tasks_leave_nodes_alone_that_others_depend_on() -> None:
+def test_tasks_avoid_nodes_that_others_depend_on() -> None:
     cluster = a_cluster(
         nodes=[node("a-wanted", labels={"gpu": "w"}), node("b-plain"), node("c-plain")],
         jobs=[
@@ -50,10 +50,10 @@ def test_tasks_leave_nodes_alone_that_others_depend_on() -> None:
     )
 
     assert "a-wanted" not in placed(run_cycle(cluster, OWN)).values()
-    assert set(placed(run_cycle(cluster)).values()) == {"a-wanted"}  # fills what is in use
+    assert set(placed(run_cycle(cluster)).values()) == {"a-wanted"}  # fills the node in use
 
 
-def test_work_without_gpus_goes_where_gpus_are_taken() -> None:
+def test_tasks_without_gpus_go_to_nodes_with_used_gpus() -> None:
     cluster = a_cluster(
         nodes=[node("a-idle"), node("b-taken")],
         jobs=[
@@ -65,7 +65,7 @@ def test_work_without_gpus_goes_where_gpus_are_taken() -> None:
     assert placed(run_cycle(cluster, OWN))["cpu-0"] == "b-taken"
 
 
-def test_a_part_of_a_gpu_goes_where_the_rest_will_be_used() -> None:
+def test_a_gpu_fraction_goes_where_the_rest_will_be_used() -> None:
     half, most = ask(0.5), ask(0.8)
     cluster = a_cluster(
         nodes=[node("a", gpus=2)],
@@ -82,7 +82,7 @@ def test_a_part_of_a_gpu_goes_where_the_rest_will_be_used() -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 0.5, 8])
-def test_its_score_stays_within_the_band_of_filling_nodes(gpus: float) -> None:
+def test_the_score_stays_within_the_density_band(gpus: float) -> None:
     cluster = a_cluster(
         nodes=[node("a"), node("b", gpus=2)], jobs=[a_job("job", gpus=gpus), a_job("x", on="a")]
     )
@@ -93,7 +93,7 @@ def test_its_score_stays_within_the_band_of_filling_nodes(gpus: float) -> None:
         assert 0 < score < scores.MAX_DENSITY
 
 
-def test_a_list_of_plugins_in_a_snapshot_always_wins() -> None:
+def test_a_list_of_plugins_in_a_snapshot_takes_precedence() -> None:
     document = b"""{"cluster": {"nodes": [], "queues": [], "jobs": []},
         "config": {"plugins": [{"name": "predicates", "arguments": {}}]}}"""
 
@@ -102,7 +102,7 @@ def test_a_list_of_plugins_in_a_snapshot_always_wins() -> None:
     assert [plugin.name for plugin in listed.plugins] == ["predicates"]
 
 
-def test_an_empty_cluster_has_no_outlook_and_no_trouble() -> None:
+def test_an_empty_cluster_causes_no_error() -> None:
     assert run_cycle(a_cluster(nodes=[]), OWN).decisions == ()
     assert placed(run_cycle(a_cluster(nodes={"a": 1}, jobs=[a_job("j")]), OWN)) == {"j-0": "a"}
 
@@ -122,12 +122,14 @@ def test_requests_are_counted_in_thousandths_of_gpus() -> None:
 
     assert shapes["whole"] == Shape(5, 0, 2, 1000)
     assert shapes["part"] == Shape(0, 0, 1, 250)
-    assert shapes["memory"] == Shape(0, 0, 1, 400)  # of the smallest GPU, which has 100 MiB
+    assert shapes["memory"] == Shape(
+        0, 0, 1, 400
+    )  # relative to the smallest GPU, which has 100 MiB
     assert shapes["mig"] == Shape(0, 0, 3, 1000)
     assert shapes["none"] == Shape(7, 0, 0, 0)
 
 
-def test_what_is_left_of_gpus_counts_those_that_are_shared() -> None:
+def test_the_rest_of_gpus_includes_shared_gpus() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         jobs=[
@@ -143,17 +145,15 @@ SEEDS = range(60)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nodes_that_are_weighed_together_are_weighed_as_each_would_be(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As many nodes as a test has are otherwise told apart one by one.
+def test_vector_scores_equal_scalar_scores(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise so few nodes are grouped one by one.
     monkeypatch.setattr(foresight, "FEW", seed % 4)
     monkeypatch.setattr(foresight, "KINDS_MAX", 3)
 
     run_checked_cycle(random_cluster(seed), OWN)
 
 
-def test_these_clusters_are_of_both_kinds() -> None:
+def test_the_random_clusters_include_plain_and_other_ones() -> None:
     plain = [foresight._Outlook(open_session(random_cluster(seed), OWN)).is_plain for seed in SEEDS]
     assert {True, False} == set(plain)
     assert sum(plain) > 20
@@ -164,7 +164,7 @@ def test_these_clusters_are_of_both_kinds() -> None:
     st.integers(0, 5),
     st.integers(0, 20),
 )
-def test_equal_rows_are_found_together_in_the_order_in_which_they_are_met(
+def test_equal_rows_are_grouped_in_order_of_occurrence(
     rows: list[tuple[int, int]], kinds_max: int, few: int
 ) -> None:
     expected: dict[tuple[int, ...], list[int]] = {}

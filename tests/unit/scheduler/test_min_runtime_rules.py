@@ -1,4 +1,4 @@
-"""How long a job is safe from other queues."""
+"""Minimum run times protect jobs from other queues."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 
 def reclaimed(queues: list[QueueSpec], method: str, *, minutes_ago: float = 5) -> bool:
-    """Say whether `ours` may take from the job in `theirs` that started so long ago."""
+    """Return whether `ours` may reclaim from a job in `theirs` that started this long ago."""
     plugins = tuple(
         PluginConfig(name=p.name, arguments={"reclaimResolveMethod": method})
         if p.name == "minruntime"
@@ -32,7 +32,7 @@ def reclaimed(queues: list[QueueSpec], method: str, *, minutes_ago: float = 5) -
 
 
 def departments(**settings: timedelta) -> list[QueueSpec]:
-    """Return `ours` and `theirs` in two departments; settings protect queues by name."""
+    """Return `ours` and `theirs` under two parents; settings apply to queues by name."""
 
     def queue(name: str, quota: float, parent: str | None) -> QueueSpec:
         return a_queue(
@@ -48,16 +48,16 @@ def departments(**settings: timedelta) -> list[QueueSpec]:
 
 
 @pytest.mark.parametrize("method", ["lca", "queue"])
-def test_without_a_setting_nobody_is_protected(method: str) -> None:
+def test_without_a_setting_no_job_is_protected(method: str) -> None:
     assert reclaimed(departments(), method)
 
 
-def test_the_victims_own_queue_protects_it_when_so_configured() -> None:
+def test_the_setting_of_the_victims_own_queue_applies_if_configured() -> None:
     assert not reclaimed(departments(theirs=HOUR), "queue")
     assert reclaimed(departments(theirs=HOUR), "queue", minutes_ago=60)
 
 
-def test_otherwise_its_ancestor_beside_ours_does() -> None:
+def test_otherwise_the_setting_of_its_diverging_ancestor_applies() -> None:
     assert reclaimed(departments(theirs=HOUR), "lca")
     assert not reclaimed(departments(right=HOUR), "lca")
 

@@ -1,4 +1,4 @@
-"""Which of several possible nodes, and GPUs, a task gets."""
+"""Scores choose among possible nodes and GPUs."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def groups(result: CycleResult) -> dict[str, tuple[str, ...]]:
     return {d.task: d.gpu_groups for d in result.decisions if isinstance(d, Bind)}
 
 
-def test_a_node_where_the_task_starts_at_once_beats_a_fuller_one() -> None:
-    """Node `a` is fuller, counting what comes free, but nothing on it is free yet."""
+def test_a_node_where_the_task_starts_immediately_beats_a_fuller_one() -> None:
+    """Node `a` is fuller, counting what is being released, but nothing on it is idle."""
     nodes = [a_node("a", 2), a_node("b", 8)]
 
     result = allocate(nodes, leaving("gone", "a", 2), a_job("job"))
@@ -37,7 +37,7 @@ def test_a_node_where_the_task_starts_at_once_beats_a_fuller_one() -> None:
     assert placed(result) == {"job-0": "b"}
 
 
-def test_work_without_gpus_goes_to_nodes_without_gpus() -> None:
+def test_tasks_without_gpus_go_to_nodes_without_gpus() -> None:
     """Although packing prefers the node with the fewest cores left."""
     nodes = [a_node("gpu", 8, cpu_milli=5_000), a_node("plain", 0, cpu_milli=90_000)]
 
@@ -111,7 +111,7 @@ def test_shared_gpus_are_packed_or_spread_as_configured(plugin: str, expected: s
     assert groups(result) == {"job-0": (expected,)}
 
 
-def test_spreading_opens_another_gpu_while_there_is_one() -> None:
+def test_spreading_uses_an_unused_gpu_while_there_is_one() -> None:
     jobs = [a_job("some", request=ask(0.2), on="a", groups=["x"]), a_job("job", request=ask(0.3))]
 
     result = allocate([a_node("a", 2)], *jobs, plugins=[PluginConfig(name="gpuspread")])
@@ -127,14 +127,14 @@ def test_several_devices_are_different_gpus() -> None:
     assert placed(allocate([a_node("a", 1)], a_job("job", request=ask(0.5, devices=2)))) == {}
 
 
-def test_a_task_returns_to_the_node_it_was_promised() -> None:
+def test_a_task_returns_to_its_nominated_node() -> None:
     nodes = [a_node("a", 8), a_node("b", 8)]
     job = a_job("job", task={"nominated_node": "b"})
 
     assert placed(allocate(nodes, a_job("held", on="a"), job)) == {"job-0": "b"}
 
 
-def test_equal_nodes_are_taken_by_name() -> None:
+def test_equal_nodes_are_used_in_order_of_name() -> None:
     nodes = [a_node(name, 1) for name in ("c", "a", "b")]
 
     assert placed(allocate(nodes, a_job("job"))) == {"job-0": "a"}
@@ -148,7 +148,7 @@ def test_memory_of_a_shared_gpu_is_not_exceeded() -> None:
 
 
 def test_a_fraction_of_29_hundredths_is_29_hundredths() -> None:
-    """29 is what 0.29 * 100 is to people; binary fractions make it a little less."""
+    """0.29 * 100 is a little less than 29 in binary fractions."""
     jobs = [a_job("a0", request=ask(0.29), age=3), a_job("a1", request=ask(0.71), age=2)]
     jobs.append(a_job("a2", request=ask(0.01)))
 

@@ -1,4 +1,4 @@
-"""In which order jobs, tasks and pod sets come."""
+"""The order of jobs, tasks and pod sets."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from navarch.scheduler.cycle import open_session
 from navarch.scheduler.framework.gang import tasks_to_evict, tasks_to_place
 from navarch.scheduler.model.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.plugins.job_orders import elasticity
+from navarch.scheduler.plugins.orders import elasticity
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, ask
 
 
@@ -30,7 +30,7 @@ def test_the_head_of_a_ray_cluster_starts_first() -> None:
     assert first_task(a={"labels": {kind: "worker"}}, b={"labels": {kind: "head"}}) == "b"
 
 
-def test_tasks_start_in_the_order_their_owner_numbered_them() -> None:
+def test_tasks_start_in_the_order_of_their_numbers() -> None:
     assert first_task(a={"order_priority": "1"}, b={"order_priority": "12"}) == "b"
     assert first_task(a={}, b={"order_priority": "-5"}) == "b"
     assert first_task(a={"order_priority": "first!"}, b={}) == "b"
@@ -59,7 +59,7 @@ def two_groups(*states: tuple[str, str | None]) -> JobSpec:
     return JobSpec(name="job", queue="queue", created_at=NOW, root=root, tasks=tasks)
 
 
-def test_groups_below_their_minimum_come_together_and_first() -> None:
+def test_pod_sets_below_their_minimum_are_served_first() -> None:
     job = two_groups(("a", None), ("a", None), ("b", None), ("b", None))
     session = open_session(a_cluster(nodes={"n": 8}, jobs=[job]))
 
@@ -68,7 +68,7 @@ def test_groups_below_their_minimum_come_together_and_first() -> None:
     assert [task.uid for task in chosen] == ["a0", "b2"]
 
 
-def test_growth_goes_to_the_group_with_fewest_for_its_minimum() -> None:
+def test_growth_goes_to_the_pod_set_with_the_fewest_tasks_for_its_minimum() -> None:
     job = two_groups(("a", "n"), ("a", "n"), ("a", None), ("b", "n"), ("b", None))
     session = open_session(a_cluster(nodes={"n": 8}, jobs=[job]))
 
@@ -77,7 +77,7 @@ def test_growth_goes_to_the_group_with_fewest_for_its_minimum() -> None:
     assert [task.uid for task in chosen] == ["b4"]
 
 
-def test_what_can_be_spared_is_taken_from_the_fullest_group() -> None:
+def test_tasks_above_the_minimum_are_taken_from_the_fullest_pod_set() -> None:
     job = two_groups(("a", "n"), ("a", "n"), ("b", "n"))
     session = open_session(a_cluster(nodes={"n": 8}, jobs=[job]))
 
@@ -86,7 +86,7 @@ def test_what_can_be_spared_is_taken_from_the_fullest_group() -> None:
     assert ([task.uid for task in unit], more) == (["a1"], True)
 
 
-def test_a_job_with_nothing_to_spare_is_taken_as_a_whole() -> None:
+def test_a_job_at_its_minimum_is_evicted_completely() -> None:
     job = two_groups(("a", "n"), ("b", "n"))
     session = open_session(a_cluster(nodes={"n": 8}, jobs=[job]))
 
@@ -95,7 +95,7 @@ def test_a_job_with_nothing_to_spare_is_taken_as_a_whole() -> None:
     assert (sorted(task.uid for task in unit), more) == (["a0", "b1"], False)
 
 
-def test_elasticity_tells_jobs_below_at_and_above_their_minimum_apart() -> None:
+def test_elasticity_distinguishes_jobs_below_at_and_above_their_minimum() -> None:
     jobs = [
         a_job("below", tasks=2, on=["n", None], minimum=2),
         a_job("at", tasks=2, on=["n", None], minimum=1),

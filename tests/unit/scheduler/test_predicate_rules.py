@@ -1,4 +1,4 @@
-"""Where a task may not run."""
+"""Predicates reject nodes on which a task cannot run."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -36,7 +36,7 @@ def allocate(nodes: list[NodeSpec], *jobs: JobSpec, **facts: Any) -> CycleResult
 
 
 @pytest.mark.parametrize("trouble", ["cordoned", "draining", "suspect"])
-def test_nodes_in_trouble_take_no_new_work(trouble: str) -> None:
+def test_unhealthy_nodes_receive_no_new_tasks(trouble: str) -> None:
     node = a_node("a", health=NodeHealth(**{trouble: True}))
 
     result = allocate([node], a_job("job"))
@@ -46,7 +46,7 @@ def test_nodes_in_trouble_take_no_new_work(trouble: str) -> None:
     assert trouble in refusal.reason
 
 
-def test_a_node_that_is_not_ready_takes_no_work() -> None:
+def test_a_node_that_is_not_ready_receives_no_task() -> None:
     assert placed(allocate([a_node("a", health=NodeHealth(ready=False))], a_job("job"))) == {}
 
 
@@ -69,21 +69,21 @@ def test_victims_are_not_moved_to_a_draining_node() -> None:
     assert "c" not in promised(result).values()
 
 
-def test_every_pod_takes_a_slot() -> None:
+def test_every_pod_uses_a_slot() -> None:
     jobs = [a_job(f"job{i}", age=9 - i) for i in range(3)]
 
     assert len(placed(allocate([a_node("a", 8, pods=2)], *jobs))) == 2
 
 
-def test_opening_a_shared_gpu_takes_a_slot_more() -> None:
+def test_opening_a_shared_gpu_uses_one_more_slot() -> None:
     half = ask(0.5)
 
     assert placed(allocate([a_node("a", 8, pods=1)], a_job("job", request=half))) == {}
     assert len(placed(allocate([a_node("a", 8, pods=2)], a_job("job", request=half)))) == 1
 
 
-def test_joining_a_shared_gpu_takes_only_one_slot() -> None:
-    """The pod that reserves it is there already."""
+def test_joining_a_shared_gpu_uses_one_slot() -> None:
+    """The pod that reserves the GPU already exists."""
     jobs = [
         a_job("held", request=ask(0.5), on="a", groups=["x"]),
         a_job("job", request=ask(0.5)),
@@ -99,8 +99,8 @@ def test_slots_for_reservations_made_in_this_session_are_counted() -> None:
     assert len(placed(allocate([a_node("a", 8, pods=5)], *jobs))) == 2
 
 
-def test_slots_that_are_promised_are_not_given_again() -> None:
-    """A gang waits for GPUs to come free; the slots it will take are not free for others."""
+def test_slots_of_nominated_pods_are_not_given_again() -> None:
+    """A gang waits for GPUs to be released; its future slots are not free for others."""
     gone = a_job("gone", gpus=2, on="a", task={"status": TaskStatus.RELEASING})
     gang = a_job("gang", tasks=2, gpus=2, age=9)
     half = a_job("half", request=ask(0.5))
@@ -111,14 +111,14 @@ def test_slots_that_are_promised_are_not_given_again() -> None:
     assert placed(result) == {}
 
 
-def test_gpu_memory_cannot_be_asked_of_a_node_that_does_not_know_its_own() -> None:
+def test_a_gpu_memory_request_needs_a_node_with_known_gpu_memory() -> None:
     node = a_node("a", 2, gpu_memory_synced=False)
 
     assert placed(allocate([node], a_job("job", request=ask(memory_mib=10)))) == {}
     assert placed(allocate([node], a_job("job", request=ask(0.5)))) == {"job-0": "a"}
 
 
-def test_a_task_larger_than_any_node_is_refused_before_nodes_are_looked_at() -> None:
+def test_a_task_larger_than_any_node_is_rejected_before_nodes_are_checked() -> None:
     result = allocate([a_node("a", 4), a_node("b", 4)], a_job("job", gpus=5))
 
     (refusal,) = result.unschedulable_tasks["job"]["job-0"]
@@ -126,7 +126,7 @@ def test_a_task_larger_than_any_node_is_refused_before_nodes_are_looked_at() -> 
     assert "no node has that much gpu" in refusal.reason
 
 
-def test_a_node_must_carry_the_labels_a_task_asks_for() -> None:
+def test_a_node_must_have_the_labels_that_a_task_selects() -> None:
     nodes = [a_node("a", labels={"disk": "hdd"}), a_node("b", labels={"disk": "ssd"})]
 
     result = allocate(nodes, a_job("job", task={"node_selector": {"disk": "ssd"}}))
@@ -150,13 +150,13 @@ def test_a_taint_keeps_tasks_off_unless_they_tolerate_it() -> None:
     assert placed(allocate(nodes, tolerant)) == {"job-0": "a"}
 
 
-def test_a_port_is_given_once_per_node() -> None:
+def test_a_host_port_is_used_once_per_node() -> None:
     jobs = [a_job(f"job{i}", task={"host_ports": (80,)}, age=9 - i) for i in range(3)]
 
     assert len(placed(allocate([a_node("a"), a_node("b")], *jobs))) == 2
 
 
-def test_config_maps_must_exist_where_it_is_known_which_do() -> None:
+def test_config_maps_must_exist_if_the_cluster_lists_them() -> None:
     job = a_job("job", task={"config_maps": ("settings",)})
 
     assert placed(allocate([a_node("a")], job, config_maps=())) == {}
@@ -164,7 +164,7 @@ def test_config_maps_must_exist_where_it_is_known_which_do() -> None:
     assert placed(allocate([a_node("a")], job)) == {"job-0": "a"}
 
 
-def test_restricted_clusters_keep_gpu_work_on_gpu_workers() -> None:
+def test_restricted_scheduling_keeps_gpu_tasks_on_gpu_workers() -> None:
     nodes = [a_node("a"), a_node("b", labels={"node-role.kubernetes.io/gpu-worker": ""})]
     parameters = Parameters(restrict_node_scheduling=True)
     config = SchedulerConfig(actions=("allocate",), parameters=parameters)
@@ -185,7 +185,7 @@ def test_restricted_clusters_keep_gpu_work_on_gpu_workers() -> None:
         (None, ask(mig={"nvidia.com/mig-1g.5gb": 1}), False),
     ],
 )
-def test_mig_nodes_take_only_their_kind(
+def test_mig_nodes_accept_only_their_kind_of_request(
     strategy: str | None, request_: Request, allowed: bool
 ) -> None:
     mig = {"nvidia.com/mig-1g.5gb": 2} if strategy == "mixed" else {}
@@ -208,7 +208,7 @@ def _near(key: str = "zone", **labels: str) -> tuple[AffinityTerm, ...]:
     return (AffinityTerm(topology_key=key, labels=labels),)
 
 
-def test_a_task_that_wants_company_goes_where_it_is() -> None:
+def test_affinity_places_a_task_near_the_selected_tasks() -> None:
     nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
     held = a_job("held", on="b", task={"labels": {"app": "db"}})
     job = a_job("job", task={"affinity": _near(app="db")})
@@ -217,17 +217,17 @@ def test_a_task_that_wants_company_goes_where_it_is() -> None:
     assert placed(allocate(nodes, job)) == {}
 
 
-def test_the_first_of_a_kind_may_go_anywhere() -> None:
+def test_the_first_task_with_affinity_to_itself_may_go_anywhere() -> None:
     nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
     task = {"labels": {"app": "db"}, "affinity": _near(app="db")}
 
     result = allocate(nodes, a_job("gang", tasks=2, gpus=8, task=task))
-    assert placed(result) == {}  # together they need two nodes, and no zone has two
+    assert placed(result) == {}  # both need two nodes, and no zone has two
 
     assert len(set(placed(allocate(nodes, a_job("gang", tasks=2, task=task))).values())) == 1
 
 
-def test_tasks_that_keep_apart_go_to_different_zones() -> None:
+def test_anti_affinity_places_tasks_in_different_zones() -> None:
     nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
     task = {"labels": {"app": "db"}, "anti_affinity": _near(app="db")}
 
@@ -236,14 +236,14 @@ def test_tasks_that_keep_apart_go_to_different_zones() -> None:
     assert sorted(placed(result).values()) == ["a", "b"]
 
 
-def test_those_who_are_there_may_keep_others_away() -> None:
+def test_anti_affinity_of_running_tasks_excludes_new_ones() -> None:
     nodes = [a_node("a", labels={"zone": "x"})]
     held = a_job("held", on="a", task={"anti_affinity": _near(app="db")})
 
     assert placed(allocate(nodes, held, a_job("job", task={"labels": {"app": "db"}}))) == {}
 
 
-def test_a_victim_does_not_keep_away_the_job_it_makes_room_for() -> None:
+def test_anti_affinity_of_a_victim_does_not_exclude_the_preemptor() -> None:
     nodes = [a_node("a", 2, labels={"zone": "x"})]
     task = {"labels": {"app": "db"}, "anti_affinity": _near(app="db")}
     jobs = [a_job("low", on="a", task=task), a_job("high", priority=75, task=task)]
@@ -254,7 +254,7 @@ def test_a_victim_does_not_keep_away_the_job_it_makes_room_for() -> None:
     assert promised(result) == {"high-0": "a"}
 
 
-def test_company_that_is_preferred_attracts() -> None:
+def test_preferred_affinity_attracts() -> None:
     nodes = [a_node(n, labels={"zone": n}) for n in ("a", "b", "c")]
     term = AffinityTerm(topology_key="zone", labels={"app": "db"}, weight=5)
     away = AffinityTerm(topology_key="zone", labels={"app": "web"}, weight=-5)

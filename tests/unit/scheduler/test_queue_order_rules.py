@@ -1,12 +1,11 @@
-"""Which queue is served first."""
+"""The order in which queues are served."""
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import JobSpec, NodeSpec, QueueSpec, ResourceShare
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.plugins.reflectjoborder import job_order
+from navarch.scheduler.plugins.pages import job_order
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask, placed
 
 ALLOCATE = SchedulerConfig(actions=("allocate",))
@@ -21,16 +20,16 @@ def order(*, queues: list[QueueSpec], jobs: list[JobSpec], gpus: int = 8) -> lis
 
 
 def victims(session: Session, *names: str) -> list[str]:
-    """Return these jobs in the order they would be taken from."""
-    queue = JobQueue.of(session, [session.jobs[name] for name in names], victims=True)
+    """Return these jobs in the order of eviction."""
+    queue = session.placer.queue([session.jobs[name] for name in names], victims=True)
     found = []
     while (job := queue.pop()) is not None:
         found.append(job.name)
     return found
 
 
-def test_a_queue_above_its_fair_share_of_everything_goes_last() -> None:
-    """Even if its priority is higher: that only counts among queues not over-served."""
+def test_a_queue_above_its_fair_share_of_everything_is_served_last() -> None:
+    """Even with a higher priority, which counts only among queues within their share."""
 
     def queue(name: str, quota: float, priority: int) -> QueueSpec:
         share = ResourceShare(quota=quota, limit=-1, over_quota_weight=1)
@@ -46,7 +45,7 @@ def test_a_queue_above_its_fair_share_of_everything_goes_last() -> None:
             jobs=[
                 *(a_job(f"held{i}", queue="over", request=request(1), on="a") for i in range(3)),
                 a_job("second", queue="over", request=request(1)),
-                # More than its quota, so it is not first for being within that.
+                # Above its quota, so that does not put it first.
                 a_job("first", queue="under", request=request(4)),
             ],
         )
@@ -58,8 +57,8 @@ def test_a_queue_above_its_fair_share_of_everything_goes_last() -> None:
     assert [row["id"] for row in rows] == ["first", "second"]
 
 
-def test_a_queue_within_its_quota_goes_before_one_beyond() -> None:
-    """Although it has more of its share, as seen by the dominant share, and less priority."""
+def test_a_queue_within_its_quota_is_served_before_one_above_it() -> None:
+    """Although it has a larger dominant share and a lower priority."""
     found = order(
         queues=[
             a_queue("within", quota=6, weight=0, priority=100),
@@ -75,7 +74,7 @@ def test_a_queue_within_its_quota_goes_before_one_beyond() -> None:
     assert found == ["first", "second"]
 
 
-def test_the_priority_of_a_queue_decides_between_queues_beyond_quota() -> None:
+def test_priority_decides_between_queues_above_quota() -> None:
     found = order(
         queues=[
             a_queue("low", quota=0, priority=100, age=9),
@@ -91,8 +90,8 @@ def test_the_priority_of_a_queue_decides_between_queues_beyond_quota() -> None:
     assert found == ["first", "second"]
 
 
-def test_a_queue_that_is_due_nothing_goes_last() -> None:
-    """Although it has nothing yet, and the other has a lot."""
+def test_a_queue_without_a_share_is_served_last() -> None:
+    """Although it uses nothing yet, and the other uses a lot."""
     found = order(
         queues=[a_queue("nothing", quota=0, weight=0, age=9), a_queue("some", quota=1, weight=1)],
         jobs=[
@@ -105,7 +104,7 @@ def test_a_queue_that_is_due_nothing_goes_last() -> None:
     assert found == ["first", "second"]
 
 
-def test_the_queue_with_less_of_its_share_goes_first() -> None:
+def test_the_queue_with_the_smaller_dominant_share_is_served_first() -> None:
     found = order(
         queues=[a_queue("full", quota=0, age=9), a_queue("empty", quota=0)],
         jobs=[
@@ -118,7 +117,7 @@ def test_the_queue_with_less_of_its_share_goes_first() -> None:
     assert found == ["first", "second"]
 
 
-def test_the_older_queue_goes_first_when_nothing_else_differs() -> None:
+def test_the_older_queue_is_served_first_if_nothing_else_differs() -> None:
     jobs = [a_job("one", queue="young"), a_job("two", queue="old")]
 
     assert order(queues=[a_queue("young"), a_queue("old", age=1)], jobs=jobs) == ["two", "one"]
@@ -130,7 +129,7 @@ def test_queues_of_the_same_age_are_served_by_name() -> None:
     assert order(queues=[a_queue("b"), a_queue("a")], jobs=jobs) == ["two", "one"]
 
 
-def test_the_queue_that_would_have_less_of_its_share_with_its_job_goes_first() -> None:
+def test_the_queue_with_the_smaller_share_including_its_next_job_is_served_first() -> None:
     found = order(
         queues=[a_queue("modest", quota=0), a_queue("greedy", quota=0, age=9)],
         jobs=[a_job("second", queue="greedy", gpus=3), a_job("first", queue="modest", gpus=1)],
@@ -139,8 +138,8 @@ def test_the_queue_that_would_have_less_of_its_share_with_its_job_goes_first() -
     assert found == ["first", "second"]
 
 
-def test_victims_already_taken_count_as_gone_when_the_next_one_is_chosen() -> None:
-    """Otherwise everything would be taken from the queue that had most to begin with."""
+def test_earlier_victims_count_as_gone_when_the_next_one_is_chosen() -> None:
+    """Otherwise one queue, the one that used most at first, would lose everything."""
     session = open_session(
         a_cluster(
             nodes={"a": 8},
@@ -157,8 +156,8 @@ def test_victims_already_taken_count_as_gone_when_the_next_one_is_chosen() -> No
     assert victims(session, *names)[:4] == ["big3", "small2", "big2", "small1"]
 
 
-def test_a_queue_that_is_due_nothing_gives_first() -> None:
-    """Although it would have nothing left, and the other still a lot."""
+def test_a_queue_without_a_share_loses_jobs_first() -> None:
+    """Although it would have nothing left, and the other a lot."""
     session = open_session(
         a_cluster(
             nodes={"a": 4},
@@ -174,7 +173,7 @@ def test_a_queue_that_is_due_nothing_gives_first() -> None:
     assert victims(session, "one", "two", "three")[0] == "one"
 
 
-def test_each_placement_changes_who_is_served_next() -> None:
+def test_each_placement_changes_which_queue_is_next() -> None:
     result = run_cycle(
         a_cluster(
             nodes={"a": 4},

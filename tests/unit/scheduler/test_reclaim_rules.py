@@ -1,4 +1,4 @@
-"""When one queue may take from another."""
+"""Queues reclaim from other queues."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def two_queues(ours: float = 4, theirs: float = 4) -> list[QueueSpec]:
     return [a_queue("ours", quota=ours, weight=0), a_queue("theirs", quota=theirs, weight=0)]
 
 
-def test_a_queue_takes_back_its_quota() -> None:
+def test_a_queue_reclaims_its_quota() -> None:
     cluster = a_cluster(
         nodes={"a": 8},
         queues=two_queues(),
@@ -49,7 +49,7 @@ def test_a_queue_takes_back_its_quota() -> None:
     assert promised(result) == {"wants-0": "a"}
 
 
-def test_a_queue_within_its_quota_is_left_alone() -> None:
+def test_a_queue_within_its_quota_loses_nothing() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(theirs=4),
@@ -59,8 +59,8 @@ def test_a_queue_within_its_quota_is_left_alone() -> None:
     assert stopped(reclaim(cluster)) == []
 
 
-def test_a_job_that_would_lift_its_queue_above_its_fair_share_may_not_reclaim() -> None:
-    """The gate is asked before anything is simulated."""
+def test_a_job_that_lifts_its_queue_above_its_fair_share_may_not_reclaim() -> None:
+    """This is checked before anything is simulated."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=two_queues(ours=2, theirs=1),
@@ -76,7 +76,7 @@ def test_a_job_that_would_lift_its_queue_above_its_fair_share_may_not_reclaim() 
     assert stopped(reclaim(cluster)) == []
 
 
-def test_work_that_cannot_be_interrupted_may_reclaim_only_within_quota() -> None:
+def test_a_non_preemptible_job_may_reclaim_only_within_quota() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=[a_queue("ours", quota=1, weight=9), a_queue("theirs", quota=0, weight=1)],
@@ -92,7 +92,7 @@ def test_work_that_cannot_be_interrupted_may_reclaim_only_within_quota() -> None
     assert stopped(reclaim(cluster)) == []
 
 
-def test_only_jobs_that_may_be_interrupted_are_victims() -> None:
+def test_only_preemptible_jobs_are_victims() -> None:
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(ours=4, theirs=0),
@@ -105,8 +105,8 @@ def test_only_jobs_that_may_be_interrupted_are_victims() -> None:
     assert stopped(reclaim(cluster)) == []
 
 
-def test_the_two_sides_are_compared_where_their_paths_part() -> None:
-    """The victim's own queue is within its quota, but its department is beyond."""
+def test_queues_are_compared_where_they_diverge() -> None:
+    """The victim's own queue is within its quota, but its parent is above its own."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=[
@@ -124,8 +124,8 @@ def test_the_two_sides_are_compared_where_their_paths_part() -> None:
     assert stopped(reclaim(cluster)) == ["held3-0"]
 
 
-def test_a_department_within_its_share_protects_a_queue_beyond_its_own() -> None:
-    """The other way round: compared as leaves, the victim's queue would have to give."""
+def test_a_parent_within_its_share_protects_a_child_above_its_own() -> None:
+    """The other way round: compared as leaves, the victim's queue would lose."""
     cluster = a_cluster(
         nodes={"a": 8},
         queues=[
@@ -147,16 +147,16 @@ def test_a_department_within_its_share_protects_a_queue_beyond_its_own() -> None
     ("theirs", "multiplier", "expected"),
     [
         (7, 1.0, ["held6-0"]),  # ours would be at 5/4, theirs still at 6/4
-        (6, 1.0, []),  # both would be at 5/4: as well served is already too much
+        (6, 1.0, []),  # both would be at 5/4: equal saturation is already too much
         (5, 1.0, []),
         (7, 1.2, []),  # 1.2 times 5/4 is 6/4
         (8, 1.2, ["held7-0"]),
     ],
 )
-def test_a_department_may_not_end_as_well_served_as_one_that_gave(
+def test_a_parent_may_not_end_as_saturated_as_one_that_lost(
     theirs: int, multiplier: float, expected: list[str]
 ) -> None:
-    """The job's own queue stays within its share; its department goes beyond."""
+    """The job's own queue stays within its share; its parent exceeds its own."""
     cluster = a_cluster(
         nodes={"a": 4 + theirs},
         queues=[
@@ -176,8 +176,8 @@ def test_a_department_may_not_end_as_well_served_as_one_that_gave(
     assert stopped(reclaim(cluster, multiplier=multiplier)) == expected
 
 
-def test_members_to_spare_are_judged_one_by_one() -> None:
-    """The queue can give one of them; the second would be taken from its quota."""
+def test_tasks_above_the_minimum_are_judged_one_by_one() -> None:
+    """The queue can lose one of them; the second would cut into its quota."""
 
     def cluster(gpus: int) -> Cluster:
         return a_cluster(
@@ -193,8 +193,8 @@ def test_members_to_spare_are_judged_one_by_one() -> None:
     assert stopped(reclaim(cluster(2))) == []
 
 
-def test_a_quota_is_honoured_even_by_those_within_their_fair_share() -> None:
-    """What others have beyond their own quota must go to somebody who is within theirs."""
+def test_a_quota_is_served_even_by_queues_within_their_fair_share() -> None:
+    """Usage above a quota is reclaimed for a queue within its own quota."""
     cluster = a_cluster(
         nodes={"a": 6},
         queues=[
@@ -212,8 +212,8 @@ def test_a_quota_is_honoured_even_by_those_within_their_fair_share() -> None:
     assert stopped(reclaim(cluster)) == ["held2-0", "held1-0"]
 
 
-def test_what_a_gang_needs_is_judged_as_one() -> None:
-    """All four go, although after the first the queue would be at its share."""
+def test_the_minimum_of_a_gang_is_judged_as_one() -> None:
+    """All four are evicted, although after the first the queue would be at its share."""
     cluster = a_cluster(
         nodes={"a": 4},
         queues=two_queues(ours=1, theirs=3),
@@ -223,7 +223,7 @@ def test_what_a_gang_needs_is_judged_as_one() -> None:
     assert stopped(reclaim(cluster)) == [f"gang-{i}" for i in (3, 2, 1, 0)]
 
 
-def test_victims_that_found_another_place_are_not_counted_as_taken() -> None:
+def test_victims_with_another_place_do_not_count_as_taken() -> None:
     cluster = a_cluster(
         nodes={"a": 2, "b": 2},
         queues=two_queues(ours=2, theirs=2),

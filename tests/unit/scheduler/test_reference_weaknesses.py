@@ -11,11 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from navarch.scheduler.actions import find_action
-from navarch.scheduler.actions.solver.solver import JobSolver
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.decision import DecisionLog, Evict
-from navarch.scheduler.framework.job_queue import JobQueue
+from navarch.scheduler.framework.session import Search
 from navarch.scheduler.model.cluster import NodeSpec
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.scenario import Scenario
@@ -56,7 +55,7 @@ def test_a_task_of_an_elastic_victim_is_evicted_once() -> None:
 
 
 def test_a_victim_without_gpus_is_moved_to_a_node_without_gpus() -> None:
-    """Weakness 3, #1939: such nodes were not looked at, so the victim was stopped for good."""
+    """Weakness 3, #1939: such nodes were ignored, so the victim was evicted for good."""
     small = NodeSpec(name="gpu", gpus=1, gpu_count=1, cpu_milli=10, memory_bytes=10)
     plain = NodeSpec(name="plain", cpu_milli=10, memory_bytes=10)
     cluster = a_cluster(
@@ -75,7 +74,7 @@ def test_a_victim_without_gpus_is_moved_to_a_node_without_gpus() -> None:
     assert sorted(stopped(result)) == ["held-0", "helper-0"]
 
 
-def test_nodes_of_a_rejected_scenario_are_not_looked_at_later() -> None:
+def test_nodes_of_a_rejected_scenario_are_not_tried_later() -> None:
     """Weakness 3, #1841: they leaked into the node sets of later scenarios."""
     seen: list[tuple[str, ...]] = []
     cluster = a_cluster(
@@ -96,21 +95,20 @@ def test_nodes_of_a_rejected_scenario_are_not_looked_at_later() -> None:
     def never(_scenario: Scenario) -> bool:
         return False
 
-    solver = JobSolver(
-        session,
-        session.jobs["high"],
+    search = Search(
+        job=session.jobs["high"],
         action="preempt",
-        victim_queue=lambda: JobQueue.of(session, lows, victims=True),
+        victim_queue=lambda: session.placer.queue(lows, victims=True),
         validate=never,
         reason=lambda _: "",
     )
 
-    assert solver.solve() is None
+    assert session.find_victims(search) is None
     assert seen == [("a",), ("b",), ("c",)]
 
 
-def test_time_is_what_the_snapshot_says() -> None:
-    """Weakness 11: plugins looked at the wall clock, so a replay could differ from the original."""
+def test_time_comes_from_the_snapshot() -> None:
+    """Weakness 11: plugins read the wall clock, so a replay could differ from the original."""
     held = a_job("held", on="a", last_start=NOW)
     cluster = a_cluster(
         nodes={"a": 1},
@@ -123,7 +121,7 @@ def test_time_is_what_the_snapshot_says() -> None:
     assert stopped(run_cycle(replace(cluster, now=NOW + timedelta(hours=1)), config)) == ["held-0"]
 
 
-def test_gpu_memory_is_taken_as_it_is() -> None:
+def test_gpu_memory_is_not_rounded() -> None:
     """Weakness 12: it was rounded down to a multiple of 100 MiB."""
     node = a_node("a", 1, gpu_memory_mib=150)
     jobs = [a_job("x", request=ask(memory_mib=100), age=1), a_job("y", request=ask(memory_mib=50))]
@@ -133,7 +131,7 @@ def test_gpu_memory_is_taken_as_it_is() -> None:
     assert set(placed(result)) == {"x-0", "y-0"}
 
 
-def test_the_twin_of_a_failure_is_not_tried_again_but_an_easier_one_is() -> None:
+def test_a_job_equal_to_a_failed_one_is_skipped_but_an_easier_one_is_tried() -> None:
     tried: list[str] = []
     cluster = a_cluster(
         nodes={"a": 4},

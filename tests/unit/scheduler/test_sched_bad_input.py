@@ -74,9 +74,9 @@ TASK = f"{JOB}.tasks[0]"
         (f"{QUEUE}.resources.gpu.quota", -2, "at least 0, or -1"),
         (f"{QUEUE}.resources.gpu.limit", float("inf"), "must be a number, not 'Infinity'"),
         (f"{QUEUE}.resources.cpu.over_quota_weight", NAN, "must be a number, not 'NaN'"),
-        (f"{QUEUE}.parent", "nobody", "no queue is called 'nobody'"),
+        (f"{QUEUE}.parent", "missing", "no queue is called 'missing'"),
         (f"{QUEUE}.priority", 1.5, "must be a whole number"),
-        (f"{JOB}.queue", "nobody", "no queue is called 'nobody'"),
+        (f"{JOB}.queue", "missing", "no queue is called 'missing'"),
         (f"{JOB}.queue", "top", "has child queues, so it cannot have jobs"),
         (f"{JOB}.priority", None, None),
         (f"{JOB}.preemptible", 1, "must be true or false"),
@@ -90,7 +90,8 @@ TASK = f"{JOB}.tasks[0]"
         (f"{JOB}.tasks", {}, "must be a list"),
         (f"{TASK}.node", "b", "no node is called 'b'"),
         (f"{TASK}.status", "Runing", "is not one of"),
-        (f"{TASK}.sub_group", "nobody", "no pod set 'nobody'"),
+        (f"{TASK}.sub_group", "missing", "no pod set 'missing'"),
+        (f"{TASK}.order_priority", True, "must be a whole number or a number or text"),
         (f"{TASK}.request.cpu_milli", -5, "must be a number >= 0.0, not -5"),
         (f"{TASK}.request.memory_bytes", NAN, "must be a number, not 'NaN'"),
         (f"{TASK}.request.gpu.type", "some", "'some' is not one of none, whole"),
@@ -104,11 +105,12 @@ TASK = f"{JOB}.tasks[0]"
             -7,
             "must be a whole number >= 1, not -7",
         ),
-        ("cluster.usage", {"nobody": {"gpu": 0.5}}, "no queue is called 'nobody'"),
+        ("cluster.usage", {"missing": {"gpu": 0.5}}, "no queue is called 'missing'"),
         ("cluster.usage", {"queue": {"gpu": 1.5}}, "usage.queue.gpu: must be a number <= 1.0"),
         ("cluster.min_node_gpu_memory_mib", 0, "must be a whole number >= 1, not 0"),
         ("now", "yesterday", "must be a time such as 2026-01-01T00:00:00+00:00"),
         ("now", "2026-01-01T00:00:00", "must be a time with a timezone component"),
+        ("now", "0001-01-01T00:00:00+14:00", "must be in the years 1971 to 2499"),
         ("schema", 2, "only schema 1"),
         ("config.parameters.seed", 0.5, "must be a whole number"),
         ("config.parameters.speed", 1, "unknown field"),
@@ -145,6 +147,11 @@ def test_a_queue_that_is_its_own_parent_is_rejected() -> None:
         load_snapshot(json.dumps(document))
 
 
+def test_a_gpu_type_that_is_not_unicode_is_rejected() -> None:
+    with pytest.raises(InvalidError, match="is not Unicode text"):
+        load_snapshot(changed(f"{TASK}.request.gpu.type", "\ud800"))
+
+
 @pytest.mark.parametrize("key", ["nodes", "queues", "jobs"])
 def test_two_entries_with_the_same_name_are_rejected(key: str) -> None:
     document = good()
@@ -176,6 +183,10 @@ def test_files_of_another_kind_are_rejected(text: str) -> None:
 def test_deeply_nested_files_are_rejected() -> None:
     with pytest.raises(InvalidError):
         load_any(read_document("[" * 100_000))
+    for depth in (100, 300, 700):
+        groups = '{"groups":[' * depth + "]}" * depth
+        with pytest.raises(InvalidError):
+            load_any(read_document(f'{{"cluster":{{"jobs":[{groups}]}}}}'))
 
 
 def test_a_missing_field_is_named() -> None:

@@ -50,7 +50,7 @@ def a_case(status: str = "Binding") -> dict[str, object]:
     }
 
 
-def test_plan_says_what_would_happen(tmp_path: Path) -> None:
+def test_plan_prints_the_decisions(tmp_path: Path) -> None:
     result = run("plan", a_file(tmp_path))
 
     assert result.exit_code == 0
@@ -83,7 +83,7 @@ def test_a_check_names_the_task_that_a_wrong_vector_form_misplaces(
     assert "fast path: task one-0 would go to b" in result.output
 
 
-def test_replay_always_gives_the_same(tmp_path: Path) -> None:
+def test_replay_is_deterministic(tmp_path: Path) -> None:
     file = a_file(tmp_path)
 
     first, second = run("replay", file), run("replay", file)
@@ -116,7 +116,7 @@ def test_a_case_is_accepted_wherever_a_snapshot_is(tmp_path: Path) -> None:
     assert run("snapshot", many).exit_code == 1
 
 
-def test_without_a_case_named_all_are_run(tmp_path: Path) -> None:
+def test_without_a_case_id_all_cases_are_run(tmp_path: Path) -> None:
     file = tmp_path / "cases.json"
     file.write_text(json.dumps({"cases": [a_case(), {**a_case(), "id": "mine::case#1"}]}))
 
@@ -154,7 +154,7 @@ def test_conformance_reports_every_case(tmp_path: Path) -> None:
     assert "1 of 2 cases pass" in run("conformance", file).output
 
 
-def test_a_case_that_cannot_be_read_has_not_passed(tmp_path: Path) -> None:
+def test_an_invalid_case_has_not_passed(tmp_path: Path) -> None:
     broken = a_case()
     del broken["expected"]
     file = tmp_path / "cases.json"
@@ -166,7 +166,7 @@ def test_a_case_that_cannot_be_read_has_not_passed(tmp_path: Path) -> None:
     assert row["why"] == "refused: cases[0]: expected is missing"
 
 
-def test_nonsense_is_reported_without_a_traceback(tmp_path: Path) -> None:
+def test_invalid_input_is_reported_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text('{"cluster": {"nodes": [{"name": ""}]}}')
 
@@ -184,7 +184,7 @@ def test_plugins_are_listed_with_their_arguments() -> None:
     assert "node_order(task, node) -> float or None  [sum]" in result.output
 
 
-def test_a_plan_says_where_a_search_was_given_up(tmp_path: Path) -> None:
+def test_a_plan_reports_where_a_search_gave_up(tmp_path: Path) -> None:
     cluster = a_cluster(
         nodes={"a": 2},
         jobs=[
@@ -204,5 +204,5 @@ def test_a_plan_says_where_a_search_was_given_up(tmp_path: Path) -> None:
 
     assert "preempt gave up at job high after 0 simulations" in by_count.output
     assert "preempt gave up at job high after 0 seconds" in planned(by_time, "plan").output
-    # What is replayed must not depend on how fast a machine is.
+    # A replay must not depend on the speed of the machine.
     assert json.loads(planned(by_time, "replay").output)["gave_up"] == []

@@ -1,10 +1,10 @@
-"""What a cycle asks the fleet for."""
+"""The demand that a cycle reports to the fleet."""
 
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue, ask
 
 
-def test_gangs_that_did_not_fit_are_wanted_in_the_order_they_would_be_served() -> None:
+def test_demand_lists_gangs_that_do_not_fit_in_serving_order() -> None:
     jobs = [
         a_job("fits", gpus=2),
         a_job("low", tasks=2, gpus=4, priority=10),
@@ -17,7 +17,7 @@ def test_gangs_that_did_not_fit_are_wanted_in_the_order_they_would_be_served() -
     assert result.demand[0].tasks == (ask(8),)
 
 
-def test_gangs_that_their_queue_would_not_allow_are_not_wanted() -> None:
+def test_gangs_over_the_limit_of_their_queue_are_not_demand() -> None:
     queues = [a_queue("queue", limit=1)]
 
     result = run_cycle(a_cluster(nodes={"a": 0}, queues=queues, jobs=[a_job("job", gpus=2)]))
@@ -25,7 +25,7 @@ def test_gangs_that_their_queue_would_not_allow_are_not_wanted() -> None:
     assert result.demand == ()
 
 
-def test_gangs_for_which_a_place_is_kept_are_not_wanted() -> None:
+def test_nominated_gangs_are_not_demand() -> None:
     jobs = [a_job("low", on="a"), a_job("high", priority=75)]
 
     assert run_cycle(a_cluster(nodes={"a": 1}, jobs=jobs)).demand == ()

@@ -1,4 +1,4 @@
-"""Registering answers, and how several become one."""
+"""Registration of hooks, and how their results combine."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -16,21 +16,21 @@ from navarch.scheduler.arguments import PluginArguments, argument
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.decision import Bind
+from navarch.scheduler.framework.hooks import POINTS, Combine
 from navarch.scheduler.framework.node_table import NodeTable
-from navarch.scheduler.framework.points import POINTS, Combine
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.http import HttpRequest, HttpResponse
 from navarch.scheduler.model.capacity import SCHEDULABLE
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.worlds import a_cluster, a_job, placed
 
 
 class Registers:
-    """A plugin made of one function that registers things."""
+    """A plugin made of one function that registers hooks."""
 
     def __init__(self, register: Callable[[Session], None], name: str = "mine") -> None:
         self.name = name
@@ -53,7 +53,7 @@ def the_task(session: Session) -> Task:
     return session.jobs["job"].tasks["job-0"]
 
 
-def test_there_are_27_points_and_each_can_be_registered_at() -> None:
+def test_every_extension_point_accepts_a_hook() -> None:
     session = bare_session()
 
     assert len(POINTS) == 29
@@ -65,7 +65,7 @@ def test_there_are_27_points_and_each_can_be_registered_at() -> None:
 @pytest.mark.parametrize(
     "point", [name for name, point in POINTS.items() if point.combine is Combine.EXCLUSIVE]
 )
-def test_a_second_provider_of_an_exclusive_point_is_refused(point: str) -> None:
+def test_a_second_hook_at_an_exclusive_point_is_rejected(point: str) -> None:
     session = bare_session()
     add = f"add_{point}_fn"
     session.add_plugin(Registers(lambda s: getattr(s, add)(lambda *_: None), "first"))
@@ -126,12 +126,12 @@ def test_only_scores_have_a_vectorised_form() -> None:
         bare_session().add_predicate_fn(lambda *_: None, vectorised=True)
 
 
-def test_an_unknown_scope_is_refused() -> None:
+def test_an_unknown_scope_is_rejected() -> None:
     with pytest.raises(InvalidError, match="scope 'cluster'"):
         bare_session().add_predicate_fn(lambda *_: None, scope="cluster")  # type: ignore[arg-type]
 
 
-def test_the_first_order_with_an_opinion_decides() -> None:
+def test_the_first_order_with_a_difference_decides() -> None:
     session = bare_session(jobs=[a_job("job"), a_job("x"), a_job("y", age=5)])
     session.add_job_order_fn(lambda _l, _r: 0)
     session.add_job_order_fn(lambda left, right: -1 if left.name > right.name else 1)
@@ -147,7 +147,7 @@ def test_an_order_may_be_given_as_a_key() -> None:
     assert session.compare_jobs(session.jobs["x"], session.jobs["y"]) > 0
 
 
-def test_without_opinions_age_decides_and_then_the_name() -> None:
+def test_without_orders_age_decides_and_then_the_name() -> None:
     session = bare_session(jobs=[a_job("job"), a_job("x"), a_job("y", age=5), a_job("z", age=5)])
     x, y, z = (session.jobs[name] for name in "xyz")
 
@@ -191,7 +191,7 @@ def test_annotations_are_merged_and_the_later_plugin_wins() -> None:
     assert bind.annotations == {"x": "1", "y": "2"}
 
 
-def test_all_filters_and_validators_must_agree() -> None:
+def test_all_filters_and_validators_must_accept() -> None:
     session = bare_session()
     job = session.jobs["job"]
     scenario = Scenario(preemptor=job, victims={})
@@ -206,7 +206,7 @@ def test_all_filters_and_validators_must_agree() -> None:
         assert not getattr(session, f"{kind}_scenario_validator")(scenario)
 
 
-def test_without_an_opinion_capacity_is_there_and_nothing_is_reclaimed() -> None:
+def test_without_hooks_capacity_is_unlimited_and_nothing_is_reclaimed() -> None:
     session = bare_session()
     job = session.jobs["job"]
 
@@ -215,7 +215,7 @@ def test_without_an_opinion_capacity_is_there_and_nothing_is_reclaimed() -> None
     assert session.get_queue_fair_share(session.queues.by_name["queue"]) is None
 
 
-def test_pages_are_answered_and_a_second_one_at_the_same_path_is_refused() -> None:
+def test_pages_are_served_and_a_second_one_at_the_same_path_is_rejected() -> None:
     session = bare_session()
     session.add_http_handler("/x", lambda request: HttpResponse(body=request.path.encode()))
 
@@ -254,14 +254,14 @@ def test_a_plugin_is_listed_once() -> None:
         open_session(a_cluster(nodes={}), SchedulerConfig(plugins=plugins))
 
 
-def test_an_unknown_plugin_is_refused() -> None:
+def test_an_unknown_plugin_is_rejected() -> None:
     with pytest.raises(InvalidError, match="no plugin is called 'proporton'"):
         open_session(
             a_cluster(nodes={}), SchedulerConfig(plugins=(PluginConfig(name="proporton"),))
         )
 
 
-def test_an_unknown_action_is_refused_before_anything_is_done() -> None:
+def test_an_unknown_action_is_rejected_before_any_action_runs() -> None:
     with pytest.raises(InvalidError, match="no action is called 'alocate'"):
         run_cycle(a_cluster(nodes={}), SchedulerConfig(actions=("allocate", "alocate")))
 
@@ -315,7 +315,7 @@ def test_a_builder_may_be_a_function_with_arguments_of_its_own() -> None:
         registry.register("mine", build)
 
 
-def test_a_builder_may_ask_for_its_arguments_one_by_one() -> None:
+def test_a_builder_may_read_its_arguments_one_by_one() -> None:
     seen: list[object] = []
 
     def build(arguments: PluginArguments) -> Registers:
@@ -335,7 +335,7 @@ def test_a_builder_may_ask_for_its_arguments_one_by_one() -> None:
         registry.build("mine", {"weight": "heavy"})
 
 
-def test_every_default_plugin_says_what_it_answers() -> None:
+def test_a_session_records_which_plugins_registered_at_each_point() -> None:
     session = open_session(a_cluster(nodes={}), SchedulerConfig(plugins=DEFAULT_PLUGINS))
 
     answered = session.registrations()
@@ -345,7 +345,7 @@ def test_every_default_plugin_says_what_it_answers() -> None:
     assert answered["is_job_over_capacity"] == ["proportion"]
 
 
-def test_a_plugin_of_ones_own_takes_part() -> None:
+def test_a_custom_plugin_takes_part() -> None:
     class OnlyB:
         name: ClassVar[str] = "only-b"
 
@@ -368,7 +368,7 @@ def test_a_plugin_of_ones_own_takes_part() -> None:
     assert placed(result) == {"job-0": "b"}
 
 
-def test_nodes_show_plugins_what_they_need() -> None:
+def test_nodes_offer_figures_to_plugins() -> None:
     session = bare_session(jobs=[a_job("job"), a_job("held", gpus=1, on="a")])
     node: Node = session.nodes["a"]
 

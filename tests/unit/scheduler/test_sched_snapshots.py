@@ -1,4 +1,4 @@
-"""Snapshots are complete: what follows from one follows from its copy."""
+"""Snapshots are complete: a copy gives the same decisions."""
 
 import io
 import json
@@ -23,13 +23,13 @@ from navarch.scheduler.model.cluster import (
 )
 from navarch.scheduler.plan import describe, render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.plugins.reflectjoborder import job_order
+from navarch.scheduler.plugins.pages import job_order
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, ask
 
 
 def everything() -> Snapshot:
-    """Return a snapshot in which every field says something."""
+    """Return a snapshot with a non-default value in every field."""
     term = AffinityTerm(topology_key="zone", labels={"app": "db"})
     task = {
         "labels": {"app": "db"},
@@ -96,7 +96,7 @@ def everything() -> Snapshot:
                 labels={"x": "y"},
                 device_class="gpu",
                 allocation=(Device(driver="d", pool="a", name="0"),),
-                reserved_for=("somebody",),
+                reserved_for=("another-task",),
             ),
         ),
         config_maps=("settings",),
@@ -138,7 +138,7 @@ def test_a_snapshot_does_not_depend_on_the_order_of_its_lists() -> None:
     assert dump_snapshot(one) == dump_snapshot(two)
 
 
-def test_the_page_of_a_session_is_its_snapshot() -> None:
+def test_the_snapshot_page_serves_the_snapshot_of_the_session() -> None:
     cluster = a_cluster(nodes={"a": 2}, jobs=[a_job("job")])
     config = SchedulerConfig(actions=("preempt",), plugins=(PluginConfig(name="snapshot"),))
     session = open_session(cluster, config)
@@ -152,7 +152,7 @@ def test_the_page_of_a_session_is_its_snapshot() -> None:
     assert loaded == Snapshot(cluster=cluster, config=config)
 
 
-def test_the_page_of_the_job_order_shows_it_over_all_queues_and_per_queue() -> None:
+def test_the_job_order_page_shows_the_global_order_and_each_queue() -> None:
     jobs = [a_job("x", queue="p", priority=60), a_job("y", queue="p"), a_job("z", queue="q")]
     queues = [a_queue("p"), a_queue("q")]
     session = open_session(a_cluster(nodes={"a": 2}, queues=queues, jobs=jobs))
@@ -176,7 +176,7 @@ def test_equal_decisions_have_equal_digests() -> None:
     assert first["digest"] != render_result(run_cycle(other))["digest"]
 
 
-def test_a_plan_reads_like_a_plan() -> None:
+def test_a_plan_is_rendered_as_text() -> None:
     jobs = [
         a_job("low", gpus=2, on="a"),
         a_job("high", gpus=2, priority=75),
@@ -189,7 +189,7 @@ def test_a_plan_reads_like_a_plan() -> None:
         "stop low-0 on a: job 'high' (priority 75) preempted job 'low' (priority 50) "
         "in queue 'queue'",
         "keep a place on a for high-0",
-        "huge stays pending: huge-0: no node has that much gpu: asked for 9, at most 2",
+        "huge stays pending: huge-0: no node has that much gpu: requested 9, at most 2",
     ]
     assert describe(run_cycle(a_cluster(nodes={"a": 1}, jobs=[a_job("j")])).decisions[0]) == (
         "start j-0 on a"

@@ -1,4 +1,4 @@
-"""Changes that stand together or not at all."""
+"""Statements are committed completely or not at all."""
 
 import pytest
 
@@ -13,14 +13,14 @@ from navarch.scheduler.framework.decision import (
     Withdraw,
     net_decisions,
 )
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_cluster, a_job
 
 
 class Refusing(DecisionLog):
-    """Refuses decisions about one task."""
+    """A sink that refuses decisions about one task."""
 
     def __init__(self, task: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def test_commit_is_all_or_nothing() -> None:
     assert session.state() == before
 
 
-def test_a_sink_that_breaks_is_left_with_nothing() -> None:
+def test_a_sink_that_raises_keeps_no_decision() -> None:
     class Breaking(DecisionLog):
         def accept(self, decision: Decision) -> str | None:
             if self.decisions:
@@ -78,7 +78,7 @@ def test_a_sink_that_breaks_is_left_with_nothing() -> None:
     assert session.state() == before
 
 
-def test_commit_says_what_was_decided_in_order() -> None:
+def test_commit_returns_the_decisions_in_order() -> None:
     log = DecisionLog()
     session = a_session(log)
     held = session.jobs["held"].tasks["held-0"]
@@ -99,7 +99,7 @@ def test_commit_says_what_was_decided_in_order() -> None:
     assert bind.gpu_portion == 1
 
 
-def test_a_victim_that_fits_where_it_was_simply_stays() -> None:
+def test_a_victim_that_fits_where_it_was_stays() -> None:
     log = DecisionLog()
     session = a_session(log)
     held = session.jobs["held"].tasks["held-0"]
@@ -114,7 +114,7 @@ def test_a_victim_that_fits_where_it_was_simply_stays() -> None:
     assert log.decisions == []
 
 
-def test_undoing_an_undoing_brings_the_eviction_back() -> None:
+def test_undoing_an_undo_restores_the_eviction() -> None:
     session = a_session()
     held = session.jobs["held"].tasks["held-0"]
 
@@ -131,7 +131,7 @@ def test_undoing_an_undoing_brings_the_eviction_back() -> None:
     assert seen == [TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.RUNNING]
 
 
-def test_undoing_an_eviction_takes_back_what_was_done_with_the_task_since() -> None:
+def test_undoing_an_eviction_undoes_later_operations_on_the_task() -> None:
     session = a_session()
     before = session.state()
     held = session.jobs["held"].tasks["held-0"]
@@ -143,7 +143,7 @@ def test_undoing_an_eviction_takes_back_what_was_done_with_the_task_since() -> N
         assert session.state() == before
 
 
-def test_a_promise_that_is_given_up_is_withdrawn() -> None:
+def test_a_dropped_nomination_is_withdrawn() -> None:
     log = DecisionLog()
     session = a_session(log)
     task = session.jobs["gang"].tasks["gang-0"]
@@ -152,14 +152,14 @@ def test_a_promise_that_is_given_up_is_withdrawn() -> None:
         statement.commit()
 
     with session.attempt() as statement:
-        statement.evict(task, "somebody else needs it")
+        statement.evict(task, "another task needs it")
         statement.commit()
 
     assert [type(decision) for decision in log.decisions] == [Nominate, Withdraw]
     assert (task.status, task.node) == (TaskStatus.PENDING, None)
 
 
-def test_an_attempt_that_is_left_by_an_error_leaves_no_trace() -> None:
+def test_an_attempt_that_ends_with_an_error_has_no_effect() -> None:
     session = a_session()
     before = session.state()
 
@@ -174,7 +174,7 @@ def test_an_attempt_that_is_left_by_an_error_leaves_no_trace() -> None:
     assert session.state() == before
 
 
-def test_a_handler_that_objects_stops_the_change_everywhere() -> None:
+def test_a_handler_that_raises_cancels_the_change() -> None:
     session = a_session()
     seen: list[str] = []
 
@@ -200,7 +200,7 @@ def test_a_handler_that_objects_stops_the_change_everywhere() -> None:
     assert session.get_queue_allocated_resources(queue) == allocated
 
 
-def test_a_promise_found_in_the_snapshot_can_be_given_up_without_a_trace() -> None:
+def test_a_nomination_of_the_snapshot_can_be_dropped_without_a_decision() -> None:
     waiting = a_job("waiting", on="a", task={"status": TaskStatus.PIPELINED})
     session = open_session(a_cluster(nodes={"a": 1}, jobs=[waiting]))
     queue = session.queues.by_name["queue"]
@@ -224,7 +224,7 @@ def evict(task: str) -> Evict:
     return Evict(task=task, job="job", node="a", action="reclaim", reason="why")
 
 
-def test_what_is_started_and_stopped_in_one_cycle_is_not_carried_out() -> None:
+def test_net_decisions_omit_tasks_started_and_stopped_in_one_cycle() -> None:
     started = MarkStarted(job="job", at=NOW)
     other = evict("other")
     move = Nominate(task="x", job="job", node="b", action="reclaim")
@@ -233,7 +233,7 @@ def test_what_is_started_and_stopped_in_one_cycle_is_not_carried_out() -> None:
     assert net_decisions([bind("x"), bind("y"), started, evict("x")]) == [bind("y"), started]
 
 
-def test_a_place_that_is_kept_and_given_up_in_one_cycle_is_not_carried_out() -> None:
+def test_net_decisions_omit_nominations_withdrawn_in_the_same_cycle() -> None:
     keep = Nominate(task="x", job="job", node="a", action="consolidation")
     give_up = Withdraw(task="x", job="job", node="a", action="reclaim", reason="why")
 

@@ -30,7 +30,7 @@ def test_every_plugin_is_described() -> None:
 
 
 def test_every_extension_point_is_described() -> None:
-    from navarch.scheduler.framework.points import POINTS
+    from navarch.scheduler.framework.hooks import POINTS
 
     page = (DOCS / "plugins.md").read_text()
     assert [name for name in POINTS if name not in page] == []

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The example plugins work."""
 
 import importlib.util
 import subprocess
@@ -27,7 +27,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def test_spot_nodes_take_no_work_that_cannot_be_interrupted() -> None:
+def test_spot_nodes_receive_no_non_preemptible_tasks() -> None:
     spot = example("spot_instances")
     jobs = [a_job("fixed", gpus=2, preemptible=False), a_job("flexible", gpus=2)]
     cluster = a_cluster(nodes=[a_node("s", 8, labels=SPOT)], jobs=jobs)
@@ -74,7 +74,7 @@ def test_the_spot_example_runs_as_a_program() -> None:
     assert "must-run stays pending" in run.stdout
 
 
-def test_the_tracker_counts_what_stands_and_forgets_what_was_only_tried() -> None:
+def test_the_tracker_counts_committed_placements_and_not_trials() -> None:
     tracker = example("namespace_tracker").NamespaceAllocationTracker()
     jobs = [
         a_job("one", tasks=2, namespace="team-a"),
@@ -88,11 +88,11 @@ def test_the_tracker_counts_what_stands_and_forgets_what_was_only_tried() -> Non
 
     find_action("allocate")(session)
 
-    # Placing the gang of team-b was begun and taken back; team-c was there before.
+    # The gang of team-b was placed in part and rolled back; team-c was running before.
     assert {k: v for k, v in tracker.tasks_per_namespace.items() if v} == {"team-a": 2}
 
 
-def test_the_gpu_predicate_explains_itself() -> None:
+def test_the_gpu_predicate_returns_a_reason() -> None:
     rules = example("gpu_rules")
     jobs = [a_job("held", gpus=2, on="n"), a_job("job")]
     session = open_session(a_cluster(nodes={"n": 2}, jobs=jobs))
@@ -114,7 +114,7 @@ def test_both_forms_of_the_utilisation_score_agree() -> None:
     assert list(columns) == [rules.gpu_utilization_score(task, node) for node in nodes]
 
 
-def test_a_vectorised_score_decides_where_a_task_goes() -> None:
+def test_a_vectorised_score_decides_the_node() -> None:
     rules = example("gpu_rules")
     jobs = [a_job("x", gpus=1, on="a"), a_job("y", gpus=3, on="b"), a_job("job")]
     session = open_session(

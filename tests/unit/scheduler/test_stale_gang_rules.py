@@ -1,4 +1,4 @@
-"""What becomes of jobs that run with too few members."""
+"""Eviction of gangs below their minimum."""
 
 from datetime import timedelta
 
@@ -22,40 +22,40 @@ def evict_stale(
 
 
 def short(**facts: object) -> JobSpec:
-    """Return a job of which one member of the two it needs runs."""
+    """Return a job with one of its two required tasks running."""
     return a_job("short", tasks=2, on=["a", None], **facts)  # type: ignore[arg-type]
 
 
-def test_a_job_short_of_members_is_noted_first() -> None:
+def test_a_job_below_its_minimum_is_marked_stale_first() -> None:
     result = evict_stale(short())
 
     assert result.decisions == (MarkStale(job="short", since=NOW),)
 
 
-def test_a_job_is_stopped_once_the_grace_period_is_over() -> None:
+def test_a_stale_job_is_evicted_after_the_grace_period() -> None:
     job = short(stale_since=NOW)
 
     assert stopped(evict_stale(job, later=timedelta(seconds=59))) == []
     assert stopped(evict_stale(job, later=timedelta(seconds=60))) == ["short-0"]
 
 
-def test_without_a_grace_period_a_job_is_stopped_at_once() -> None:
+def test_without_a_grace_period_a_stale_job_is_evicted_immediately() -> None:
     assert stopped(evict_stale(short(), grace=timedelta(0))) == ["short-0"]
 
 
-def test_a_job_may_be_left_alone_for_ever() -> None:
+def test_an_unlimited_grace_period_never_evicts() -> None:
     job = short(stale_since=NOW - timedelta(days=9))
 
     assert stopped(evict_stale(job, grace=None)) == []
 
 
-def test_a_job_that_has_its_members_again_is_noted() -> None:
+def test_a_job_that_reaches_its_minimum_again_is_no_longer_stale() -> None:
     job = a_job("whole", tasks=2, on="a", stale_since=NOW)
 
     assert evict_stale(job).decisions == (MarkStale(job="whole", since=None),)
 
 
-def test_a_job_with_a_member_that_finished_is_not_short_of_it() -> None:
+def test_a_finished_task_still_counts_towards_the_minimum() -> None:
     done = TaskSpec(uid="done", status=TaskStatus.SUCCEEDED, request=ask(1))
     job = short(stale_since=NOW - timedelta(hours=1))
     finished = JobSpec(
@@ -70,7 +70,7 @@ def test_a_job_with_a_member_that_finished_is_not_short_of_it() -> None:
     assert stopped(evict_stale(finished)) == []
 
 
-def test_a_member_on_its_way_out_still_counts() -> None:
+def test_a_releasing_task_still_counts_towards_the_minimum() -> None:
     job = a_job("leaving", tasks=2, on="a", stale_since=NOW - timedelta(hours=1))
     out = TaskSpec(uid="out", status=TaskStatus.RELEASING, node="a", request=ask(1))
     leaving = JobSpec(

@@ -1,4 +1,4 @@
-"""Keeping a job's tasks close together."""
+"""Topology constraints keep the tasks of a job together."""
 
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
@@ -23,7 +23,7 @@ TREE = Topology(name="tree", levels=("zone", "rack"))
 
 
 def node(name: str, gpus: int = 2) -> NodeSpec:
-    """Return a node in the zone and rack its name says, such as `z1r2a`."""
+    """Return a node in the zone and rack of its name, such as `z1r2a`."""
     return a_node(name, gpus, labels={"zone": name[:2], "rack": name[2:4]})
 
 
@@ -48,7 +48,7 @@ def test_a_required_level_keeps_all_tasks_in_one_domain() -> None:
     assert domains(result, 4) == {"z1r2"}
 
 
-def test_a_job_that_no_domain_can_hold_stays_pending_and_says_why() -> None:
+def test_a_job_that_no_domain_can_hold_stays_pending_with_a_reason() -> None:
     result = allocate([node("z1r1a"), node("z1r2a")], a_job("gang", tasks=4, topology=near("rack")))
 
     assert placed(result) == {}
@@ -59,14 +59,14 @@ def test_a_job_that_no_domain_can_hold_stays_pending_and_says_why() -> None:
     )
 
 
-def test_the_tightest_domain_that_fits_is_tried_first() -> None:
+def test_the_fullest_domain_that_fits_is_tried_first() -> None:
     nodes = [node("z1r1a", 8), node("z2r1a", 4)]
 
     assert domains(allocate(nodes, a_job("gang", tasks=2, topology=near("rack"))), 2) == {"z2"}
 
 
-def test_a_domain_in_which_placement_fails_is_not_the_last_word() -> None:
-    """The tightest rack has room for the tasks, but not for the one that must be on type b."""
+def test_after_a_failure_in_one_domain_the_next_is_tried() -> None:
+    """The fullest rack has room for the tasks, but not for the one that needs type b."""
     tight = a_node("z1r1a", 2, labels={"zone": "z1", "rack": "r1"})
     loose = a_node("z1r2a", 8, labels={"zone": "z1", "rack": "r2", "kai.scheduler/type": "b"})
     job = a_job("gang", tasks=2, topology=near("rack"), task={"node_affinity_in": ("b",)})
@@ -82,7 +82,7 @@ def test_a_preferred_level_is_tried_before_wider_ones() -> None:
     assert domains(result, 4) == {"z1r1"}
 
 
-def test_a_preferred_level_that_cannot_be_had_is_given_up() -> None:
+def test_a_preferred_level_that_does_not_fit_is_ignored() -> None:
     nodes = [node("z1r1a"), node("z1r2a"), node("z2r1a")]
 
     result = allocate(nodes, a_job("gang", tasks=4, topology=near("zone", "rack")))
@@ -91,22 +91,22 @@ def test_a_preferred_level_that_cannot_be_had_is_given_up() -> None:
     assert len(placed(result)) == 4
 
 
-def test_new_members_join_the_domain_where_others_run() -> None:
-    """The other rack is tighter, but two members run in this one."""
+def test_new_tasks_join_the_domain_of_running_ones() -> None:
+    """The other rack is fuller, but two tasks of the job run in this one."""
     nodes = [node("z1r1a", 8), node("z1r2a", 1)]
     job = a_job("gang", tasks=3, minimum=1, on=["z1r1a", "z1r1a", None], topology=near("rack"))
 
     assert domains(allocate(nodes, job), 4) == {"z1r1"}
 
 
-def test_new_members_do_not_go_elsewhere_when_the_domain_is_full() -> None:
+def test_new_tasks_stay_pending_if_their_domain_is_full() -> None:
     nodes = [node("z1r1a", 2), node("z1r2a", 8)]
     job = a_job("gang", tasks=3, minimum=1, on=["z1r1a", "z1r1a", None], topology=near("rack"))
 
     assert placed(allocate(nodes, job)) == {}
 
 
-def test_nodes_without_a_label_for_every_level_are_outside() -> None:
+def test_nodes_without_a_label_for_every_level_are_excluded() -> None:
     nodes = [a_node("outside", 8, labels={"zone": "z1"}), node("z1r1a")]
 
     assert set(placed(allocate(nodes, a_job("job", topology=near("zone")))).values()) == {"z1r1a"}
@@ -122,7 +122,7 @@ def test_nodes_without_a_label_for_every_level_are_outside() -> None:
         (TopologyConstraint(topology="tree", required_level="hall"), "no level hall"),
     ],
 )
-def test_a_constraint_that_means_nothing_is_explained(
+def test_an_unknown_topology_or_level_is_a_reason(
     constraint: TopologyConstraint, text: str
 ) -> None:
     result = allocate([node("z1r1a")], a_job("job", topology=constraint))
@@ -131,7 +131,7 @@ def test_a_constraint_that_means_nothing_is_explained(
     assert text in result.unschedulable_jobs["job"][0].summary
 
 
-def test_each_group_of_a_job_gets_a_domain_of_its_own_inside_the_jobs() -> None:
+def test_each_group_gets_its_own_domain_within_that_of_the_job() -> None:
     nodes = [node(f"z{z}r{r}a") for z in (1, 2) for r in (1, 2)]
     root = SubGroupSpec(
         topology=near("zone"),

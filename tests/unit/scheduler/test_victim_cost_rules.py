@@ -1,4 +1,4 @@
-"""Optional plugins: what stopping costs, ageing, quotas by type of GPU, reservations."""
+"""Optional plugins: victim cost, ageing, GPU type quotas, reservations."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ def cycle(
 
 
 def contest(**facts: dict[str, Any]) -> Cluster:
-    """Return two full nodes, and a job that outranks those on them."""
+    """Return two full nodes, and a job of higher priority than those on them."""
     running = [
         a_job(name, gpus=8, on=name, last_start=NOW - HOUR, **f) for name, f in facts.items()
     ]
@@ -33,7 +33,7 @@ def contest(**facts: dict[str, Any]) -> Cluster:
     return a_cluster(nodes=dict.fromkeys(facts, 8), jobs=[*running, urgent])
 
 
-def test_the_job_that_saved_its_work_last_is_stopped_first() -> None:
+def test_the_job_with_the_latest_checkpoint_is_evicted_first() -> None:
     cluster = contest(
         a={"age": 5, "checkpointed_at": NOW - timedelta(minutes=50)},
         b={"age": 9, "checkpointed_at": NOW - timedelta(minutes=1)},
@@ -49,7 +49,7 @@ def test_priority_outweighs_lost_work() -> None:
     assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
 
 
-def test_a_small_gang_is_stopped_rather_than_a_large_one() -> None:
+def test_a_small_gang_is_evicted_rather_than_a_large_one() -> None:
     saved: dict[str, Any] = {"last_start": NOW, "checkpointed_at": NOW}
     large = a_job("large", tasks=2, gpus=8, on=["a", "b"], age=5, **saved)
     small = a_job("small", gpus=8, on="c", age=9, **saved)
@@ -62,14 +62,14 @@ def test_a_small_gang_is_stopped_rather_than_a_large_one() -> None:
     assert "small-0" not in stopped(cycle(cluster, "victimcost", gangWeight=0))
 
 
-def test_a_job_that_allows_no_disruption_is_left_alone() -> None:
+def test_a_job_without_disruption_budget_is_not_evicted() -> None:
     cluster = contest(a={"disruptions_allowed": 0}, b={})
 
     assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
     assert stopped(cycle(contest(a={"disruptions_allowed": 0}), "victimcost")) == []
 
 
-def test_a_job_loses_no_more_tasks_than_it_allows() -> None:
+def test_a_job_loses_no_more_tasks_than_its_disruption_budget() -> None:
     def world(allowed: int) -> Cluster:
         wide = a_job(
             "wide", tasks=8, minimum=1, gpus=1, on="a", last_start=NOW, disruptions_allowed=allowed
@@ -81,7 +81,7 @@ def test_a_job_loses_no_more_tasks_than_it_allows() -> None:
 
 
 def moved(*jobs: JobSpec, nodes: dict[str, int]) -> list[str]:
-    """Return who is moved elsewhere so that others fit."""
+    """Return the jobs that are moved so that others fit."""
     plugins = (*DEFAULT_PLUGINS, PluginConfig(name="victimcost"))
     parameters = Parameters(max_consolidation_victims=16)
     config = SchedulerConfig(plugins=plugins, parameters=parameters)
@@ -89,21 +89,23 @@ def moved(*jobs: JobSpec, nodes: dict[str, int]) -> list[str]:
 
 
 @pytest.mark.parametrize(("allowed", "times"), [(None, 1), (1, 1), (0, 0)])
-def test_nobody_is_moved_who_allows_no_disruption(allowed: int | None, times: int) -> None:
+def test_a_job_without_disruption_budget_is_not_moved(allowed: int | None, times: int) -> None:
     running = [a_job(name, on=name, disruptions_allowed=allowed) for name in "ab"]
 
     assert len(moved(*running, a_job("big", gpus=2), nodes={"a": 2, "b": 2})) == times
 
 
 @pytest.mark.parametrize(("allowed", "who"), [(2, ["pair-0", "pair-1"]), (1, [])])
-def test_a_gang_that_may_lose_one_is_not_moved_as_a_whole(allowed: int, who: list[str]) -> None:
+def test_a_gang_with_a_budget_of_one_task_is_not_moved_completely(
+    allowed: int, who: list[str]
+) -> None:
     pair = a_job("pair", tasks=2, on="a", disruptions_allowed=allowed)
     fixed = a_job("fixed", on="b", disruptions_allowed=0)
 
     assert sorted(moved(pair, fixed, a_job("big", gpus=3), nodes={"a": 3, "b": 3})) == who
 
 
-def test_a_job_that_has_waited_long_enough_comes_first() -> None:
+def test_ageing_serves_a_job_that_waited_long_first() -> None:
     jobs = [a_job("patient", gpus=8, age=60 * 30), a_job("new", gpus=8, priority=60)]
     cluster = a_cluster(nodes={"a": 8}, jobs=jobs)
 
@@ -127,7 +129,7 @@ def test_a_queue_gets_no_more_gpus_of_a_type_than_its_quota() -> None:
 
     assert sorted(placed(result).values()) == ["a", "b", "b"]
     (waiting,) = {f"job{i}" for i in range(4)} - {uid[:-2] for uid in placed(result)}
-    assert any("4 GPUs of type H100, in use are 4" in text for text in reasons(result, waiting))
+    assert any("4 GPUs of type H100, in use 4" in text for text in reasons(result, waiting))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_queue_gets_no_more_gpus_of_a_type_than_its_quota() -> None:
         ("L4=8", 2),
     ],
 )
-def test_a_type_in_a_quota_is_meant_as_people_write_it(limit: str, started: int) -> None:
+def test_a_gpu_type_in_a_quota_matches_every_label_of_that_type(limit: str, started: int) -> None:
     cluster = a_cluster(
         nodes=[typed(name, "NVIDIA-H100-80GB-HBM3") for name in "ab"],
         queues=[a_queue("team")],
@@ -150,7 +152,7 @@ def test_a_type_in_a_quota_is_meant_as_people_write_it(limit: str, started: int)
     assert len(placed(cycle(cluster, "gputypequota", limits=f"team/{limit}"))) == started
 
 
-def test_of_two_quotas_for_one_gpu_the_narrower_holds() -> None:
+def test_the_narrower_of_two_quotas_for_one_gpu_type_applies() -> None:
     cluster = a_cluster(
         nodes=[typed("a", "H100-SXM")],
         queues=[a_queue("team")],
@@ -162,12 +164,12 @@ def test_of_two_quotas_for_one_gpu_the_narrower_holds() -> None:
     assert len(placed(result)) == 2
 
 
-def test_a_quota_that_cannot_be_read_is_refused() -> None:
+def test_an_invalid_quota_is_rejected() -> None:
     with pytest.raises(InvalidError, match="queue/type=GPUs"):
         cycle(a_cluster(nodes={"a": 8}), "gputypequota", limits="top:H100=4")
 
 
-def test_nodes_are_kept_for_a_large_gang_and_short_work_may_use_them() -> None:
+def test_nodes_are_reserved_for_a_large_gang_and_backfilled_by_short_work() -> None:
     ends_in_two_hours: dict[str, Any] = {"last_start": NOW, "expected_runtime": 2 * HOUR}
     cluster = a_cluster(
         nodes={"a": 8, "b": 8},
@@ -187,7 +189,7 @@ def test_nodes_are_kept_for_a_large_gang_and_short_work_may_use_them() -> None:
 
 
 def hour_in_which_it_starts(*plugins: str) -> int | None:
-    """Return when a gang of two nodes starts where every hour a job for two hours comes for one."""
+    """Return when a gang of two nodes starts if a two-hour job for one node arrives every hour."""
     config = SchedulerConfig(
         actions=("allocate",),
         plugins=(
@@ -222,12 +224,12 @@ def hour_in_which_it_starts(*plugins: str) -> int | None:
     return None
 
 
-def test_a_large_gang_starves_beside_small_work_unless_nodes_are_kept_for_it() -> None:
+def test_a_large_gang_starves_beside_small_work_without_a_reservation() -> None:
     assert hour_in_which_it_starts() is None
     assert hour_in_which_it_starts("reservation") == 2  # when the first job ends
 
 
-def test_a_node_with_work_of_unknown_length_is_not_kept_for_anybody() -> None:
+def test_a_node_with_work_of_unknown_length_is_not_reserved() -> None:
     cluster = a_cluster(
         nodes={"a": 8, "b": 8},
         jobs=[
@@ -240,7 +242,7 @@ def test_a_node_with_work_of_unknown_length_is_not_kept_for_anybody() -> None:
     assert placed(cycle(cluster, "reservation", gpusMin=16)) == {"long-0": "b"}
 
 
-def test_nothing_is_kept_for_a_gang_that_its_queue_keeps_back() -> None:
+def test_a_gang_over_its_queue_limit_gets_no_reservation() -> None:
     cluster = a_cluster(
         nodes={"a": 8, "b": 8},
         queues=[a_queue("queue"), a_queue("small", limit=8)],
@@ -253,7 +255,7 @@ def test_nothing_is_kept_for_a_gang_that_its_queue_keeps_back() -> None:
     assert sorted(placed(cycle(cluster, "reservation", gpusMin=16))) == ["other-0", "other-1"]
 
 
-def test_what_is_known_about_stopping_a_job_survives_a_snapshot() -> None:
+def test_disruption_settings_survive_a_snapshot() -> None:
     job = a_job("job", checkpointed_at=NOW - HOUR, disruptions_allowed=2, expected_runtime=HOUR)
     snapshot = Snapshot(cluster=a_cluster(nodes={"a": 8}, jobs=[job]), config=SchedulerConfig())
 

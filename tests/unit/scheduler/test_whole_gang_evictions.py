@@ -1,4 +1,4 @@
-"""A gang that must make room leaves as a whole; only members above the minimum leave alone."""
+"""Gangs are evicted completely; only tasks above the minimum are evicted alone."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def run(cluster: Cluster, action: str, *, fast: bool) -> CycleResult:
 
 
 def strewn_gang(*, minimum: int, action: str) -> Cluster:
-    """Return a gang of three on three nodes, and three tasks that fit where one member runs."""
+    """Return a gang of three on three nodes, and three tasks that fit in place of one."""
     queue, priority = ("q0", 50) if action == "reclaim" else ("q1", 75)
     on = ["node1", "node0", "node2"]
     return a_cluster(
@@ -32,8 +32,8 @@ def strewn_gang(*, minimum: int, action: str) -> Cluster:
 
 @BOTH_PATHS
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_gang_at_its_minimum_is_evicted_whole(action: str, *, fast: bool) -> None:
-    """Reduced from a random cluster, on which the third member was left alone on its GPUs."""
+def test_a_gang_at_its_minimum_is_evicted_completely(action: str, *, fast: bool) -> None:
+    """Reduced from a random cluster in which the third task kept running alone."""
     result = run(strewn_gang(minimum=3, action=action), action, fast=fast)
 
     assert sorted(stopped(result)) == ["gang-0", "gang-1", "gang-2"]
@@ -42,7 +42,7 @@ def test_a_gang_at_its_minimum_is_evicted_whole(action: str, *, fast: bool) -> N
 
 @BOTH_PATHS
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_member_above_the_minimum_is_evicted_alone(action: str, *, fast: bool) -> None:
+def test_a_task_above_the_minimum_is_evicted_alone(action: str, *, fast: bool) -> None:
     result = run(strewn_gang(minimum=2, action=action), action, fast=fast)
 
     assert stopped(result) == ["gang-2"]
@@ -59,10 +59,10 @@ def test_a_member_above_the_minimum_is_evicted_alone(action: str, *, fast: bool)
         ([4, 3], [], []),
     ],
 )
-def test_victims_of_an_elastic_job_are_kept_one_by_one_until_its_gang_is_hit(
+def test_an_elastic_job_loses_single_tasks_until_its_minimum_is_reached(
     leaving: list[int], moved: list[int], kept: list[int]
 ) -> None:
-    """Of five members the first three are the minimum; the other two are units of their own."""
+    """The first three of five tasks are the minimum; the other two are separate units."""
     job = a_job("elastic", tasks=5, minimum=3, on="a")
     session = open_session(a_cluster(nodes={"a": 8}, jobs=[job]))
     tasks = list(session.jobs["elastic"].tasks.values())
@@ -73,8 +73,8 @@ def test_victims_of_an_elastic_job_are_kept_one_by_one_until_its_gang_is_hit(
 
 
 @BOTH_PATHS
-def test_a_gang_that_was_just_evicted_is_not_continued_by_its_waiting_member(*, fast: bool) -> None:
-    """The member would run alone: the two members beside it are on their way out."""
+def test_a_pending_task_of_an_evicted_gang_is_not_placed(*, fast: bool) -> None:
+    """The task would run alone: the other two are leaving."""
     cluster = a_cluster(
         nodes={"x": 2, "y": 1},
         queues=[

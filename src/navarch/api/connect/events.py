@@ -1,7 +1,7 @@
-"""What the Go system's health events say about a node.
+"""Check results from the health events of the Go system's agents.
 
-XIDs are judged by our own catalogue, which overrides the reference's list of fatal ones: that
-list calls a node unhealthy because a program on it crashed.
+Our own catalogue rates XIDs and overrides the reference's list of fatal ones, by which a crashed
+program makes a node unhealthy.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +14,8 @@ from navarch.wire.reference import navarch_pb2 as pb
 
 XID_CHECK = "xid"
 EVENTS_CHECK = "health_events"
-"""The check under which the reference's agent says in every round that events were collected; so
-its next quiet round takes back what is not meant to last."""
+"""The check that the reference's agent reports in every round; a round without events clears the
+results that do not last."""
 
 _TYPES = pb.HealthEventType
 _SYSTEMS = pb.HealthWatchSystem
@@ -23,7 +23,7 @@ _WORST = (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)
 
 
 def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
-    """Yield what `events` say about a node: XIDs each, everything else as its worst."""
+    """Yield the results of `events`: one per XID, and the worst of everything else."""
     worst: CheckResult | None = None
     for event in events:
         if event.event_type == _TYPES.HEALTH_EVENT_TYPE_XID:
@@ -52,7 +52,7 @@ def _judge_xid(event: pb.HealthEvent) -> CheckResult:
 
 
 def _facts(event: pb.HealthEvent) -> dict[str, str]:
-    """Return an event as its sender wrote it, for policies that speak the reference's words."""
+    """Return an event in its original form, for policies in the reference's terms."""
     kind, system = event.event_type, event.system
     known = {
         "event_type": _word(_TYPES, kind, "HEALTH_EVENT_TYPE_").lower(),
@@ -72,7 +72,7 @@ def _word(words: Any, number: int, prefix: str) -> str:  # noqa: ANN401 - protob
 
 def _xid_code(event: pb.HealthEvent) -> int:
     digits = event.metrics.get("xid_code", "")
-    # Zero is in no catalogue: a number that makes no sense is a warning, as an unknown one is.
+    # Zero is in no catalogue: an invalid number is a warning, like an unknown one.
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 6 else 0
 
 

@@ -1,4 +1,4 @@
-"""Our values in the messages of the Go system, and back."""
+"""Conversion between our values and the messages of the Go system."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -17,29 +17,29 @@ from navarch.ports.api import InstanceView, NodeDetail
 from navarch.wire.reference import navarch_pb2 as pb
 
 ENABLED_CHECKS = ("boot", "nvml", "xid")
-"""What the reference announces, and its agents ignore."""
+"""The intervals that the reference sends and its agents ignore."""
 
 
 E = TypeVar("E", bound=StrEnum)
 
 
 def status_word(status: NodeStatus | None) -> str:
-    """Return the reference's word; UNKNOWN for a node that has not registered."""
+    """Return the reference's status; UNKNOWN for a node that has not registered."""
     return f"NODE_STATUS_{'UNKNOWN' if status is None else status.name}"
 
 
 def status_named(number: int) -> NodeStatus | None:
-    """Return our word; None for no filter, or one that nothing can match."""
+    """Return our status; None for no filter, or one that nothing can match."""
     return _named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", number)
 
 
 def state_named(number: int) -> InstanceState | None:
-    """Return our word for the state of a machine."""
+    """Return our state of a machine."""
     return _named(InstanceState, pb.InstanceState, "INSTANCE_STATE_", number)
 
 
 def command_named(number: int) -> CommandKind | None:
-    """Return our word for a command."""
+    """Return our kind of a command."""
     return _named(CommandKind, pb.NodeCommandType, "NODE_COMMAND_TYPE_", number)
 
 
@@ -51,7 +51,7 @@ def _named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # n
 
 
 def registration(request: pb.RegisterNodeRequest) -> Registration:
-    """Return an agent's introduction."""
+    """Return an agent's registration."""
     return Registration(
         node=NodeId(request.node_id),
         place=Offering(
@@ -85,7 +85,7 @@ def _gpu(gpu: pb.GPUInfo) -> Gpu:
 
 
 def welcome_message(welcome: Welcome) -> pb.RegisterNodeResponse:
-    """Return what a registered agent is told."""
+    """Return the reply to a registration."""
     return pb.RegisterNodeResponse(
         success=True,
         message="registration successful",
@@ -105,7 +105,7 @@ _HEALTHS = {
 
 
 def check_results(results: Iterable[pb.HealthCheckResult]) -> list[CheckResult]:
-    """Return what the checks say; one that knows nothing says nothing."""
+    """Return the check results; checks without a result are left out."""
     return [
         CheckResult(
             check=result.check_name,
@@ -137,7 +137,7 @@ def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
 
 
 def is_known(kind: CommandKind) -> bool:
-    """Return whether agents of the reference know such a command; others are not sent to them."""
+    """Return whether the reference's agents support the command; others are not sent to them."""
     return f"NODE_COMMAND_TYPE_{kind.name}" in pb.NodeCommandType.keys()  # noqa: SIM118
 
 
@@ -199,7 +199,7 @@ def instance_message(instance: InstanceView) -> pb.InstanceInfo:
         instance_type=instance.instance_type,
         state=f"INSTANCE_STATE_{instance.state.name}",
         pool_name=instance.pool or "",
-        # The reference learns of the node only when its agent registers.
+        # The reference has a node only after its agent registers.
         node_id=instance.node if instance.ready_at else "",
         status_message=instance.message,
         labels=dict(instance.labels),

@@ -1,4 +1,4 @@
-"""The nine calls of the Go system, in terms of our use cases."""
+"""The nine calls of the Go system, in terms of our own API."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class ReferenceMethods:
-    """Speaks the reference's words and keeps our promises.
+    """The reference's calls with our guarantees.
 
-    Shapes, codes and texts are the reference's. Its bugs are not: registering again changes no
-    decision about a node, and a command that was fetched counts as acknowledged, not as done.
+    Messages, codes and texts are the reference's. Its bugs are not: registering again changes no
+    decision about a node, and a fetched command is acknowledged, not done.
     """
 
     def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
@@ -36,7 +36,7 @@ class ReferenceMethods:
         self._aliases: dict[NodeId, NodeId] = {}
 
     async def register_node(self, request: pb.RegisterNodeRequest) -> pb.RegisterNodeResponse:
-        """Introduce a machine."""
+        """Register a machine."""
         if not request.node_id:
             raise InvalidError("node_id is required")
         registration = messages.registration(request)
@@ -47,8 +47,8 @@ class ReferenceMethods:
         return messages.welcome_message(welcome)
 
     async def report_health(self, request: pb.ReportHealthRequest) -> pb.ReportHealthResponse:
-        """Take what the checks and the driver said."""
-        # Events come last: what they say about a check outweighs what the agent says.
+        """Process check results and driver events."""
+        # Events come last: they override the agent's own result of a check.
         results = (*messages.check_results(request.results), *judge_events(request.events))
         report = HealthReport(results=results)
         check_limits(report)
@@ -58,7 +58,7 @@ class ReferenceMethods:
         return pb.ReportHealthResponse(acknowledged=True, node_status=messages.status_word(status))
 
     async def send_heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        """Note that a node is alive. Our clock says when, whatever the agent's clock says."""
+        """Record a heartbeat, at the time of our own clock."""
         metrics = messages.node_metrics(request.metrics) if request.HasField("metrics") else None
         check_limits(metrics, "$.metrics")
 
@@ -71,7 +71,7 @@ class ReferenceMethods:
     async def get_node_commands(
         self, request: pb.GetNodeCommandsRequest
     ) -> pb.GetNodeCommandsResponse:
-        """Hand out what is pending; fetching it is all the acknowledgement there is."""
+        """Return the pending commands, and acknowledge them: the reference has no other way."""
         try:
             detail = await self._about(request.node_id, self._fleet.get_node)
         except NotFoundError:
@@ -107,7 +107,7 @@ class ReferenceMethods:
         return pb.GetNodeResponse(node=messages.node_message(detail))
 
     async def issue_command(self, request: pb.IssueCommandRequest) -> pb.IssueCommandResponse:
-        """Change a node, or ask its agent for something."""
+        """Change a node, or issue a command to its agent."""
         if not request.node_id:
             raise InvalidError("node_id is required")
         if not request.command_type:
@@ -120,7 +120,7 @@ class ReferenceMethods:
         check_limits(parameters, "$.parameters")
         if kind in (CommandKind.CORDON, CommandKind.UNCORDON, CommandKind.DRAIN):
             await self._change(detail, kind, parameters.get("reason", ""))
-            # Done already: there is no command to look up, but callers print its name.
+            # Already done: there is no command to look up, but callers print its id.
             name = uuid.UUID(bytes=self._entropy.secret()[:16], version=4)
             return _issued(str(name), self._clock.now())
         if kind is CommandKind.TERMINATE and detail.node.instance is not None:
@@ -191,7 +191,7 @@ class ReferenceMethods:
         return detail
 
     async def _about(self, name: str, call: Callable[[NodeId], Awaitable[T]]) -> T:
-        """Make a call about a node, which the reference's agents name as their cloud does."""
+        """Make a call for a node; the reference's agents name it by its instance id."""
         node = NodeId(name)
         try:
             return await call(self._aliases.get(node, node))

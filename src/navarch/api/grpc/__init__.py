@@ -1,1 +1,1 @@
-"""The gRPC door."""
+"""The gRPC server."""

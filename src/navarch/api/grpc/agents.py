@@ -1,4 +1,4 @@
-"""navarch.v1.AgentService: the agents' calls one by one, or all over one stream."""
+"""navarch.v1.AgentService: unary calls, or all calls over one stream."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import grpc
 from google.protobuf.message import DecodeError
 
+from navarch.api.auth import shown_in
 from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.joining import shown_in
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.evidence import Evidence
@@ -28,17 +28,17 @@ SERVICE = "navarch.v1.AgentService"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who calls: with a join token one machine, which speaks for its own node only."""
+    """The caller; with a join token, a machine that may only report its own node."""
 
     joiner: Joiner | None = None
 
     @property
     def own(self) -> NodeId | None:
-        """The only node for which it may speak; None for those who may for all."""
+        """The only node that it may report; None for no restriction."""
         return None if self.joiner is None else self.joiner.node
 
     def check(self, node: NodeId) -> None:
-        """Refuse a machine that speaks for another."""
+        """Raise NotPossibleError if the machine reports another node."""
         if self.own is not None and self.own != node:
             raise NotPossibleError(f"this join token is not for node {node}")
 
@@ -47,7 +47,7 @@ Call = Callable[[bytes, Sender], Awaitable[bytes]]
 
 
 class AgentCalls:
-    """Answers agents. Messages come and go as bytes."""
+    """Handlers of the agents' calls, on encoded messages."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class AgentCalls:
         return lambda body, context: call(body, self._sender(context))
 
     def _sender(self, context: Context) -> Sender:
-        """Return who calls, or raise UnauthenticatedError."""
+        """Return the caller, or raise UnauthenticatedError."""
         if self._joins is None:
             return Sender()
         shown = shown_in(headers_of(context.invocation_metadata()))
@@ -96,7 +96,7 @@ class AgentCalls:
         sender.check(registration.node)
         if sender.joiner is not None and self._joins is not None:
             await self._joins.bind(sender.joiner)
-            # Whatever launch it names besides, the token is proof of the one that it is of.
+            # The token proves its launch, whichever launch the registration names.
             registration = evolve(registration, token=sender.joiner.launch)
         welcome = await self._agents.register(registration)
         return write_message(welcome, pb.Welcome()).SerializeToString()
@@ -120,7 +120,7 @@ class AgentCalls:
         return b""
 
     async def _report_evidence(self, body: bytes, sender: Sender) -> bytes:
-        assert self._evidence is not None, "not offered without a place to keep it"
+        assert self._evidence is not None, "only offered with an archive"
         request = pb.ReportEvidenceRequest.FromString(body)
         evidence = read_message(Evidence, request)
         sender.check(evidence.note.node)
@@ -151,14 +151,14 @@ class AgentCalls:
             yield (await self._answer(body, context)).SerializeToString()
 
     async def _answer(self, body: bytes, context: Context) -> pb.ControlMessage:
-        """Return the answer to one message; a refusal is an answer, too."""
+        """Return the reply to one message, which may be an error."""
         number = 0
         try:
             message = pb.AgentMessage.FromString(body)
             number = message.number
-            # Each time: a token may have ceased to hold since the stream was opened.
+            # For every message: a token may have expired since the stream was opened.
             return await self._dispatch(message, self._sender(context))
-        except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
+        except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(f"/{SERVICE}/Attach", error)
             return pb.ControlMessage(number=number, error=pb.Error(code=code.name, message=text))
 
@@ -179,8 +179,8 @@ class AgentCalls:
         place = getattr(answer, name)
         place.SetInParent()
         try:
-            said = await call(getattr(message, kind).SerializeToString(), sender)
-            place.ParseFromString(said)
+            reply = await call(getattr(message, kind).SerializeToString(), sender)
+            place.ParseFromString(reply)
         except DecodeError as error:
             raise InvalidError("the message cannot be read") from error
         return answer

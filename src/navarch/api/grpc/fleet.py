@@ -1,4 +1,4 @@
-"""navarch.v1.FleetService: every use case, mapped by its name."""
+"""navarch.v1.FleetService: every method of FleetApi under its own name."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -39,7 +39,7 @@ def _watch(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], AsyncIterator[
         arguments = call.read_request(body)
         check_limits(arguments)
         updates = cast("Any", fleet.watch(**arguments))
-        # Closed at once when the client leaves, or the store would go on telling it.
+        # Closed at once when the client leaves, so that the store stops sending updates.
         async with aclosing(updates):
             update: Update
             async for update in updates:

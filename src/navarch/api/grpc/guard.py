@@ -1,4 +1,4 @@
-"""What surrounds every call: who is asking, how long it may take, and what a refusal looks like."""
+"""Authentication, time limits and errors of every gRPC call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -9,8 +9,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from navarch.api.auth import UNAUTHORIZED, Authenticator, identify
-from navarch.api.joining import AGENTS
+from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.wire.errors import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 
@@ -21,43 +20,43 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 STATUSES = {status.value[0]: status for status in grpc.StatusCode}
 OPEN_SERVICES = ("/grpc.health.v1.Health/",)
-"""What anybody may ask, as they may ask for /healthz."""
+"""Services that need no token, like /healthz."""
 AGENT_CALLS = "/navarch.v1.AgentService/"
-"""All that a machine with a join token may ask for."""
+"""The only calls that a join token allows."""
 ANSWER_WITHIN = timedelta(seconds=30)
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Turns strangers away before anything else happens."""
+    """Rejects unauthenticated calls before their handler runs."""
 
     def __init__(self, auth: Authenticator) -> None:
         self._auth = auth
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:  # noqa: ANN401
-        """Look at the metadata of a call."""
+        """Check the metadata of a call."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(OPEN_SERVICES):
             return handler
         try:
             identity = identify(self._auth, headers_of(handler_call_details.invocation_metadata))
         except UnauthenticatedError:
-            return _turning_away(handler, STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
+            return _rejecting(handler, STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
         if AGENTS in identity.groups and not handler_call_details.method.startswith(AGENT_CALLS):
             denied = grpc.StatusCode.PERMISSION_DENIED
-            return _turning_away(handler, denied, "a join token is for agents; use your own")
+            return _rejecting(handler, denied, "a join token is for agents; use your own")
         return handler
 
 
 def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
-    """Return the metadata of a call as every authenticator wants it."""
+    """Return the metadata of a call in the form of HTTP headers."""
     return {
         name.encode(): value if isinstance(value, bytes) else value.encode()
         for name, value in metadata or ()
     }
 
 
-def _turning_away(handler: Handler, status: grpc.StatusCode, text: str) -> Handler:
-    """Return a handler of the same shape that refuses."""
+def _rejecting(handler: Handler, status: grpc.StatusCode, text: str) -> Handler:
+    """Return a handler of the same shape that rejects the call."""
 
     async def refuse(_request: object, context: Context) -> None:
         await context.abort(status, text)
@@ -77,7 +76,7 @@ def _turning_away(handler: Handler, status: grpc.StatusCode, text: str) -> Handl
 
 
 def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
-    """Return how to tell `error`; the log hears of those that are our own fault."""
+    """Return the code and the text for `error`; log internal errors."""
     if isinstance(error, DecodeError):
         error = InvalidError("the message cannot be read")
     code = code_of(error)
@@ -87,13 +86,13 @@ def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
 
 
 def guarded(call: str, answer: Callable[[bytes, Context], Awaitable[bytes]]) -> Handler:
-    """Return a handler for one message in and one out, both still in bytes."""
+    """Return a handler for a unary call on encoded messages."""
 
     async def handle(body: bytes, context: Context) -> bytes:
         try:
             async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
                 return await answer(body, context)
-        except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
+        except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(call, error)
         await context.abort(STATUSES[code.grpc], text)
         raise AssertionError
@@ -102,13 +101,13 @@ def guarded(call: str, answer: Callable[[bytes, Context], Awaitable[bytes]]) -> 
 
 
 def guarded_stream(call: str, answer: Callable[[bytes], AsyncIterator[bytes]]) -> Handler:
-    """Return a handler for one message in and many out."""
+    """Return a handler for a call with a streamed reply."""
 
     async def handle(body: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
             async for chunk in answer(body):
                 yield chunk
-        except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
+        except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(call, error)
             await context.abort(STATUSES[code.grpc], text)
 

@@ -1,4 +1,4 @@
-"""The server behind port 50052."""
+"""The gRPC server, on port 50052 by default."""
 
 from datetime import timedelta
 
@@ -6,13 +6,12 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from navarch.api.auth import Authenticator, Chain
+from navarch.api.auth import Authenticator, Chain, JoinTokens
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.fleet import fleet_handlers
 from navarch.api.grpc.guard import TokenInterceptor
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.joining import JoinTokens
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.evidence import EvidenceDesk
@@ -26,7 +25,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.max_concurrent_streams", 1000),
-    # A port that is taken must be an error, not a second server that gets half of the calls.
+    # A port in use must be an error, not a second server that gets half of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -49,7 +48,7 @@ class GrpcServer:
         evidence: EvidenceDesk | None = None,
         joins: Joins | None = None,
     ) -> None:
-        """Take `address`, such as `127.0.0.1:50052`; RuntimeError says that it cannot be had."""
+        """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails."""
         if joins is not None:
             auth = Chain([JoinTokens(joins), auth])
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
@@ -60,12 +59,12 @@ class GrpcServer:
         )
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-        # No check of the Host here, unlike on the HTTP port: gRPC needs HTTP/2 from the first byte,
-        # and a browser speaks HTTP/2 only over TLS, so that no web page gets as far as a call.
+        # No check of the Host header, unlike on the HTTP port: gRPC needs HTTP/2 from the first
+        # byte, and browsers use HTTP/2 only over TLS, so no web page can make a call.
         self.port = self._server.add_insecure_port(address)
 
     async def run(self) -> None:
-        """Serve; on cancellation let what was begun come to its end."""
+        """Serve until cancelled, then finish the calls in progress."""
         await self._server.start()
         for name in ("", FLEET_SERVICE, AGENT_SERVICE):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)

@@ -1,1 +1,1 @@
-"""The HTTP/1.1 door: JSON for people and programs, packed protobuf for heartbeats."""
+"""The HTTP/1.1 server: JSON for people and programs, packed protobuf for heartbeats."""

@@ -1,10 +1,10 @@
-"""The JSON API for agents. Their heartbeats may be JSON, too, but are better packed."""
+"""The JSON API for agents. Heartbeats may be JSON, but are usually packed."""
 
 from collections.abc import Iterable
 
+from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route
-from navarch.api.joining import AGENTS, TOKEN
 from navarch.api.limits import check_registration
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
@@ -14,7 +14,7 @@ from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, O
 
 
 class AgentRoutes:
-    """Answers agents."""
+    """The routes of AgentApi."""
 
     def __init__(self, agents: AgentApi, joins: Joins | None = None) -> None:
         self._agents = agents
@@ -23,12 +23,12 @@ class AgentRoutes:
     def routes(self) -> Iterable[Route]:
         """Yield every operation."""
         for name, summary, handle, body, reply in (
-            ("register", "Introduce a machine", self._register, Registration, Welcome),
-            ("heartbeat", "Say that a node is alive", self._heartbeat, Beat, Orders),
-            ("health", "Say what the checks found", self._health, Findings, Standing),
-            ("metrics", "Hand over readings from before", self._metrics, LateReadings, None),
-            ("acknowledge", "Say that a command has arrived", self._acknowledge, Arrival, None),
-            ("finish", "Say how a command ended", self._finish, Outcome, None),
+            ("register", "Register a machine", self._register, Registration, Welcome),
+            ("heartbeat", "Send a heartbeat", self._heartbeat, Beat, Orders),
+            ("health", "Report check results", self._health, Findings, Standing),
+            ("metrics", "Upload buffered readings", self._metrics, LateReadings, None),
+            ("acknowledge", "Acknowledge a command", self._acknowledge, Arrival, None),
+            ("finish", "Report the result of a command", self._finish, Outcome, None),
         ):
             yield Route(
                 method="POST",
@@ -46,7 +46,7 @@ class AgentRoutes:
         if self._joins is not None and request.identity and TOKEN in request.identity.extra:
             joiner = self._joins.recognize(request.identity.extra[TOKEN])
             await self._joins.bind(joiner)
-            # Whatever launch it names besides, the token is proof of the one that it is of.
+            # The token proves its launch, whichever launch the registration names.
             registration = evolve(registration, token=joiner.launch)
         return await self._agents.register(registration)
 
@@ -79,7 +79,7 @@ class AgentRoutes:
 
 
 def check_own(request: Request, node: NodeId) -> None:
-    """Refuse a machine that speaks for another."""
-    who = request.identity
-    if who is not None and AGENTS in who.groups and who.extra.get("node") != node:
+    """Raise Refusal if the machine reports another node."""
+    caller = request.identity
+    if caller is not None and AGENTS in caller.groups and caller.extra.get("node") != node:
         raise Refusal(403, "permission_denied", f"this join token is not for node {node}")

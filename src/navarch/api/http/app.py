@@ -1,4 +1,4 @@
-"""The application behind port 50051: JSON, heartbeats, the Go system's protocol and the probes."""
+"""The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,18 +11,18 @@ import structlog
 from prometheus_client.metrics_core import Metric
 
 from navarch.api.auth import (
+    AGENTS,
     REALM,
     UNAUTHORIZED,
     Authenticator,
     Chain,
+    JoinTokens,
     identify,
     requires_credentials,
 )
-from navarch.api.connect.door import PREFIX, ConnectDoor
+from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
-from navarch.api.http.bringup import BringUpRoutes
-from navarch.api.http.evidence import EvidenceKeeper, EvidenceRoutes
 from navarch.api.http.exchange import (
     PROTO,
     TEXT,
@@ -39,14 +39,12 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import FleetRoutes
-from navarch.api.http.fleet_health import FleetHealthRoutes
-from navarch.api.http.held import HeldRoutes
+from navarch.api.http.health import FleetHealthRoutes, HeldRoutes
 from navarch.api.http.host import check_host
 from navarch.api.http.jobs import JobRoutes
-from navarch.api.http.joining import JoinRoutes
+from navarch.api.http.nodes import BringUpRoutes, EvidenceKeeper, EvidenceRoutes, JoinRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
-from navarch.api.joining import AGENTS, JoinTokens
 from navarch.api.metrics import (
     CONTENT_TYPE,
     NodeGauge,
@@ -71,17 +69,17 @@ from navarch.wire.errors import INTERNAL, code_of, text_of
 AGENT_PREFIX = "/v1/agent/"
 HEARTBEAT = f"{AGENT_PREFIX}heartbeat"
 PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobuf"})
-"""The names under which protobuf goes about."""
+"""The media types in use for protobuf."""
 OPENAPI = "/openapi.json"
 PROBES = ("/healthz", "/readyz", "/metrics")
-"""What anybody may ask, without a token."""
+"""Paths that need no token."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """What one request may cost us."""
+    """Bounds on one request."""
 
     body_bytes_max: int = 2**20
     answer_within: timedelta = timedelta(seconds=30)
@@ -129,7 +127,7 @@ def build_http_app(
     return HttpApp(
         fleet,
         router=Router(routes),
-        connect=ConnectDoor(clock, entropy, fleet, agents),
+        connect=ConnectHandler(clock, entropy, fleet, agents),
         auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
         desk=desk,
         ready=ready,
@@ -140,14 +138,14 @@ def build_http_app(
 
 
 class HttpApp:
-    """One ASGI application. Whatever comes in, an answer goes out, and no traceback with it."""
+    """One ASGI application. Every request gets a response, and none contains a traceback."""
 
     def __init__(
         self,
         fleet: FleetApi,
         *,
         router: Router,
-        connect: ConnectDoor,
+        connect: ConnectHandler,
         auth: Authenticator,
         desk: HeartbeatDesk,
         ready: Callable[[], str | None],
@@ -169,7 +167,7 @@ class HttpApp:
         self._openapi = Reply(body=msgspec.json.encode(document))
 
     def close(self) -> None:
-        """End the replies that have no end of their own."""
+        """End the streamed replies."""
         self._closing.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,21 +177,21 @@ class HttpApp:
             return
         try:
             if not requires_credentials(self._auth):
-                # The probes are no exception: without a token the server listens on loopback
-                # only, and a kubelet that probes an address of the pod does not reach it anyway.
+                # The probes too: without a token the server listens on loopback only, where
+                # a kubelet that probes the pod's address cannot reach it anyway.
                 check_host(scope)
             if scope["path"] == HEARTBEAT and await self._heartbeat(scope, receive, send):
                 return
             reply = await self._answer(scope, receive, send)
         except GoneError:
             return
-        except Exception as error:  # noqa: BLE001 - the last line of defence: told and logged
+        except Exception as error:  # noqa: BLE001 - the last line of defence: reported and logged
             reply = _reply_to(error, scope)
         if reply is not None:
             await send_reply(send, reply, head_only=scope["method"] == "HEAD")
 
     async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Take a packed heartbeat with as few steps as possible; return whether it was one."""
+        """Handle a packed heartbeat on a short path; return False if it is none."""
         headers = dict(scope["headers"])
         if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
@@ -214,7 +212,9 @@ class HttpApp:
         headers = dict(scope["headers"])
         identity = identify(self._auth, headers)
         if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
-            raise Refusal(403, "permission_denied", "a join token is for agents; use your own")
+            raise Refusal(
+                403, "permission_denied", "a join token is for agents only; use your own token"
+            )
         _check_origin(headers)
         if path == OPENAPI:
             return self._openapi
@@ -227,7 +227,7 @@ class HttpApp:
         if route.stream is None:
             body = await read_body(receive, size_max=self._limits.body_bytes_max)
         else:
-            body = b""  # What a watcher may still send is only its leaving.
+            body = b""  # A watching client only sends its disconnect.
         request = Request(
             method=scope["method"],
             headers=headers,
@@ -244,7 +244,7 @@ class HttpApp:
     async def _handle(self, route: Route, request: Request) -> Reply:
         assert route.handle is not None, route.path
         if route.query is None and request.query_string:
-            raise InvalidError("there are no parameters here; what you ask goes into the body")
+            raise InvalidError("this call takes no query parameters; send the values in the body")
         async with asyncio.timeout(self._limits.answer_within.total_seconds()):
             value = await route.handle(request)
         if value is None:
@@ -280,7 +280,7 @@ _BEAT_BODY = {"type": "http.response.body", "body": b""}
 
 async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "lifespan":
-        return  # A websocket, which the server has no code for.
+        return  # A websocket; the server supports none.
     while True:
         message = await receive()
         await send({"type": message["type"] + ".complete"})
@@ -300,12 +300,12 @@ async def _stream(
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Refuse what a web page of somebody else makes a browser ask."""
+    """Reject requests that a page of another site makes a browser send."""
     origin = headers.get(b"origin")
     if origin is None:
         return
     if origin.partition(b"://")[2] != headers.get(b"host"):
-        raise Refusal(403, "permission_denied", "requests from other sites are not answered")
+        raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
 
 
 def _reply_to(error: Exception, scope: Scope) -> Reply:

@@ -25,7 +25,7 @@ TEXT = b"text/plain; charset=utf-8"
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a failure
-    """An answer that ends a request before a use case was reached."""
+    """A response that ends a request before its handler is called."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
 
 
 class GoneError(Exception):
-    """The client hung up before its request was complete; nobody waits for an answer."""
+    """The client disconnected before its request was complete; no response is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What goes back."""
+    """A response."""
 
     body: bytes
     content_type: bytes = JSON
@@ -58,7 +58,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What came in, with the parts of its path that have a name."""
+    """A request, with the named parts of its path."""
 
     method: str
     headers: Mapping[bytes, bytes]
@@ -73,13 +73,13 @@ class Request:
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
     def json(self, kind: type[T]) -> T:
-        """Return the body as a value of that kind; an empty body is an empty object."""
+        """Return the body as a value of type `kind`; an empty body is an empty object."""
         if self.body and self.content_type != JSON:
             raise Refusal(415, "invalid_argument", "the body must be application/json")
         return parse_json(self.body or b"{}", kind)
 
     def query(self, kind: type[T], *, labels: bool = False) -> T:
-        """Return the query parameters as a value of that kind."""
+        """Return the query parameters as a value of type `kind`."""
         given: dict[str, Any] = {}
         known = {part.name for part in record_fields(kind)}
         for name, value in parse_query(self.query_string):
@@ -103,7 +103,7 @@ class Request:
 
 
 def parse_json(body: bytes, kind: type[T]) -> T:
-    """Return `body` as a value of that kind, or raise InvalidError with the path of the fault."""
+    """Return `body` as a value of type `kind`; raise InvalidError with the path of a mistake."""
     try:
         value = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -123,7 +123,7 @@ def parse_query(query_string: bytes) -> list[tuple[str, str]]:
 
 
 async def read_body(receive: Receive, *, size_max: int) -> bytes:
-    """Return the whole body, unless it is too large. The server ends those that dawdle."""
+    """Return the whole body; raise Refusal if it is too large. The server limits the time."""
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -145,13 +145,13 @@ _CLOSE = ((b"connection", b"close"),)
 
 
 def too_large(size_max: int) -> Refusal:
-    """Return the answer to a body over the limit."""
-    # Closing saves us from reading the rest of it.
+    """Return the refusal of a body over the limit."""
+    # Closing avoids reading the rest of it.
     return Refusal(413, TOO_LARGE.name, f"the body is over {size_max} bytes", headers=_CLOSE)
 
 
 async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> None:
-    """Send `reply` in full, or only what comes before its body."""
+    """Send `reply`, or only its head."""
     headers = [
         (b"content-type", reply.content_type),
         (b"content-length", b"%d" % len(reply.body)),
@@ -164,11 +164,11 @@ async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> No
 def error_reply(
     status: int, code: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Reply:
-    """Return a refusal in the form that our JSON and Connect's share."""
+    """Return an error in the form that the JSON API and Connect share."""
     body = json.dumps({"code": code, "message": message}, separators=(",", ":")).encode()
     return Reply(body=body, status=status, headers=headers)
 
 
 def refusal_reply(code: ErrorCode, message: str) -> Reply:
-    """Return a refusal of our JSON API."""
+    """Return an error of the JSON API."""
     return error_reply(code.http, code.name, message)

@@ -38,7 +38,7 @@ from navarch.wire.bodies import Injection, Items, Order, Reason, Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsQuery:
-    """Which part of the journal."""
+    """A part of the journal."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
     about: str | None = None
@@ -47,7 +47,7 @@ class EventsQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentsQuery:
-    """Which incidents."""
+    """A filter of incidents."""
 
     node: str | None = None
     only_open: bool = False
@@ -56,7 +56,7 @@ class IncidentsQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostQuery:
-    """What to add up, and from when on."""
+    """The grouping and the start of a cost report."""
 
     by: CostBy = CostBy.POOL
     since: datetime | None = None
@@ -64,7 +64,7 @@ class CostQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffersQuery:
-    """What is wanted: any type if empty, any number if zero."""
+    """A filter of offers: any type if empty, any number if zero."""
 
     gpu_type: str = ""
     gpus: int = 0
@@ -73,7 +73,7 @@ class OffersQuery:
 
 
 class FleetRoutes:
-    """Answers for one fleet."""
+    """The routes of FleetApi."""
 
     def __init__(self, fleet: FleetApi) -> None:
         self._fleet = fleet
@@ -139,13 +139,13 @@ class FleetRoutes:
         for verb, summary, handle in (
             ("cordon", "Keep new work off a node", self._cordon),
             ("uncordon", "Lift a cordon", self._uncordon),
-            ("drain", "Move the work off a node, which stays", self._drain),
-            ("retire", "Drain a node and give its machine back", self._retire),
-            ("declare-healthy", "Override what the checks say", self._declare_healthy),
+            ("drain", "Move work off a node, and keep the node", self._drain),
+            ("retire", "Drain a node and terminate its machine", self._retire),
+            ("declare-healthy", "Declare a node healthy despite its checks", self._declare_healthy),
         ):
             yield _post(f"/v1/nodes/{{node}}:{verb}", summary, handle, NodeView, Reason)
         yield _post(
-            "/v1/nodes/{node}/commands", "Ask an agent for something", self._issue, Command, Order
+            "/v1/nodes/{node}/commands", "Issue a command to an agent", self._issue, Command, Order
         )
         yield _post(
             "/v1/sim/inject",
@@ -168,20 +168,20 @@ class FleetRoutes:
         yield Route(
             method="DELETE",
             path="/v1/pools/{pool}",
-            summary="Drain and give back every node of a pool, then the pool",
+            summary="Drain and terminate every node of a pool, then delete the pool",
             handle=self._delete_pool,
             reply=PoolView,
             query=Reason,
         )
         yield _post(
             "/v1/pools/{pool}:scale",
-            "Ask for a size within the bounds",
+            "Set the size within the pool's bounds",
             self._scale,
             PoolView,
             Size,
         )
         yield _post(
-            "/v1/up", "Create or adjust a pool with so many GPUs", self._up, PoolView, Capacity
+            "/v1/up", "Create or resize a pool with this many GPUs", self._up, PoolView, Capacity
         )
 
     async def _status(self, request: Request) -> FleetStatus:

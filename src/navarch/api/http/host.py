@@ -1,8 +1,8 @@
 """The Host header of a server without a token.
 
-A web page can point a DNS name of its own at 127.0.0.1 (DNS rebinding). The browser then takes
-this server for the page's own site: it sends that name as Host and as Origin, and lets the page
-read the answers. Without a token, a Host of loopback is all that tells the two apart.
+A web page can point its own DNS name at 127.0.0.1 (DNS rebinding). The browser then treats this
+server as the page's own site: it sends that name as Host and as Origin, and lets the page read the
+responses. Without a token, only a loopback Host distinguishes the two.
 """
 
 import re
@@ -16,7 +16,7 @@ _LOOPBACK = re.compile(
 
 
 def check_host(scope: Scope) -> None:
-    """Refuse a request unless it has exactly one Host header, which names loopback."""
+    """Reject a request unless it has exactly one Host header, which names loopback."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if len(hosts) == 1 and is_loopback(hosts[0]):
         return

@@ -14,14 +14,14 @@ from navarch.wire.bodies import Items, Reason, Requeue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsQuery:
-    """Which."""
+    """A filter of jobs."""
 
     queue: str | None = None
     over: bool = False
 
 
 class JobRoutes:
-    """Answers for one fleet."""
+    """The routes of JobApi."""
 
     def __init__(self, jobs: JobApi) -> None:
         self._jobs = jobs
@@ -31,7 +31,7 @@ class JobRoutes:
         yield Route(
             method="POST",
             path="/v1/jobs",
-            summary="Ask for GPUs that start together; the same request again changes nothing",
+            summary="Submit a job; repeating the same request changes nothing",
             handle=self._submit,
             reply=Job,
             body=JobRequest,
@@ -39,7 +39,7 @@ class JobRoutes:
         yield Route(
             method="GET",
             path="/v1/jobs",
-            summary="Jobs in the order in which they came; those that ended with ?over=true",
+            summary="List jobs in order of submission; ended ones with ?over=true",
             handle=self._list,
             reply=Items[Job],
             query=JobsQuery,
@@ -47,14 +47,14 @@ class JobRoutes:
         yield Route(
             method="GET",
             path="/v1/jobs/{job}",
-            summary="One job: what it asks for, its state, and where its tasks are",
+            summary="One job: its request, its state, and the nodes of its tasks",
             handle=self._get,
             reply=Job,
         )
         yield Route(
             method="GET",
             path="/v1/jobs/{job}/why",
-            summary="Why a job is as it is: how far it gets, who refuses it, what would help",
+            summary="Explain the state of a job: what blocks it, and what would help",
             handle=self._explain,
             reply=Explanation,
         )
@@ -65,7 +65,7 @@ class JobRoutes:
         yield Route(
             method="POST",
             path="/v1/jobs/{job}:cancel",
-            summary="End a job that waits or runs",
+            summary="Cancel a waiting or running job",
             handle=self._cancel,
             reply=Job,
             body=Reason,
@@ -73,14 +73,14 @@ class JobRoutes:
         yield Route(
             method="POST",
             path="/v1/jobs/{job}:finish",
-            summary="Give the GPUs of a job back whose work is done",
+            summary="Mark a job as finished and release its GPUs",
             handle=self._finish,
             reply=Job,
         )
         yield Route(
             method="POST",
             path="/v1/jobs/{job}:checkpoint",
-            summary="Note that a job has saved its work",
+            summary="Record that a job has saved a checkpoint",
             handle=self._checkpoint,
             reply=Job,
         )
@@ -97,8 +97,8 @@ class JobRoutes:
         return await self._jobs.submit_job(request.json(JobRequest))
 
     async def _list(self, request: Request) -> Items[Job]:
-        asked = request.query(JobsQuery)
-        found = await self._jobs.list_jobs(queue=asked.queue, over=asked.over)
+        query = request.query(JobsQuery)
+        found = await self._jobs.list_jobs(queue=query.queue, over=query.over)
         return Items(items=tuple(found))
 
     async def _get(self, request: Request) -> Job:

@@ -1,4 +1,4 @@
-"""The description of the JSON API, made from the routes and the types they name."""
+"""The OpenAPI description, generated from the routes and their types."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _REF = "#/components/schemas/{name}"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused."""
+    """The body of an error response."""
 
     code: str
     message: str
@@ -53,7 +53,7 @@ def _operation(route: Route, schemas: dict[str, dict[str, Any]]) -> dict[str, An
         "responses": {
             **_success(route, schemas),
             "default": {
-                "description": "Refused, and why",
+                "description": "An error with its reason",
                 "content": {"application/json": {"schema": schemas[repr(Problem)]}},
             },
         },

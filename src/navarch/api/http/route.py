@@ -1,4 +1,4 @@
-"""Routes: which handler answers which path, and what the documentation says about it."""
+"""Routes: paths with their handlers and documentation."""
 
 import asyncio
 import re
@@ -16,20 +16,20 @@ Streamer = Callable[[Request, Receive, Send, asyncio.Event], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One operation of the JSON API. `{name}` in the path stands for one segment."""
+    """One operation of the JSON API. `{name}` in the path matches one segment."""
 
     method: str
     path: str
     summary: str
     handle: Handler | None = None
     stream: Streamer | None = None
-    """Takes the connection over, for replies that have no end until the server closes."""
+    """Takes over the connection, for a streamed reply."""
     reply: Any = None
     """The type of the reply; None if it is empty."""
     body: Any = None
     query: Any = None
     labels: bool = False
-    """Whether `?label=name=value` filters, too."""
+    """Whether `?label=name=value` is a filter."""
 
 
 class Router:
@@ -64,14 +64,14 @@ def _method_not_allowed(method: str, allowed: list[str]) -> Refusal:
 
 
 def _pattern(path: str) -> str:
-    """Return the expression for a path; a colon inside a name must come percent-encoded."""
+    """Return the expression for a path; a colon inside a name must be percent-encoded."""
     parts = re.split(r"\{(\w+)\}", path)
     expression = ""
     for index, part in enumerate(parts):
         if index % 2 == 0:
             expression += re.escape(part)
             continue
-        # Names may hold colons unless an action such as `:drain` follows.
+        # Names may contain colons unless an action such as `:drain` follows.
         follows_action = parts[index + 1].startswith(":")
         expression += f"(?P<{part}>{'[^/:]+' if follows_action else '[^/]+'})"
     return expression

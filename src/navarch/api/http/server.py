@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with bounds on what a connection may cost before a request is whole."""
+"""The HTTP server: uvicorn, with bounds on incomplete requests."""
 
 import asyncio
 import re
@@ -15,9 +15,9 @@ from navarch.api.http.app import HttpApp
 from navarch.ports.clock import Clock
 
 HEADER_BYTES_MAX = 2**19
-"""A bound, not a ration: one read may bring several whole requests and the start of another."""
+"""Generous, because one read may contain several complete requests and the start of another."""
 REQUEST_WITHIN = timedelta(seconds=30)
-"""How long a request may take to arrive. A slower one is cut off: it holds memory and a socket."""
+"""The time limit for receiving a request; a slower one holds memory and a socket."""
 SWEEP_S = 5.0
 
 _HEADERS_TOO_LARGE = (
@@ -31,19 +31,19 @@ log = structlog.get_logger(__name__)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with a bound on the size of headers, and a note of when a request began."""
+    """HTTP/1.1 with a bound on the size of headers; records when a request began."""
 
     arriving_since: float | None = None
     _in_headers = False
     _header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect a first request soon."""
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self.arriving_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes before a body, which the parser itself would take without end."""
+        """Count the bytes of the headers, which the parser itself does not bound."""
         super().data_received(data)
         if self._in_headers:
             self._header_bytes += len(data)
@@ -52,16 +52,16 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Start the count."""
+        """Start counting."""
         self._in_headers = True
         self.arriving_since = self.loop.time()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End the count, and add the host of a target such as `http://host/path` to the headers.
+        """Stop counting, and add the host of a target such as `http://host/path` to the headers.
 
-        That host goes before the Host header (RFC 9112, 3.2.2), and the application must not
-        miss it. Where both are the same there is nothing to add.
+        That host takes precedence over the Host header (RFC 9112, 3.2.2), so the application must
+        check it too, unless both are the same.
         """
         self._in_headers = False
         self._header_bytes = 0
@@ -72,10 +72,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, and with it the request that came in the same breath.
+        """Reject bytes that cannot be parsed, together with the request before them.
 
-        A damaged length turns a body into the start of another request. The first one was not
-        meant as it was read, and it must not be carried out behind a refusal.
+        A wrong length turns a body into the start of another request. The first request was then
+        misread, and must not be carried out.
         """
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if cycle is not None and not cycle.response_started:
@@ -84,7 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
-        """Note that the request is whole."""
+        """Record that the request is complete."""
         self.arriving_since = None
         super().on_message_complete()
 
@@ -106,7 +106,7 @@ class HttpServer:
         self._app = app
         self._listener = listener
         self._request_within_s = request_within.total_seconds()
-        # A connection that closed between two heartbeats would cost a handshake for each.
+        # A connection that closes between two heartbeats costs a handshake for each.
         keep_alive_s = max(75, int(3 * heartbeat_interval.total_seconds()))
         self._server = _Server(
             uvicorn.Config(
@@ -116,7 +116,7 @@ class HttpServer:
                 lifespan="off",
                 loop="none",
                 log_config=None,
-                # At the level below, anybody could fill our log with one line per bad request.
+                # At a lower level, every malformed request would write a line to the log.
                 log_level="error",
                 access_log=False,
                 server_header=False,
@@ -127,7 +127,7 @@ class HttpServer:
         )
 
     async def run(self) -> None:
-        """Serve; on cancellation let what was begun come to its end."""
+        """Serve until cancelled, then finish the requests in progress."""
         async with asyncio.TaskGroup() as tasks:
             sweeping = tasks.create_task(self._sweep())
             serving = tasks.create_task(self._server.serve(sockets=[self._listener]))
@@ -143,11 +143,11 @@ class HttpServer:
 
     @property
     def started(self) -> bool:
-        """Whether connections are taken."""
+        """Whether the server accepts connections."""
         return bool(self._server.started)
 
     async def _sweep(self) -> None:
-        """Cut off requests that do not arrive."""
+        """Close connections with a request that takes too long to arrive."""
         patience = self._request_within_s
         while True:
             await self._clock.sleep(min(SWEEP_S, patience))
@@ -160,11 +160,11 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which leaves signals to the process that runs it."""
+    """uvicorn's server without its signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Leave signals to the process."""
         yield
 
 
@@ -174,13 +174,13 @@ def _peer(connection: object) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; OSError says why it cannot be had."""
+    """Return a listening socket; raise OSError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it. Without, the body of an answer waits for the caller's
-        # acknowledgement of its head, which callers hold back for 40 ms.
+        # Connections inherit it. Without it, the body of a response waits for the client's
+        # acknowledgement of the head, which clients delay by 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((host, port))
         listener.listen(4096)

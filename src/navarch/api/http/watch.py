@@ -17,15 +17,15 @@ EVENT_STREAM = b"text/event-stream"
 NDJSON = b"application/x-ndjson"
 
 FIRST_WORD_S = 0.5
-"""How long a refusal may take to become a status code. After that the reply has begun, and a
-refusal comes as its last line."""
+"""The time for an error to become a status code. After that the reply has begun, and an error is
+its last line."""
 KEEP_ALIVE_S = 15.0
-"""An empty line this often tells both sides, and what is between them, that nobody has left."""
+"""The interval of empty lines, which keep the connection and the proxies on its way open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchQuery:
-    """Where to begin."""
+    """The revision to start from."""
 
     after_revision: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
@@ -35,12 +35,12 @@ async def stream_updates(
 ) -> None:
     """Send every revision until the client leaves or the server closes.
 
-    Refusals that come at once are raised.
+    Immediate errors are raised.
     """
     updates = fleet.watch(after_revision=_start(request))
     form = _Events() if EVENT_STREAM in request.headers.get(b"accept", b"") else _Lines()
     stream = _Stream(updates, form, send)
-    # Closed at once when the client leaves, or the store would go on telling it.
+    # Closed at once when the client leaves, so that the store stops sending updates.
     async with aclosing(cast("AsyncGenerator[Update, None]", updates)):
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(stream.follow())
@@ -52,7 +52,7 @@ async def stream_updates(
 
 
 def _start(request: Request) -> int | None:
-    # A browser that reconnects says what it saw last, and asks for the same address as before.
+    # A browser that reconnects sends the last id it received, and the same URL as before.
     seen = request.headers.get(b"last-event-id")
     if seen is None:
         return request.query(WatchQuery).after_revision
@@ -85,7 +85,7 @@ class _Events:
 
 
 class _Stream:
-    """One reply that has no end of its own."""
+    """One streamed reply."""
 
     def __init__(self, updates: AsyncIterator[Update], form: _Lines | _Events, send: Send) -> None:
         self._updates = updates
@@ -94,7 +94,7 @@ class _Stream:
         self._begun = False
 
     async def follow(self) -> None:
-        """Write updates as they come, and a sign of life when none comes."""
+        """Write updates as they arrive, and keep-alives in between."""
         wait_s = FIRST_WORD_S
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -114,7 +114,7 @@ class _Stream:
         await self._write(self._form.refusal(code.name, text_of(outcome, code)))
 
     async def end(self) -> None:
-        """Complete the reply; nothing happens if nobody is there any more to read it."""
+        """Complete the reply; do nothing if the client has left."""
         if not self._begun:
             await self._write(b"")
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -128,7 +128,7 @@ class _Stream:
 
 
 async def _next(updates: AsyncIterator[Update]) -> Update | Exception:
-    """Return the next update, or what came instead: a task that raises would end its group."""
+    """Return the next update or the error: a task that raises would end its group."""
     try:
         return await anext(updates)
     except Exception as error:  # noqa: BLE001 - raised again by the caller, who knows where to

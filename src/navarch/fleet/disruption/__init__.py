@@ -1,4 +1,4 @@
-"""Why nodes are removed: one module for each reason. No other package creates a `Retire`.
+"""Reasons to remove a node: one module for each. No other package creates a `Retire`.
 
 `REASONS` lists them, the most pressing first.
 """

@@ -1,4 +1,4 @@
-"""One budget for every reason: how many more nodes may be disturbed now."""
+"""The disruption budget that all reasons share."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ def room(
 ) -> int:
     """Return how many more nodes may be replaced for `cause` at `now`.
 
-    `successors` are the nodes for which a replacement is under way already.
+    `successors` are the nodes with a replacement under way.
     """
     limits = [
         budget.allows(pool.size)
@@ -28,7 +28,7 @@ def room(
 
 
 def disturbed(nodes: Sequence[Node], successors: Sequence[NodeId]) -> int:
-    """Return how many nodes are out of use, or on their way out, for any reason but size."""
+    """Return how many nodes are out of service or leaving, for any reason but size."""
     spoken_for = frozenset(successors)
     return sum(
         not node.gone

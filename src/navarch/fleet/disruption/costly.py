@@ -1,4 +1,4 @@
-"""Nodes whose GPUs can be had for much less, or on the terms that the pool would rather have."""
+"""Nodes with GPUs that cost much less elsewhere, or on the terms that the pool prefers."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -11,10 +11,10 @@ from navarch.fleet.plan import Candidate
 
 
 def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iterator[Candidate]:
-    """Yield the nodes that `for_sale`, what the pool would buy now, undercuts, dearest first.
+    """Yield the nodes that `for_sale`, the pool's next purchase, undercuts, dearest first.
 
-    Prices compare by the GPU. Where nothing says how much must be saved, a pool that would
-    rather have spot machines returns to them all the same, unless they are known to cost no less.
+    Prices are compared per GPU. Without `savings_min`, a pool that prefers spot machines still
+    returns to them, unless they are known to cost no less.
     """
     if for_sale is None:
         return
@@ -24,15 +24,15 @@ def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iter
         if _saves_enough(pool, old, new, for_sale):
             reason = f"costly: {old:.2f} per GPU and hour, {for_sale} costs {new:.2f}"
         elif _fell_back(pool, node, for_sale) and (_has_no_price(for_sale) or new < old):
-            reason = f"costly: bought on demand, and {for_sale} is to be had as a spot machine"
+            reason = f"costly: bought on demand, and {for_sale} is available as a spot machine"
         else:
             continue
-        # Anything else might save nothing: it would be given back, and bought again.
+        # Another offering might save nothing, and the node would be replaced again.
         yield Candidate(node=node.id, cause=Cause.COSTLY, reason=reason, successor=for_sale)
 
 
 def may_be_undercut(pool: Pool) -> bool:
-    """Return whether the market may give a reason to replace nodes of `pool`."""
+    """Return whether the market can give a reason to replace nodes of `pool`."""
     return pool.disruption.savings_min is not None or _prefers_spot(pool)
 
 
@@ -58,7 +58,7 @@ def _prefers_spot(pool: Pool) -> bool:
 
 
 def _has_no_price(offering: Offering) -> bool:
-    # What is reserved may well cost nothing more; anything else without a price is not known.
+    # A reservation may cost nothing extra; any other zero price is unknown.
     return offering.price_per_hour <= 0 and not offering.reservation
 
 

@@ -1,4 +1,4 @@
-"""Nodes that their pool would not buy today: another kind or place, or told something else."""
+"""Nodes that their pool would not buy today: another offering, or other user data."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -23,11 +23,11 @@ def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
             reason = f"drifted: the pool no longer lists {node.launch.offering}"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
         elif node.launch.told not in (None, pool.tells):
-            # What machines were told that were bought before this was noted, nobody knows.
+            # The user data of machines bought before it was recorded is unknown.
             reason = "drifted: the pool's user_data has changed since it was bought"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
 
 
 def _kind(offering: Offering) -> Offering:
-    # What a catalogue says about GPUs may be corrected; that makes no other machine of it.
+    # A catalogue may correct its data on GPUs; the machine stays the same.
     return evolve(offering, price_per_hour=Decimal(0), gpus=0, gpu_type="")

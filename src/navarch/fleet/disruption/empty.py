@@ -1,4 +1,4 @@
-"""Nodes that nobody has used for a while, in a pool that could be smaller."""
+"""Nodes without work for a while, in a pool that may be smaller."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from navarch.fleet.disruption.replacement import successors
 from navarch.fleet.sizing import choose_surplus, why_paused
 
 EMPTY_PCT = 5.0
-"""Whose GPUs were never busier than this has had no work; a driver alone may show a little."""
+"""GPUs that were never busier than this had no work; a driver alone may show a little."""
 
 _STARTING = (Phase.REQUESTED, Phase.BOOTING)
 
@@ -21,11 +21,12 @@ _STARTING = (Phase.REQUESTED, Phase.BOOTING)
 def empty(
     pool: Pool, nodes: Sequence[Node], peaks: Mapping[NodeId, float], *, now: datetime
 ) -> list[NodeId]:
-    """Return the nodes to give up because they are empty, the least loss first.
+    """Return the nodes to remove because they are empty, the least loss first.
 
-    `peaks` says how busy nodes were at most during `empty_after`; who is not in it has not been
-    watched for so long. No more go than the minimum and the budget allow, and a gang goes as a
-    whole. What is still starting next to empty nodes is not needed either, and goes first.
+    `peaks` holds the highest utilization of each node during `empty_after`; a node without a peak
+    was not observed for that long. The minimum and the budget limit how many are removed, and a
+    gang is removed as a whole. Nodes that are still starting next to empty ones are not needed
+    either, and are removed first.
     """
     if pool.deleted or pool.disruption.empty_after is None or pool.held is not None:
         return []

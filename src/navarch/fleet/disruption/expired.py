@@ -1,4 +1,4 @@
-"""Nodes that have lived long enough."""
+"""Nodes older than their pool allows."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -22,7 +22,7 @@ def expired(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Iterator[Can
 
 
 def next_expiry(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> datetime | None:
-    """Return when the next node comes of age."""
+    """Return when the next node expires."""
     limit = pool.disruption.lifetime_max
     if limit is None:
         return None

@@ -1,4 +1,4 @@
-"""Nodes whose host is to be worked on."""
+"""Nodes on hosts with announced maintenance."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""Members of a gang that stand in another network block than the rest of it."""
+"""Members of a gang in another network block than the rest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def misplaced(gang: Gang, members: Sequence[Node]) -> list[Retire]:
         return []
     home = min(blocks, key=lambda block: (-blocks[block], block))
     return [
-        Retire(node=name, reason=f"stands in block {block}, away from the rest of {gang.id}")
+        Retire(node=name, reason=f"is in block {block}, away from the rest of {gang.id}")
         for name, block in block_of.items()
         if block != home
     ]

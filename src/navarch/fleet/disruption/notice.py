@@ -1,24 +1,24 @@
-"""Notices among the things that are held against a node, and who gave them."""
+"""Notices of providers among the conditions of a node."""
 
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.node import Node
 from navarch.core.notice import Notice, NoticeKind
 
 BY_PROVIDER = "/provider"
-"""What a provider announces is kept apart from what the machine's own agent has heard: each takes
-back only what it said itself."""
+"""Suffix of notices from the provider. They are separate from notices of the agent: each source
+clears only its own."""
 
 
 def is_notice(condition: Condition, kind: NoticeKind) -> bool:
-    """Return whether `condition` is a notice of that kind, from whomever.
+    """Return whether `condition` is a notice of that kind, from any source.
 
-    A check of that name that failed is no notice.
+    A failed check of the same name is no notice.
     """
     return condition.health is Health.DEGRADED and condition.check.partition("/")[0] == kind
 
 
 def announced(node: Node, notices: list[Notice]) -> list[CheckResult]:
-    """Return what is new about `node` now that its provider announces `notices` and no others."""
+    """Return the results that change on `node` if its provider announces exactly `notices`."""
     results = []
     for kind in NoticeKind:
         check = kind + BY_PROVIDER

@@ -1,8 +1,8 @@
-"""Replacing sound nodes: the successor first, the farewell only when it serves.
+"""Replacement of sound nodes: the successor serves first, then the node is removed.
 
-No record says that a node is to be replaced: its successor does, by the name it replaces. So
-the reason is looked at again when the successor has come up, and if there is none any more,
-the successor goes and the node stays.
+No record marks a node for replacement except its successor, which names it. So the reason is
+evaluated again once the successor is up; if it no longer holds, the successor is removed and the
+node stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,16 +24,16 @@ from navarch.fleet.plan import Candidate, Retire
 
 
 class Replacements(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do about sound nodes that there is a reason to replace."""
+    """The actions for sound nodes with a reason to be replaced."""
 
     begin: tuple[Candidate, ...] = ()
     """Buy a successor for each, if there is room."""
     retire: tuple[Retire, ...] = ()
-    """Nodes whose successors serve, and successors that nobody needs any more."""
+    """Nodes with a successor that serves, and successors that are no longer needed."""
 
 
 def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
-    """Return the nodes that were bought to replace one that still counts, by its name."""
+    """Return the nodes bought to replace one that still counts, by the name of that node."""
     staying = {node.id: node for node in nodes if node.counts}
     if not staying:
         return {}
@@ -47,7 +47,7 @@ def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
 def plan_replacements(
     pool: Pool, nodes: Sequence[Node], *, for_sale: Offering | None, now: datetime
 ) -> Replacements:
-    """Return which replacements begin and which end now, within the pool's budget."""
+    """Return which replacements start and which end now, within the pool's budget."""
     staying = [node for node in nodes if node.counts]
     if pool.deleted or not staying:
         return Replacements()
@@ -83,12 +83,12 @@ def _candidates(
     for_sale: Offering | None,
     now: datetime,
 ) -> list[Candidate]:
-    """Return who should go, the most pressing reason first."""
+    """Return the nodes to replace, the most pressing reason first."""
     if pool.gang:
-        # A gang stays in its block: what another place offers is no reason to leave it.
+        # A gang stays in its block: offers elsewhere are no reason to leave it.
         return [*under_maintenance(sound), *expired(pool, sound, now=now)]
     unsucceeded = [node for node in sound if node.id not in coming]
-    # What was bought to save money is measured by its own price, not by today's market.
+    # A successor that was bought to save money is compared by its own price, not by today's market.
     succeeded = [
         candidate
         for node in sound
@@ -111,15 +111,15 @@ def _paid(node: Node) -> Offering | None:
 
 
 LOOK_AGAIN = timedelta(minutes=1)
-"""How often to look at replacements that wait for a window, for room or for a better price."""
+"""How often to evaluate replacements that wait for a window, for room or for a better price."""
 
 
 def look_again(
     pool: Pool, nodes: Sequence[Node], *, undercut: bool, now: datetime
 ) -> datetime | None:
-    """Return when there may be another reason to replace something, if no record changes.
+    """Return when another reason to replace a node may appear without a change of records.
 
-    `undercut` says whether the market may give one, as `may_be_undercut` finds.
+    `undercut` is whether the market may give one, as `may_be_undercut` returns.
     """
     if pool.deleted:
         return None

@@ -1,4 +1,4 @@
-"""Nodes that their provider is about to take back."""
+"""Nodes that their provider is about to reclaim."""
 
 from collections.abc import Iterable
 
@@ -8,11 +8,11 @@ from navarch.fleet.disruption.notice import is_notice
 from navarch.fleet.plan import Retire
 
 _CAN_GO = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
-"""A machine that nobody has seen yet has no notice; one that is ending needs none."""
+"""A requested machine has no notice; a terminating one needs none."""
 
 
 def plan_notices(nodes: Iterable[Node]) -> list[Retire]:
-    """Return the nodes that have minutes to live: drained at once, replacement or not."""
+    """Return the nodes with minutes left: drained at once, with or without a replacement."""
     found: list[Retire] = []
     for node in nodes:
         for condition in node.conditions:

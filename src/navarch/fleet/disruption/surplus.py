@@ -1,4 +1,4 @@
-"""Nodes that a pool has above its size, the least loss first."""
+"""Nodes above the size of a pool, the least loss first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -30,7 +30,7 @@ def surplus(pool: Pool, staying: Sequence[Node], loads: Loads) -> Iterator[Retir
 def surplus_in_gangs(
     pool: Pool, staying: Sequence[Node], groups: Sequence[Group], loads: Loads
 ) -> Iterator[Retire]:
-    """Yield whole gangs above the size, and nodes outside gangs once the gangs are enough."""
+    """Yield whole gangs above the size, and nodes outside gangs once the gangs suffice."""
     reason = _reason(pool, staying)
     too_many = sum(each.gang.nodes for each in groups) - pool.target
     busy = loads([node.id for node in staying]) if too_many > 0 else {}
@@ -59,7 +59,7 @@ def _reason(pool: Pool, staying: Sequence[Node]) -> str:
 
 
 def _loss(node: Node, busy: Mapping[NodeId, float]) -> tuple[int, float, datetime, NodeId]:
-    """Rank nodes by how little is lost with them: what never ran, the idle, then the oldest."""
+    """Rank nodes by how little their removal loses: never ran, then idle, then oldest."""
     if node.phase is Phase.REQUESTED:
         rank = 0 if node.launch is None else 1
     elif node.phase is Phase.BOOTING:

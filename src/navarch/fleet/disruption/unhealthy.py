@@ -1,4 +1,4 @@
-"""Nodes whose hardware has failed."""
+"""Nodes with failed hardware."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,19 +13,19 @@ from navarch.health.conditions import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 
 AUTOMATIC = "automatic: "
-"""How a cordon begins that was put on without being asked, and comes off the same way."""
+"""Prefix of an automatic cordon, which is also removed automatically."""
 
 
 class CordonAndReplace:
-    """Replaces nodes that are broken for good, or keeps work off them where nobody wants that.
+    """Replaces broken nodes, or cordons them in pools without automatic replacement.
 
-    A fatal condition counts at once; any other must have been seen as often in a row as
-    the pool asks. What counts is the state, not the moment it changed, so that nothing is
-    missed by a restart.
+    A fatal condition counts at once; any other must have been seen as often in a row as the pool
+    requires. The decision depends on the state, not on the moment of a change, so that a restart
+    misses nothing.
     """
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
-        """Return a replacement, or a cordon, for a node that has earned it."""
+        """Return a replacement or a cordon for a node with proven faults."""
         grave = grave_conditions(pool, node)
         if not grave:
             return None
@@ -34,11 +34,11 @@ class CordonAndReplace:
 
 
 class Ladder:
-    """Tries the mildest thing that the catalogue thinks can help, and climbs from there."""
+    """Starts with the mildest step that the catalogue suggests, and climbs from there."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
-        """Return where to begin with a node that has earned it."""
-        # What happened on an earlier boot is for the boot check to judge, and void until then.
+        """Return the first step for a node with proven faults."""
+        # The boot check judges incidents of an earlier boot; until then they are void.
         grave = [
             condition
             for condition in grave_conditions(pool, node)
@@ -55,7 +55,7 @@ class Ladder:
 
 
 class AlertOnly:
-    """Leaves every decision to people, who hear of it all the same."""
+    """Leaves every decision to operators; alerts are sent as usual."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         """Do nothing."""
@@ -75,12 +75,12 @@ _FIRST_STEPS = {
 
 
 def step_for(condition: Condition) -> RecoveryStep:
-    """Return the mildest step that may help; a reboot where nobody has an opinion."""
+    """Return the mildest step that may help; a reboot if the catalogue suggests none."""
     return _FIRST_STEPS.get(condition.action, RecoveryStep.REBOOT)
 
 
 def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
-    """Return what is held against `node` and must be acted on."""
+    """Return the conditions of `node` that require action."""
     if node.health is not Health.UNHEALTHY:
         return ()
     return [
@@ -91,12 +91,11 @@ def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
 def plan_treatments(
     pool: Pool, nodes: Iterable[Node], remediator: Remediator, *, now: datetime
 ) -> list[tuple[Node, Treatment]]:
-    """Return what `remediator` wants done about the nodes of `pool` that are not well.
+    """Return the treatments that `remediator` wants for unhealthy nodes of `pool`.
 
-    Only nodes with something held against them are put before it, and only ones in
-    service: whatever it answers, no sound node comes to harm. A node that is only silent is put
-    before it once it has been silent for as long as the pool allows. Raises what the remediator
-    raises, and TypeError for an answer that is no treatment.
+    It only sees nodes in service that have conditions: whatever it returns, no sound node comes to
+    harm. A node that is only silent is included once it has been silent for as long as the pool
+    allows. Raises the errors of the remediator, and TypeError for a result that is no treatment.
     """
     wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
@@ -120,7 +119,7 @@ def replaced(node: Node, treatment: Treatment) -> Retire:
 
 
 def silence_due_at(pool: Pool, node: Node) -> datetime | None:
-    """Return when `node` may be treated for its silence; None if more is wrong than that."""
+    """Return when `node` may be treated for its silence; None if it has other faults."""
     silence = heartbeat_condition(node)
     if silence is None or not is_only_silent(pool, node):
         return None
@@ -132,16 +131,16 @@ def silence_due_at(pool: Pool, node: Node) -> datetime | None:
 
 
 def is_only_silent(pool: Pool, node: Node) -> bool:
-    """Return whether nothing but its silence can be the reason to act on `node`."""
+    """Return whether silence is the only reason to act on `node`."""
     unhealthy = [condition for condition in node.conditions if condition.health is Health.UNHEALTHY]
     evidence = grave_conditions(pool, node) or unhealthy
     return bool(evidence) and all(condition.check == HEARTBEAT for condition in evidence)
 
 
 def is_in_question(node: Node) -> bool:
-    """Return whether a remediator is asked about `node`.
+    """Return whether a remediator decides about `node`.
 
-    That a policy could not judge a node is nothing against it.
+    A failed policy evaluation is no evidence against a node.
     """
     if not node.counts or node.phase is not Phase.READY or not node.conditions:
         return False
@@ -154,7 +153,7 @@ _FIELDS = {"remedy": Remedy, "reason": str, "step": RecoveryStep, "check": str}
 
 
 def _checked(answer: object) -> Treatment | None:
-    """Return what a remediator answered, if it makes sense: a remediator may be anybody's code."""
+    """Return the result of a remediator, if it is valid: a remediator may be an extension."""
     if answer is None:
         return None
     if not isinstance(answer, Treatment):
@@ -169,7 +168,7 @@ def _checked(answer: object) -> Treatment | None:
 
 
 def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:
-    """Return the nodes that were cordoned without being asked, and are well again."""
+    """Return the nodes with an automatic cordon that are healthy again."""
     return [
         Uncordon(node=node.id, reason="every check passes again")
         for node in nodes
@@ -178,15 +177,15 @@ def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:
 
 
 def is_ours(node: Node) -> bool:
-    """Return whether a node was cordoned without being asked, and nobody is mending it."""
+    """Return whether a node has an automatic cordon, and no recovery is under way."""
     automatic = node.cordoned is not None and node.cordoned.startswith(AUTOMATIC)
     return automatic and node.recovery is None
 
 
 def _is_late(condition: Condition, node: Node) -> bool:
-    """Return whether something of an earlier boot was heard of only after this one began.
+    """Return whether an incident of an earlier boot was reported only after this boot started.
 
-    It says nothing about this boot: the boot check does. Until then the node takes no work.
+    It is no evidence about this boot: the boot check decides. Until then the node takes no work.
     """
     if not condition.boot_id or condition.boot_id == node.boot_id or node.booted_at is None:
         return False

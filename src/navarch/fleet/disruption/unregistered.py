@@ -1,4 +1,4 @@
-"""Nodes whose agent did not register before the boot deadline of their pool."""
+"""Nodes without a registered agent at the boot deadline of their pool."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The fleet and its jobs as the scheduler sees them."""
+"""The fleet and its jobs as input of the scheduler."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -32,30 +32,31 @@ from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
 
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
-"""The label under which quotas per type of GPU look for it."""
+"""The label by which quotas per GPU type select nodes."""
 
 NETWORK = Topology(name="network", levels=tuple(f"{LABEL}{level}" for level in LEVELS))
-"""Where nodes stand, as their providers say: for whoever wants tasks near each other."""
+"""The network position of nodes, as providers report it, for tasks that need to be near each other.
+"""
 
 _WISHED = "gpu-type/"
-"""With a type of GPU behind it, the label of nodes whose GPUs are what somebody means by that type.
-`h100` means every H100, whatever a cloud calls it, so that one label with one name will not do."""
+"""Prefix of the labels for requested GPU types. A node carries the label of every requested type
+that its GPUs match: `h100` matches every H100, whatever its cloud calls it."""
 _YES = "yes"
 
 _PLENTY = 1 << 40
-"""Jobs ask for GPUs only, so that nothing else of a machine runs out."""
+"""Jobs request GPUs only, so that no other resource of a machine runs out."""
 
 _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
-"""When queues came to be: one that was listed first goes before none."""
+"""The creation time of every queue: listed order decides."""
 
 _FREE = ResourceShare(quota=UNLIMITED)
 
 
 def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
-    """Return the nodes there are, the queues, and the jobs that are not over.
+    """Return the nodes, the queues, and the jobs that are not over.
 
-    Nodes that take no jobs now are among them: whoever asks why a job waits wants to know.
-    Jobs that wait and are above the limit are not: the scheduler visits every task of a job.
+    Nodes that take no jobs now are included, because explanations of waiting jobs need them.
+    Waiting jobs above the limit are not: the scheduler visits every task of a job.
     """
     alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
     wishes = {job.gpu_type for job in alive if job.gpu_type}
@@ -75,9 +76,9 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
 
 
 def why_not_scheduled(job: Job) -> str | None:
-    """Return why the scheduler does not see `job`, which waits; None if it does.
+    """Return why the scheduler ignores the waiting `job`; None if it does not.
 
-    A job that has its GPUs keeps them, whatever its size: its tasks are as many as its nodes.
+    A placed job keeps its GPUs, whatever its size: it has as many tasks as nodes.
     """
     if job.state is not JobState.WAITING or job.tasks <= TASKS_PER_JOB_MAX:
         return None
@@ -93,9 +94,9 @@ def node_spec(
     *,
     wishes: Collection[str] = (),
 ) -> NodeSpec:
-    """Return a node with its GPUs, labelled with those of `wishes` that they fulfil.
+    """Return a node with its GPUs, labelled with those of `wishes` that they match.
 
-    Whatever else it has is plenty.
+    All other resources are unlimited.
     """
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**(pool.labels if pool else {}), **node.labels}
@@ -116,7 +117,7 @@ def node_spec(
 
 
 def _health(node: Node) -> NodeHealth:
-    """Return what keeps jobs off a node; one that is not well, or not complete, is not ready."""
+    """Return what keeps jobs off a node; an unhealthy or waiting node is not ready."""
     unwell = node.health is Health.UNHEALTHY or node.waiting
     draining = node.phase is Phase.DRAINING or node.retiring is not None
     return NodeHealth(
@@ -176,7 +177,7 @@ def _selector(job: Job) -> dict[str, str]:
 
 
 def is_of_type(offering: Offering, wish: str) -> bool:
-    """Say whether the machines of an offering have what somebody means by a type of GPU."""
+    """Return whether the machines of an offering match a requested GPU type."""
     wanted = parse_gpu_type(wish)
     return wanted.covers(offering.gpu_type, offering.gpus, offering.instance_type)
 
@@ -195,7 +196,7 @@ def gang_spec(
     tasks: Mapping[str, str | None],
     selector: Mapping[str, str],
 ) -> JobSpec:
-    """Return equal tasks that start together; `tasks` says which of them run, and where."""
+    """Return equal tasks that start together; `tasks` maps each to its node, or None."""
     request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=gpus))
     return JobSpec(
         name=name,

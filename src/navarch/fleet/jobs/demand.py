@@ -1,4 +1,4 @@
-"""What pools have to do for the fleet's own jobs, and what they could."""
+"""The demand of the fleet's own jobs, per pool, and remedies for waiting jobs."""
 
 from math import ceil
 
@@ -14,7 +14,7 @@ from navarch.fleet.jobs.cluster import is_of_type, why_not_scheduled
 
 
 def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
-    """Return what runs on `pool`, and what waits for it; nothing waits that is above the limit."""
+    """Return the work that runs on or waits for `pool`, without waiting jobs above the limit."""
     return [
         Work(gpus=job.gpus, parts=job.tasks, waiting=job.state is JobState.WAITING)
         for job in fleet.jobs.values()
@@ -23,7 +23,7 @@ def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
 
 
 def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
-    """Return where a job is, or which pool would have to grow for it: the first that could."""
+    """Return the pool of a job, or the first pool that could grow for it."""
     if job.pool is not None:
         return job.pool
     if job.nodes and (node := fleet.nodes.get(job.nodes[0])) is not None:
@@ -33,7 +33,7 @@ def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
 
 
 def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:
-    """Return what pools could do for a job with so many tasks without a place."""
+    """Return the remedies by which pools could place a job's `missing` tasks."""
     suitable = _suitable(fleet, job)
     asked = f"{job.gpus} GPUs" + (f" of type {job.gpu_type}" if job.gpu_type else "")
     if not suitable:
@@ -45,7 +45,7 @@ def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:
 
 
 def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
-    """Return how many more nodes so many tasks need, at least, in whole gangs of machines."""
+    """Return how many more nodes the missing tasks need at least, in whole gangs of machines."""
     most = max(offering.gpus for offering in pool.offerings if _suits(offering, job))
     nodes = ceil(missing / (most // job.gpus))
     return ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
@@ -76,7 +76,7 @@ def _growth(fleet: Fleet, pool: Pool, nodes: int, asked: str) -> Remedy:
 
 
 def _suitable(fleet: Fleet, job: Job) -> list[Pool]:
-    """Return the pools that may be asked for machines that suit the job, by name."""
+    """Return the pools with suitable machines for the job, by name."""
     found = [
         pool
         for pool in fleet.pools.values()

@@ -1,4 +1,4 @@
-"""Which jobs get GPUs, which lose them, and why."""
+"""Job placement: which jobs get GPUs, which lose them, and why."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Bind, Decision, Evict, net_decisions
 
 NAMED_MAX = 8
-"""So many nodes are named in a reason; a large job has hundreds."""
+"""How many nodes a reason names; a large job has hundreds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """What is to become of jobs now."""
+    """The changes of jobs to commit now."""
 
     change: Change
     gave_up: tuple[GaveUp, ...] = ()
-    """Searches that ran out of their budget: some job waits that might not have to."""
+    """Searches that exceeded their budget: a job may wait although it could be placed."""
 
 
 def plan_jobs(
@@ -36,10 +36,10 @@ def plan_jobs(
     now: datetime,
     stopwatch: Callable[[], float] | None = None,
 ) -> JobPlan:
-    """Return which jobs are placed, and which have to wait again.
+    """Return which jobs are placed, and which wait again.
 
-    One that has lost a node is noted first and placed in the next round: where its GPUs went must
-    be written down before it is given others.
+    A job that has lost a node is recorded first and placed in the next round: its loss must be
+    stored before it gets other GPUs.
     """
     lost = [_interrupted(job, why, now) for job, why in lost_jobs(fleet)]
     if lost:
@@ -48,12 +48,12 @@ def plan_jobs(
         return JobPlan(change=Change())
     cluster = fleet_cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
-    changed = _decided(fleet, net_decisions(result.decisions), now)
+    changed = decided_jobs(fleet, net_decisions(result.decisions), now)
     return JobPlan(change=_written(changed, now), gave_up=result.gave_up)
 
 
 def lost_jobs(fleet: Fleet) -> Iterable[tuple[Job, str]]:
-    """Yield the jobs that can no longer have all of their nodes, and why."""
+    """Yield the jobs that have lost a node, and why."""
     for job in fleet.jobs.values():
         if job.state is not JobState.PLACED:
             continue
@@ -77,8 +77,8 @@ def _interrupted(job: Job, why: str, now: datetime) -> Job:
     return job.to(JobState.WAITING, at=now, reason=why)
 
 
-def _decided(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
-    """Return the jobs that decisions change. A gang that is not given all it needs gets nothing."""
+def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
+    """Return the jobs that decisions change. A gang without all its tasks bound gets nothing."""
     bound: dict[JobName, dict[str, NodeId]] = {}
     changed: dict[JobName, Job] = {}
     for decision in decisions:
@@ -128,7 +128,7 @@ def _written(jobs: Iterable[Job], now: datetime) -> Change:
 
 
 def gpus_held(jobs: Table[JobName, Job]) -> dict[NodeId, int]:
-    """Return how many GPUs of each node jobs hold."""
+    """Return how many GPUs of each node are held by jobs."""
     held: dict[NodeId, int] = {}
     for job in jobs.values():
         for node in job.nodes:

@@ -1,1 +1,1 @@
-"""Money: what machines have cost, what they will, and what may not be bought any more."""
+"""Money: past cost, forecasts, and purchases that a budget does not allow."""

@@ -1,7 +1,7 @@
-"""The books: every machine that was ever paid for, in columns, so that adding up stays quick.
+"""The books: every paid machine, in columns, so that sums stay fast.
 
-A machine takes some forty bytes here. A million of them are added up within a few dozen
-milliseconds, and exactly: microseconds are whole numbers, and prices are few.
+A machine takes some forty bytes. A million of them are added up within a few dozen milliseconds,
+and exactly: microseconds are whole numbers, and prices are few.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from navarch.ports.api import CostBy
 Key = tuple[Token, InstanceId | None]
 
 SETTLED_AFTER = timedelta(days=7)
-"""So long after its end nothing new is heard of a machine, not even by a listing that lags."""
+"""This long after its end a machine gets no more updates, not even from a listing that lags."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -32,7 +32,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Books:
-    """Launches that bought a machine and are over; those still running are given when asked."""
+    """Launches that bought a machine and are over; running ones are passed in by the caller."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -45,15 +45,15 @@ class Books:
         self._price_numbers: dict[Decimal, int] = {}
         self._price: Numbers = np.zeros(64, np.int64)
         self._places: dict[Key, int] = {}
-        """Where those stand of whom something new may still be heard."""
+        """The rows of machines that may still get updates."""
         self._running: dict[Key, Launch] = {}
-        """Noted down by themselves, as strays are, and not over yet."""
+        """Running machines that were entered by themselves, as orphans are."""
 
     def __len__(self) -> int:
         return self._rows + len(self._running)
 
     def note(self, launch: Launch) -> None:
-        """Enter a launch, or what is newly known of one that was entered."""
+        """Enter a launch, or an update of one that was entered."""
         if launch.launched_at is None:
             return
         key = (launch.token, launch.instance)
@@ -75,16 +75,16 @@ class Books:
             self._groups[by][place] = _number(name, self._labels[by], self._numbers[by])
 
     def settle(self, now: datetime) -> None:
-        """Forget the names of machines of which nothing new can come; what they cost stays."""
+        """Forget the names of machines without further updates; their cost stays."""
         limit = (now - SETTLED_AFTER - _EPOCH) // _MICROSECOND
         self._places = {k: place for k, place in self._places.items() if self._end[place] >= limit}
 
     def accounts(
         self, by: CostBy, living: Iterable[Launch], *, since: datetime | None, until: datetime
     ) -> Mapping[str, Account]:
-        """Return what each group has cost from `since` to `until`, by the group's name.
+        """Return the cost of each group from `since` to `until`, by the group's name.
 
-        `living` are the launches of nodes that exist: they go before what the books say.
+        `living` are the launches of existing nodes, which take precedence over the books.
         """
         found: dict[str, Account] = {}
         current = {**self._running, **{(x.token, x.instance): x for x in living}}
@@ -113,7 +113,8 @@ class Books:
         pair = self._groups[by][:rows][counted] * prices + self._price[:rows][counted]
         size = max(len(self._labels[by]), 1) * prices
         machines = np.bincount(pair, minlength=size)
-        # Weights are added as floats, which are exact up to 2**53: seconds and the rest apart.
+        # Weights are added as floats, which are exact up to 2**53: seconds and microseconds
+        # separately.
         seconds = np.bincount(pair, weights=length // _SECOND, minlength=size)
         rest = np.bincount(pair, weights=length % _SECOND, minlength=size)
         for place in np.flatnonzero(machines).tolist():
@@ -136,7 +137,7 @@ class Books:
 
 
 def group(launch: Launch, by: CostBy) -> str:
-    """Return the name under which `launch` is added up."""
+    """Return the name of the group of `launch`."""
     match by:
         case CostBy.POOL:
             return launch.pool

@@ -1,4 +1,4 @@
-"""Budgets held against spending: who is near the limit, and what may not be bought."""
+"""Budgets and spending: levels to alert on, and purchases that are not allowed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,31 +20,31 @@ class Level(StrEnum):
 
     FINE = "fine"
     NEAR = "near"
-    """Past the share from which people are told, or on the way over the limit."""
+    """Past the share from which alerts are sent, or forecast to exceed the limit."""
     SPENT = "spent"
-    """No further machine fits into it for an hour."""
+    """Without room for an hour of another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """One budget, and what was spent of it in the month of `at`."""
+    """One budget, and its spending in the month of `at`."""
 
     budget: Budget
     at: datetime
     account: Account
     asked_per_hour: Decimal = Decimal(0)
-    """What machines that were asked for, and may or may not come, would cost by the hour."""
+    """The hourly price of requested machines that may or may not come."""
 
     def spent(self, now: datetime) -> Decimal:
-        """Return what is spent by `now`, if since `at` everything ran on."""
+        """Return the spending by `now`, if everything ran on since `at`."""
         return self.account.spent + cost(self.account.per_hour, self.at, now)
 
     def forecast(self, now: datetime) -> Decimal:
-        """Return what will be spent when the month ends."""
+        """Return the spending at the end of the month."""
         return forecast(self.spent(now), self.account.per_hour, now)
 
     def has_room_for(self, price_per_hour: Decimal, now: datetime) -> bool:
-        """Return whether another machine fits for an hour, next to all that run."""
+        """Return whether another machine fits for an hour, next to all running ones."""
         next_hour = self.account.per_hour + self.asked_per_hour + price_per_hour
         return self.spent(now) + next_hour <= self.budget.limit_per_month
 
@@ -66,7 +66,7 @@ class Spending:
         )
 
     def explain(self, now: datetime) -> str:
-        """Return how things stand, in a sentence."""
+        """Return the state of the budget, in a sentence."""
         return (
             f"{money(self.spent(now))} of {money(self.budget.limit_per_month)} spent this month, "
             f"{money(self.forecast(now))} by its end if nothing changes"
@@ -81,7 +81,7 @@ def spendings(
     *,
     now: datetime,
 ) -> tuple[Spending, ...]:
-    """Return each budget with what was spent of it this month.
+    """Return each budget with its spending this month.
 
     `by_pool` and `by_team` are the accounts of this month, `asked` the launches without an answer.
     """
@@ -118,10 +118,10 @@ def veto(
     taken: Iterable[tuple[Pool, Offering]] = (),
     now: datetime,
 ) -> str | None:
-    """Return why `proposal` may not be granted, on top of what is `taken`; or None.
+    """Return why `proposal` is not allowed, on top of what is `taken`; or None.
 
-    A machine that takes the place of a broken one, and costs no more, is no further spending: a
-    spent budget keeps a pool from growing, it does not let it die.
+    A machine that replaces a broken one and costs no more is no further spending: a spent budget
+    keeps a pool from growing, not from repairing itself.
     """
     also = list(taken)
     pool, offering = proposal.pool, proposal.offering
@@ -145,7 +145,7 @@ def veto(
 def levels_reached(
     spending: Iterable[Spending], told: Mapping[str, Level], *, now: datetime
 ) -> list[tuple[Spending, Level]]:
-    """Return the budgets that have come further than people were told this month."""
+    """Return the budgets above the level that was last alerted this month."""
     order = list(Level)
     return [
         (each, level)
@@ -156,12 +156,12 @@ def levels_reached(
 
 
 def money(amount: Decimal) -> str:
-    """Return an amount as people write it."""
+    """Return an amount with two decimals."""
     return f"{amount:,.2f}"
 
 
 def _modest(pool: Pool) -> tuple[Offering, ...]:
-    # What is reserved is paid for whether it is used or not.
+    # A reservation is paid for whether it is used or not.
     spot = tuple(offering for offering in pool.offerings if offering.spot or offering.reservation)
     if spot:
         return spot
@@ -181,7 +181,7 @@ def _pays(budget: Budget, launch: Launch) -> bool:
 
 
 def concerns(budget: Budget, pool: Pool) -> bool:
-    """Return whether what `pool` buys is paid from `budget`."""
+    """Return whether `budget` pays for the purchases of `pool`."""
     match budget.of:
         case BudgetOf.POOL:
             return pool.name == budget.name

@@ -1,4 +1,4 @@
-"""The ledger: what the machines of each pool, team or provider have cost."""
+"""The ledger: cost of the machines of each pool, team or provider, and the forecast."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What one group of machines has cost in a window of time."""
+    """The cost of one group of machines in a window of time."""
 
     machines: int = 0
     """How many ran at some time in the window."""
     running: int = 0
-    """How many still do."""
+    """How many still run."""
     machine_time: timedelta = timedelta(0)
     spent: Decimal = ZERO
     per_hour: Decimal = ZERO
-    """What those that run cost by the hour."""
+    """The hourly price of those that run."""
 
     def __add__(self, other: "Account") -> "Account":
         return Account(
@@ -41,7 +41,7 @@ def accounts(
     since: datetime | None = None,
     until: datetime,
 ) -> Mapping[str, Account]:
-    """Return what each group has cost from `since` to `until`, by the group's name."""
+    """Return the cost of each group from `since` to `until`, by the group's name."""
     found: dict[str, Account] = {}
     for launch in launches:
         entry = account(launch, since=since, until=until)
@@ -52,7 +52,7 @@ def accounts(
 
 
 def account(launch: Launch, *, since: datetime | None, until: datetime) -> Account | None:
-    """Return what one machine has cost in a window; None if it did not run in it."""
+    """Return the cost of one machine in a window; None if it did not run in it."""
     if launch.launched_at is None:
         return None
     start = launch.launched_at if since is None else max(launch.launched_at, since)
@@ -81,9 +81,9 @@ def month_end(now: datetime) -> datetime:
 
 
 def forecast(spent: Decimal, per_hour: Decimal, now: datetime) -> Decimal:
-    """Return what the month will cost if what runs now runs to its end, and nothing else does.
+    """Return the cost of the month if exactly what runs now runs to its end.
 
-    A trend would guess better for pools that breathe, and worse after every change that an
-    operator has just made; this one can be checked in the head.
+    A trend would be better for pools that vary, and worse after every change by an operator; this
+    forecast can be checked by hand.
     """
     return spent + cost(per_hour, now, month_end(now))

@@ -1,1 +1,1 @@
-"""Mending machines in place: which step next, and whether it has worked."""
+"""Repair of machines in place: the next step, and whether it worked."""

@@ -1,8 +1,8 @@
-"""One recovery, one move: from what it has come to, to what is done next.
+"""The recovery ladder: one recovery and its next transition.
 
-Orders are fenced by the boot during which the fault was seen. Steps only ever go up, each is
-ordered at most once for one fault, and what was ordered is never ordered again, whatever became
-of it: a second reboot is never the answer to a reboot that nobody has heard of.
+Orders are fenced by the boot during which the fault was seen. Steps only go up, each is ordered at
+most once for one fault, and an ordered step is never ordered again, whatever its result: a second
+reboot is never the answer to a reboot without a result.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from navarch.core.ids import CommandId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.recovery import (
     LADDER,
-    Attempt,
     Recovery,
+    RecoveryAttempt,
     RecoveryState,
     RecoveryStep,
     recovery_id,
@@ -42,7 +42,7 @@ BOOTING_STEPS = (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """What to write down together, and what people read about it."""
+    """The records to commit together, with their event."""
 
     recovery: Recovery
     node: Node
@@ -51,13 +51,13 @@ class Transition:
     command: Command | None = None
     """A new order for the agent."""
     ask_provider: bool = False
-    """Whether the provider is to be asked, once this is written down."""
+    """Whether the provider receives the order, once this is committed."""
 
 
 def begin(node: Node, treatment: Treatment, context: RecoveryContext) -> Recovery:
-    """Return the recovery that a treatment begins.
+    """Return the recovery that a treatment starts.
 
-    The same fault of the same boot goes on where it was left: what has been tried and did not
+    The same fault of the same boot continues where it stopped: a step that was tried and did not
     last is not tried again.
     """
     conditions = {condition.check: condition for condition in node.conditions}
@@ -84,7 +84,7 @@ def begin(node: Node, treatment: Treatment, context: RecoveryContext) -> Recover
         deadline=now + _patience(step, context),
         tries=before.tries if before else {},
         history=(*(before.history if before else ()), *passed_over),
-        cordon="" if node.cordoned else f"{AUTOMATIC}being mended: {treatment.reason}",
+        cordon="" if node.cordoned else f"{AUTOMATIC}being repaired: {treatment.reason}",
         incident=before.incident if before else "",
     )
 
@@ -92,7 +92,7 @@ def begin(node: Node, treatment: Treatment, context: RecoveryContext) -> Recover
 def advance(
     recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition | None:
-    """Return the next move, or None while there is nothing to do but wait."""
+    """Return the next transition, or None while the recovery only waits."""
     if node.gone or node.phase is Phase.TERMINATING or node.retiring is not None:
         return _end(recovery, node, RecoveryState.VOID, "the node is given back", context)
     match recovery.state:
@@ -111,7 +111,7 @@ def advance(
 
 
 def look_again_at(recovery: Recovery) -> datetime | None:
-    """Return when something is due, if nothing changes before."""
+    """Return when the next step is due, if nothing changes before."""
     return None if recovery.over else recovery.deadline
 
 
@@ -124,7 +124,7 @@ def _patience(step: RecoveryStep, context: RecoveryContext) -> timedelta:
 def _from_waiting(
     recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition | None:
-    # After a step that did not prove itself, only a boot check does.
+    # After a step without a proven result, only a boot check proves the node.
     proven = not recovery.tries or node.vouched_boot == node.boot_id
     if node.health is not Health.UNHEALTHY and proven:
         return _end(recovery, node, RecoveryState.VOID, "it got well by itself", context)
@@ -152,10 +152,10 @@ def _from_waiting(
 def _order(
     recovery: Recovery, node: Node, context: RecoveryContext, new_command: Callable[[], CommandId]
 ) -> Transition:
-    """Ask for the step, once. From here on it counts as done, whatever becomes of it."""
+    """Order the step, once. From here on it counts as done, whatever its result."""
     step, passed_over = choose_step(recovery.step, recovery, node, context)
     if step is not recovery.step:
-        # What was possible when it was chosen no longer is.
+        # The chosen step is no longer possible.
         return _climb_to(recovery, node, step, passed_over, context)
     now = context.now
     deadline = now + deadline_of(step, context)
@@ -187,7 +187,7 @@ def _order(
         tries={**recovery.tries, step: recovery.tries.get(step, 0) + 1},
         history=(
             *recovery.history,
-            Attempt(step=step, at=now, outcome="ordered", ran=True),
+            RecoveryAttempt(step=step, at=now, outcome="ordered", ran=True),
         ),
     )
     whom = "its agent" if command else f"provider {node.provider}"
@@ -231,10 +231,10 @@ def _verify(
 
 
 def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
-    """Return `node` without what a step that worked has set right, for the checks to say more.
+    """Return `node` without the conditions that a completed step resolved.
 
-    The agent has made its checks after the step, and calls it done only if they passed. What
-    asks for a higher step than this one stays.
+    The agent repeats its checks after the step, and reports it completed only if they passed. A
+    condition that requires a higher step stays.
     """
     until = command.ended_at
     kept = tuple(
@@ -273,10 +273,13 @@ def _from_verifying(recovery: Recovery, node: Node, context: RecoveryContext) ->
 
 
 def _climb(recovery: Recovery, node: Node, outcome: str, context: RecoveryContext) -> Transition:
-    """Go on with the next step that is possible."""
+    """Continue with the next possible step."""
     tried = evolve(
         recovery,
-        history=(*recovery.history, Attempt(step=recovery.step, at=context.now, outcome=outcome)),
+        history=(
+            *recovery.history,
+            RecoveryAttempt(step=recovery.step, at=context.now, outcome=outcome),
+        ),
     )
     above = LADDER[rung(recovery.step) + 1]
     step, passed_over = choose_step(above, tried, node, context)
@@ -287,7 +290,7 @@ def _climb_to(
     recovery: Recovery,
     node: Node,
     step: RecoveryStep,
-    passed_over: tuple[Attempt, ...],
+    passed_over: tuple[RecoveryAttempt, ...],
     context: RecoveryContext,
     because: str = "",
 ) -> Transition:
@@ -297,7 +300,7 @@ def _climb_to(
         state=RecoveryState.WAITING,
         since=context.now,
         deadline=context.now + _patience(step, context),
-        # What is still wrong is wrong on the boot that is running now.
+        # The remaining fault belongs to the boot that is running now.
         boot_id=node.boot_id,
         command=None,
         history=(*recovery.history, *passed_over),
@@ -317,7 +320,7 @@ def _climb_to(
 
 def _replace(recovery: Recovery, node: Node, context: RecoveryContext) -> Transition:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
-    reason = f"{recovery.cause}; it could not be mended ({last})"
+    reason = f"{recovery.cause}; it could not be repaired ({last})"
     leaving = evolve(node, recovery=None)
     after = lifecycle.retire(leaving, Retirement(reason=reason), now=context.now)
     ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", context.now)
@@ -333,14 +336,14 @@ def _write_ticket(recovery: Recovery, node: Node, context: RecoveryContext) -> T
         since=context.now,
         deadline=None,
     )
-    reason = f"for people: {recovery.cause}; nothing more can be tried ({tried})"
+    reason = f"needs an operator: {recovery.cause}; nothing more can be tried ({tried})"
     return Transition(recovery=ticket, node=node, kind="recovery.ticket", reason=reason)
 
 
 def _end(
     recovery: Recovery, node: Node, state: RecoveryState, outcome: str, context: RecoveryContext
 ) -> Transition:
-    """End it, and let the node back to work unless somebody else keeps it from that."""
+    """End the recovery and reopen the node, unless another cordon applies."""
     after = evolve(node, recovery=None)
     if after.cordoned is not None and after.cordoned == recovery.cordon:
         after = evolve(after, cordoned=None)
@@ -360,7 +363,7 @@ def _over(recovery: Recovery, state: RecoveryState, outcome: str, now: datetime)
         since=now,
         deadline=None,
         ended_at=now,
-        history=(*recovery.history, Attempt(step=recovery.step, at=now, outcome=outcome)),
+        history=(*recovery.history, RecoveryAttempt(step=recovery.step, at=now, outcome=outcome)),
     )
 
 

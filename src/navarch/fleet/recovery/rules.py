@@ -1,4 +1,4 @@
-"""The rules of each step: what it needs, how long it may take, how often it may be tried."""
+"""The rules of each recovery step: requirements, deadline and weekly limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,31 +7,31 @@ from datetime import datetime, timedelta
 from navarch.core.command import Command, CommandKind
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryStep, rung
+from navarch.core.recovery import LADDER, Recovery, RecoveryAttempt, RecoveryStep, rung
 from navarch.fleet.silence import heartbeat_condition
 
 WEEK = timedelta(days=7)
 
 SETTLE = timedelta(minutes=2)
-"""How long the checks must find nothing after a reset before it is believed: every check that
-reads the GPUs is made at least once in that time."""
+"""How long the checks must pass after a reset before it counts: every check that reads the GPUs
+runs at least once in that time."""
 
 VOUCH = timedelta(minutes=10)
-"""How long the boot check of a machine that is back may take to pass."""
+"""How long the boot check of a rebooted machine may take to pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRule:
-    """What holds for one step."""
+    """The rules of one step."""
 
     deadline: timedelta
     """How long it may take from the order to the effect."""
     per_week: int
-    """How often one node may have it in seven days; after that it does not help any more."""
+    """How often one node may have it in seven days; more often, it does not help."""
     needs_empty: bool
-    """Whether work on the node must have left first."""
+    """Whether work on the node must leave first."""
     command: CommandKind | None = None
-    """How its agent is asked for it."""
+    """The command for the agent."""
 
 
 RULES: dict[RecoveryStep, StepRule] = {
@@ -62,20 +62,20 @@ RULES: dict[RecoveryStep, StepRule] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """What is known around one recovery."""
+    """The facts around one recovery."""
 
     pool: Pool | None
     now: datetime
     command: Command | None = None
-    """The order of the present step, if its agent was asked."""
+    """The order of the present step, if the agent received one."""
     drained: bool = False
     refused: str = ""
-    """What the provider said, if it was asked and refused."""
+    """The provider's error, if it refused the order."""
     can_reboot: bool = False
-    """Whether the provider can do it."""
+    """Whether the provider can reboot the machine."""
     can_power_cycle: bool = False
     others: Sequence[Recovery] = ()
-    """Other recoveries of the same node, for budgets."""
+    """Other recoveries of the same node, for the weekly limits."""
 
 
 def deadline_of(step: RecoveryStep, context: RecoveryContext) -> timedelta:
@@ -86,27 +86,29 @@ def deadline_of(step: RecoveryStep, context: RecoveryContext) -> timedelta:
 
 
 def by_agent(step: RecoveryStep, node: Node) -> bool:
-    """Return whether the agent is asked for `step`, rather than the provider."""
+    """Return whether the agent carries out `step`, rather than the provider."""
     return RULES[step].command is not None and heartbeat_condition(node) is None
 
 
 def choose_step(
     first: RecoveryStep, recovery: Recovery | None, node: Node, context: RecoveryContext
-) -> tuple[RecoveryStep, tuple[Attempt, ...]]:
+) -> tuple[RecoveryStep, tuple[RecoveryAttempt, ...]]:
     """Return the first possible step from `first` upwards, and why those below it are not."""
-    passed_over: list[Attempt] = []
+    passed_over: list[RecoveryAttempt] = []
     for step in LADDER[rung(first) :]:
         obstacle = _obstacle(step, recovery, node, context)
         if obstacle is None:
             return step, tuple(passed_over)
-        passed_over.append(Attempt(step=step, at=context.now, outcome=f"passed over: {obstacle}"))
+        passed_over.append(
+            RecoveryAttempt(step=step, at=context.now, outcome=f"passed over: {obstacle}")
+        )
     raise AssertionError("a ticket can always be written")
 
 
 def _obstacle(
     step: RecoveryStep, recovery: Recovery | None, node: Node, context: RecoveryContext
 ) -> str | None:
-    """Return what speaks against `step`, if anything."""
+    """Return the obstacle to `step`, if there is one."""
     if step is RecoveryStep.TICKET:
         return None
     pool = context.pool
@@ -132,7 +134,7 @@ def _obstacle(
 def _impossible(step: RecoveryStep, node: Node, context: RecoveryContext) -> str | None:
     if step is RecoveryStep.POWER_CYCLE:
         able = context.can_power_cycle and node.instance is not None
-        return None if able else "nobody here can switch its power off and on"
+        return None if able else "no provider can power-cycle it"
     if heartbeat_condition(node) is None:
         return None
     if step is RecoveryStep.REBOOT and context.can_reboot and node.instance is not None:

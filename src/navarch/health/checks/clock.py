@@ -12,8 +12,8 @@ from navarch.ports.checks import MachineView
 class ClockCheck:
     """Compares the kernel's estimate of the clock error with a limit.
 
-    A clock without NTP may still be right, as in virtual machines whose host keeps the time. That
-    is reported as healthy, with a note.
+    A clock without NTP may still be right, as in virtual machines with a host that keeps the
+    time. That is reported as healthy, with a note.
     """
 
     name: str = "clock"

@@ -15,7 +15,7 @@ DEAD = frozenset({"Z", "X"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldersCheck:
-    """Finds ended processes whose GPU memory was not released.
+    """Finds ended processes with GPU memory that was not released.
 
     That memory is not available to other processes, and the driver refuses a reset while it is
     held.

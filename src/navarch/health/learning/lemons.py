@@ -82,7 +82,7 @@ def score_lemons(
 
 
 def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lemon]:
-    """Yield the slots with two strikes, and the GPUs with two whose slot is unknown."""
+    """Yield the slots with two strikes, and the GPUs with two in an unknown slot."""
     for slot in dict.fromkeys(slot for incident in strikes for slot in incident.slots):
         hit = [incident for incident in strikes if slot in incident.slots]
         gpus = {gpu for incident in hit if len(incident.gpus) == 1 for gpu in incident.gpus}

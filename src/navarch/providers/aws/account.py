@@ -23,7 +23,6 @@ from navarch.ports.offload import Offload
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.aws.ec2 import HOME, Ec2
 from navarch.providers.aws.events import EventQueue
-from navarch.providers.aws.instances import read_instance
 from navarch.providers.aws.notices import (
     EVENT_CODES,
     SPOT_CODES,
@@ -32,17 +31,18 @@ from navarch.providers.aws.notices import (
     read_events,
     read_spot_requests,
 )
-from navarch.providers.aws.offerings import (
-    GPU_TYPES,
-    gpus_by_type,
-    newest_prices,
-    read_offerings,
-)
 from navarch.providers.aws.prices import PAGE as PRICES_PAGE
 from navarch.providers.aws.prices import SERVICE, price_filters, read_prices
 from navarch.providers.aws.refusals import MISMATCH, code_of
 from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
 from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.translation import (
+    GPU_TYPES,
+    gpus_by_type,
+    newest_prices,
+    read_instance,
+    read_offerings,
+)
 
 T = TypeVar("T")
 

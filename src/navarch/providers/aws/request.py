@@ -1,15 +1,18 @@
-"""The parameters of RunInstances for one machine. Pure functions."""
+"""The parameters of RunInstances for one machine, with network cards and user data; pure."""
 
-from collections.abc import Mapping
+import gzip
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 from typing import Any
+
+import msgspec
 
 from navarch.core.errors import RejectedError
 from navarch.core.ownership import CLUSTER
 from navarch.ports.provider import ProvisionRequest
-from navarch.providers.aws.network import interfaces
 from navarch.providers.aws.settings import AwsSettings
-from navarch.providers.aws.userdata import split_keys, user_data
 
 TOKEN_MAX = 64
 
@@ -129,3 +132,105 @@ def _disk(settings: AwsSettings) -> dict[str, Any]:
         return {}
     disk = {"VolumeSize": settings.root_gb, "VolumeType": "gp3", "DeleteOnTermination": True}
     return {"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": disk}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """The network cards of one machine type."""
+
+    count: int
+    first: str = "efa"
+    """The first card carries the machine's address, so it is never EFA-only."""
+    addressed: int = 0
+    """Every n-th card has an address too; the others are EFA-only. Zero: no further addresses."""
+
+    def kind(self, card: int) -> str:
+        """Return the type of the interface on card number `card`."""
+        if card == 0:
+            return self.first
+        return "efa" if self.addressed and card % self.addressed == 0 else "efa-only"
+
+
+CARDS: Mapping[str, Cards] = {
+    "p4d.24xlarge": Cards(count=4, addressed=1),
+    "p4de.24xlarge": Cards(count=4, addressed=1),
+    "p5.48xlarge": Cards(count=32, addressed=4),
+    "p5e.48xlarge": Cards(count=32, addressed=4),
+    "p5en.48xlarge": Cards(count=16, addressed=4),
+    "p6-b200.48xlarge": Cards(count=8),
+    # Its first card does not support EFA.
+    "p6-b300.48xlarge": Cards(count=17, first="interface"),
+    "p5.4xlarge": Cards(count=1),
+    "g6e.48xlarge": Cards(count=4, addressed=1),
+}
+"""Types with EFA, from EC2's documentation. Other types have one plain interface."""
+
+
+def interfaces(
+    instance_type: str, *, subnet: str, groups: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """Return an interface for each card of the type; None for types without EFA."""
+    cards = CARDS.get(instance_type)
+    if cards is None:
+        return None
+    common: dict[str, Any] = {"DeleteOnTermination": True}
+    if subnet:
+        common["SubnetId"] = subnet
+    if groups:
+        common["Groups"] = list(groups)
+    return [
+        {
+            **common,
+            "NetworkCardIndex": card,
+            "DeviceIndex": 0 if card == 0 else 1,
+            "InterfaceType": cards.kind(card),
+        }
+        for card in range(cards.count)
+    ]
+
+
+SIZE_MAX = 16 * 1024
+"""The largest user data that EC2 accepts, before base64."""
+
+
+def split_keys(ssh_keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names of EC2 key pairs, and the public keys that are written out."""
+    names = [key for key in ssh_keys if " " not in key.strip()]
+    return names, [key.strip() for key in ssh_keys if key not in names]
+
+
+def user_data(text: str, public_keys: Sequence[str]) -> bytes:
+    """Return the user data for cloud-init.
+
+    EC2 accepts one named key pair per machine; keys that are written out are added here. The same
+    input gives the same bytes: EC2 refuses a token that returns with other parameters.
+    """
+    plain = text.encode() if not public_keys else _with_keys(text, public_keys)
+    if len(plain) <= SIZE_MAX:
+        return plain
+    packed = gzip.compress(plain, mtime=0)
+    if len(packed) > SIZE_MAX:
+        raise RejectedError(
+            f"user_data: {len(packed)} bytes after compression, and EC2 takes {SIZE_MAX}; "
+            "fetch the rest from the machine"
+        )
+    return packed
+
+
+def _with_keys(text: str, public_keys: Sequence[str]) -> bytes:
+    keys = msgspec.json.encode({"ssh_authorized_keys": list(public_keys)}).decode()
+    parts = MIMEMultipart(boundary="==navarch==")
+    # JSON is valid YAML. Cloud-init merges the keys of both parts.
+    merge = "#cloud-config\n# keys of the pool\n"
+    parts.attach(_part(merge + keys + "\n"))
+    if text:
+        parts.attach(_part(text))
+    return parts.as_bytes()
+
+
+def _part(text: str) -> MIMEText:
+    kind = "x-shellscript" if text.startswith("#!") else "cloud-config"
+    part = MIMEText(text, kind, "us-ascii" if text.isascii() else "utf-8")
+    if kind == "cloud-config":
+        part["Merge-Type"] = "list(append)+dict(recurse_array)+str()"
+    return part

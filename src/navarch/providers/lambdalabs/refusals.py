@@ -32,7 +32,7 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "global/conflict": RejectedError,
 }
 """By code, as Lambda's documentation recommends. Other codes are translated by HTTP status: a 5xx
-whose text mentions capacity does not mean a stock-out."""
+with a text about capacity does not mean a stock-out."""
 
 TOO_MANY = 429
 

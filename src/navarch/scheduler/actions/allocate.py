@@ -1,16 +1,13 @@
-"""Place pending jobs on resources that are idle, or that are already coming free."""
+"""Place pending jobs on resources that are idle, or that are coming free."""
 
-from collections.abc import Sequence
-
-from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
-from navarch.scheduler.engine.fast_path import Express
 from navarch.scheduler.framework.decision import MarkStarted
-from navarch.scheduler.framework.placing import JobPlacing, admitted
+from navarch.scheduler.framework.pending import lost_jobs, pending_jobs
+from navarch.scheduler.framework.placing import admitted
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.fit import UnschedulableJob
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 
 
 def allocate(session: Session) -> None:
@@ -19,47 +16,35 @@ def allocate(session: Session) -> None:
         session.forget_reasons(lost)
         session.note_job_reason(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
-    express = Express(session, "allocate")
     timed = session.budget.timed
-    while (job := queue.pop()) is not None:
-        if timed and session.is_out_of_time("allocate", job):
-            return
-        if _allocate_job(session, job, express):
-            queue.push(job)
+    # One statement for all jobs: after each of them it is committed or rolled back, and so empty.
+    with session.attempt("allocate") as statement:
+        while (job := queue.pop()) is not None:
+            if timed and session.is_out_of_time("allocate", job):
+                return
+            if _allocate_job(session, statement, job):
+                queue.push(job)
 
 
-def _allocate_job(session: Session, job: Job, express: Express) -> bool:
-    """Place the tasks of a job whose turn it is; say whether others of it are to follow."""
+def _allocate_job(session: Session, statement: Statement, job: Job) -> bool:
+    """Place the tasks of a job that are next; return whether more of its tasks are to follow."""
     session.forget_reasons(job)
+    ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
     tasks = admitted(session, job, real=True)
-    if tasks is None:
+    if tasks is None or not session.placement(statement, job, real=True).place(
+        tasks, session.node_list
+    ):
         session.on_job_unplaced(job)
         return False
-    if express.takes(tasks):
-        placed = express.place(job, tasks)
-        if placed is not None:
-            if not placed:
-                session.on_job_unplaced(job)
-            return False
-    return _allocate_tasks(session, job, tasks) and job.has_pending
-
-
-def _allocate_tasks(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
-    """Place tasks of a job, with a statement that can take back any of them."""
-    ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
-    with session.attempt("allocate") as statement:
-        if not JobPlacing(session, statement, job, real=True).place(tasks, session.node_list):
-            session.on_job_unplaced(job)
-            return False
-        # Members that were promised a place before keep the others waiting, too.
-        waits = (ran_before or statement.promises) and _must_wait(job)
-        if waits:
-            statement.convert_all_allocated_to_pipelined(job)
-        if statement.commit() is not None:
-            return False
+    # Members that were promised a place before delay the others, too.
+    waits = (ran_before or statement.promises) and _must_wait(job)
+    if waits:
+        statement.convert_all_allocated_to_pipelined(job)
+    if statement.commit() is not None:
+        return False
     if not waits and not ran_before:
         _note_start(session, job)
-    return True
+    return len(tasks) < job.size and job.has_pending
 
 
 def _note_start(session: Session, job: Job) -> None:
@@ -74,7 +59,7 @@ def _lost(session: Session, job: Job) -> UnschedulableJob:
 
 
 def _must_wait(job: Job) -> bool:
-    """Say whether some gang cannot start yet, so that those who could must wait with it."""
+    """Return whether some gang cannot start yet, so that all its members have to wait."""
     for pod_set in job.pod_sets.values():
         if pod_set.count(TaskStatus.PIPELINED) and (
             pod_set.count(ALLOCATED_MASK) < pod_set.min_available

@@ -1,9 +1,8 @@
-"""What the owner of a stopped task is told."""
+"""The texts shown to the owner of a stopped task."""
 
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.quantity import Amounts, gpus
-from navarch.scheduler.model.task import Task
 
 
 def reclaim_reason(session: Session, job: Job, victim: Task) -> str:

@@ -1,20 +1,18 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
 from navarch.scheduler.actions.eviction import preempt_reason
-from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.actions.solver.signature import FailedTwins
-from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.actions.solver.signature import FailedJobs
 from navarch.scheduler.framework.gang import tasks_to_place
-from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.pending import pending_jobs
+from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 
 
 def preempt(session: Session) -> None:
-    """Place each pending job at the cost of less important ones beside it."""
+    """Place each pending job at the cost of less important ones in its queue."""
     if not session.interruptible:
-        return  # nobody could make room
-    failed = FailedTwins(per_queue=True)
+        return  # no job could make room
+    failed = FailedJobs(per_queue=True)
     queue = pending_jobs(session, "preempt")
     while (job := queue.pop()) is not None:
         tasks = tasks_to_place(session, job, real=False)
@@ -29,12 +27,10 @@ def preempt(session: Session) -> None:
 
 
 def _preempt_for(session: Session, job: Job) -> bool:
-    solver = JobSolver(
-        session,
-        job,
+    search = Search(
+        job=job,
         action="preempt",
-        victim_queue=lambda: JobQueue.out_of(
-            session,
+        victim_queue=lambda: session.placer.queue_from(
             session.interruptible,
             lambda other: _may_lose(session, job, other),
             victims=True,
@@ -42,7 +38,7 @@ def _preempt_for(session: Session, job: Job) -> bool:
         validate=session.preempt_scenario_validator,
         reason=lambda victim: preempt_reason(job, victim),
     )
-    statement = solver.solve()
+    statement = session.find_victims(search)
     return statement is not None and statement.commit() is None
 
 

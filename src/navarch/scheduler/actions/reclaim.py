@@ -1,19 +1,18 @@
 """Take back for a queue what others use beyond their fair share."""
 
 from navarch.scheduler.actions.eviction import reclaim_reason
-from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.actions.solver.signature import FailedTwins
-from navarch.scheduler.actions.solver.solver import JobSolver
+from navarch.scheduler.actions.solver.signature import FailedJobs
 from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.session import Session
+from navarch.scheduler.framework.pending import pending_jobs
+from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 
 
 def reclaim(session: Session) -> None:
-    """Let each pending job whose queue is owed something take it from other queues."""
+    """Let each pending job with a claim on more resources take them from other queues."""
     if not session.interruptible:
-        return  # nobody could make room
-    failed = FailedTwins(per_queue=True)
+        return  # no job could make room
+    failed = FailedJobs(per_queue=True)
     queue = pending_jobs(session, "reclaim")
     while (job := queue.pop()) is not None:
         if not session.can_reclaim_resources(job):
@@ -28,22 +27,21 @@ def reclaim(session: Session) -> None:
 
 def _reclaim_for(session: Session, job: Job) -> bool:
     session.on_job_solution_start()
-    solver = JobSolver(
-        session,
-        job,
+    search = Search(
+        job=job,
         action="reclaim",
         victim_queue=lambda: _victims(session, job),
         validate=session.reclaim_scenario_validator,
         reason=lambda victim: reclaim_reason(session, job, victim),
     )
-    statement = solver.solve()
+    statement = session.find_victims(search)
     return statement is not None and statement.commit() is None
 
 
 def _victims(session: Session, job: Job) -> JobQueue:
-    """Return who may lose a place to the job, in order."""
+    """Return the jobs that may lose a place to the job, in order."""
 
     def may_lose(other: Job) -> bool:
         return other.queue != job.queue and session.reclaim_victim_filter(job, other)
 
-    return JobQueue.out_of(session, session.interruptible, may_lose, victims=True)
+    return session.placer.queue_from(session.interruptible, may_lose, victims=True)

@@ -38,17 +38,17 @@ EXACT_BELOW: Final = 2**53
 _GPU_MEMORY = attrgetter("gpu_memory_mib")
 
 FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
-"""Figures whose extremes over all nodes scores may depend on."""
+"""Figures with extremes over all nodes that scores may depend on."""
 FIGURE_UNIT: Final = {"gpu": GPU, "cpu": 1}
-"""The least amount of each that is worth anything."""
+"""The least useful amount of each."""
 
 NONE: Final = -(2**62)
-"""Stands for what is free of a resource that the node does not have at all."""
+"""The free amount of a resource that the node does not have at all."""
 
 FEW: Final = 24
-"""So many nodes are quicker to update one by one."""
+"""Up to this number, updating nodes one by one is faster."""
 VERY_FEW: Final = 6
-"""So many nodes are quicker to write down one by one, all their amounts at once."""
+"""Up to this number, writing all amounts of a node at once is faster."""
 
 
 class Stock(Protocol):
@@ -63,11 +63,11 @@ class Columns:
     """The session's nodes as arrays."""
 
     def __init__(self, nodes: Sequence[Node], log: ChangeLog, stock: Stock | None = None) -> None:
-        """With `stock`, the arrays that say what nodes have that nobody has changed yet."""
+        """With `stock`, the arrays of nodes that are unchanged so far."""
         self.nodes = nodes
         self.log = log
         self._behind: list[int] = []
-        """Rows that the arrays do not show as they are: nobody has looked at them since."""
+        """Rows that have changed since the arrays were last read."""
         if stock is None:
             self._synced = len(log.rows)
             self._idle = _columns(nodes, _IDLE)
@@ -77,13 +77,13 @@ class Columns:
             self._synced = 0
             self._idle, self._free, self.total = stock.idle, stock.free, stock.total
         self._extents: dict[str, Extent] = {}
-        """Those that somebody has asked for; they catch up when somebody asks again."""
+        """Extents that were requested; they catch up when they are read again."""
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
 
     whole: ClassVar[bool] = True
-    """Whether these are all nodes of the session, so that the log speaks of rows."""
+    """Whether these are all nodes of the session, so that rows of the log are rows here."""
 
     def row_of(self, node: Node) -> int:
         """Return the row of a node."""
@@ -114,7 +114,7 @@ class Columns:
         return nodes.at(rows) if isinstance(nodes, NodeList) else [nodes[row] for row in rows]
 
     def sync(self) -> None:
-        """Take note of what has changed."""
+        """Read which rows have changed."""
         rows = self.log.rows
         if self._synced == len(rows):
             return
@@ -155,13 +155,13 @@ class Columns:
         return least, max(free, default=0)
 
     def keeps_extremes(self, figure: str, node: Node) -> bool:
-        """Say whether a figure has the same extremes with a node as it is for a moment."""
+        """Return whether a figure keeps its extremes with the node as it is shown for a moment."""
         return self.extent(figure).keeps_extremes(node.index, _FREE[figure](node))
 
     def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
-        """Take note that so many equal tasks have been put on what is idle on nodes.
+        """Record that equal tasks have been put on what is idle on nodes: `counts` on `rows`.
 
-        Only a short cut where these are many: `sync` would find out, one by one.
+        A shortcut for many nodes: `sync` would find out, one by one.
         """
         if self._synced != len(self.log.rows) - len(rows):
             return
@@ -172,7 +172,7 @@ class Columns:
         free[:, where] -= taken
 
     def _catch_up(self) -> None:
-        """Write rows down that nobody has looked at; some may have changed again since."""
+        """Write the rows that have changed; some may have changed again since."""
         rows = list(set(self._behind))
         self._behind = []
         if len(rows) <= VERY_FEW:
@@ -216,14 +216,14 @@ class Columns:
         return known
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
-        """Say of every node whether a label has a value."""
+        """Return for every node whether a label has a value."""
         known = self._labelled.get((key, value))
         if known is None:
             known = self._labelled[key, value] = self.label(key) == value
         return known
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that the snapshot tells."""
+        """Return the rows of nodes with a trait of their spec."""
         known = self._traits.get(trait)
         if known is None:
             known = [row for row, has in enumerate(map(trait, self.specs)) if has]
@@ -242,7 +242,7 @@ class Columns:
 
 
 class SomeColumns(Columns):
-    """Some of the session's nodes as arrays, made anew after every change."""
+    """Some of the session's nodes as arrays, rebuilt after every change."""
 
     whole: ClassVar[bool] = False
 
@@ -319,12 +319,12 @@ class ColumnTable(NodeTable):
         return values if self._rows is None else values[self._rows]
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
-        """Say of every node whether a label has a value."""
+        """Return for every node whether a label has a value."""
         has = self._columns.labelled(key, value)
         return has if self._rows is None else has[self._rows]
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that the snapshot tells."""
+        """Return the rows of nodes with a trait of their spec."""
         if self._rows is None:
             return self._columns.rows_of(trait)
         return super().rows_of(trait)
@@ -351,14 +351,14 @@ class Extent:
         self.sum = int(free[self.has, column].sum())
         """What all of them together have free."""
         self.overdrawn = bool(free[~self.has, column].any())
-        """Whether somebody is on a node that has lost all it had: that is missing in the sum."""
+        """Whether a node holds tasks but has lost all its resources: the sum lacks those."""
         self._rows: set[int] | None = None
         self.seen = 0
         """How much of the log of changes it takes into account."""
 
     @property
     def rows(self) -> set[int]:
-        """The nodes that have at least a unit free; only searches for victims ask for them."""
+        """The nodes that have at least a unit free; only searches for victims read them."""
         if self._rows is None:
             unit = self._unit
             self._rows = {row for row, value in enumerate(self.values) if value >= unit}
@@ -386,7 +386,7 @@ class Extent:
             self.most = max(counts)
 
     def keeps_extremes(self, row: int, value: int) -> bool:
-        """Say whether extremes would stay if a node had another amount free."""
+        """Return whether the extremes would stay if a node had another amount free."""
         before = self.values[row]
         if before in (NONE, value):
             return True

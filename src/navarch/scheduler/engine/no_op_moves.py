@@ -1,25 +1,29 @@
-"""Victims that would take the very place they had to leave: told without moving anybody."""
+"""Victims that would return to the place they had to leave, found without moving them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from navarch.scheduler.engine.turns import Turn
+from navarch.scheduler.engine.serving_order import QueueRank, ServingOrder
+from navarch.scheduler.framework.hooks import Event, EventFn
 from navarch.scheduler.framework.placing import is_plain
+from navarch.scheduler.model.placement import Placement, without_place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from navarch.scheduler.engine.place_finder import PlaceFinder
     from navarch.scheduler.engine.ranking import Ranking
-    from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.placement import Placement
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.queues import Queue
-    from navarch.scheduler.model.task import Task
+
+
+T = TypeVar("T")
 
 
 class _Worth(NamedTuple):
-    """What the node that a task has to leave would be worth to it."""
+    """The score that the node of a task would have for it if the task had to leave."""
 
     placement: Placement
     """Where it is: it holds as long as that, its node and the extremes are what they were."""
@@ -30,28 +34,30 @@ class _Worth(NamedTuple):
 
 
 class NoOpMoveCheck:
-    """Tells of single tasks whether they would go straight back if they had to leave.
+    """Finds single tasks that would return at once if they had to leave.
 
-    With room elsewhere, a pending job often makes a task leave that is served before it and takes
-    its old place again: a simulation moves it out and back, only to find everything as it was.
-    Many pending jobs choose the same victim one after another, so what is found is kept.
+    With room elsewhere, a pending job often evicts a task that is served before it and takes its
+    old place again: a simulation moves it out and back, only to find everything as it was. Many
+    pending jobs choose the same victim one after another, so results are kept.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: ClusterState, finder: PlaceFinder, order: ServingOrder) -> None:
+        self._state = state
+        self._finder = finder
+        self._order = order
         self._weights: dict[str, tuple[Placement, Any]] = {}
         """By task, where it was, and what its job weighed when it had to leave there."""
         self._worths: dict[str, _Worth] = {}
         """By task."""
         self._rankings: dict[str, Ranking] = {}
-        """By task that only nodes could keep from returning, what they are worth to it."""
+        """By task that only the nodes could keep from returning, their ranking."""
 
     def goes_straight_back(self, part: Job, leaving: Sequence[Task]) -> bool:
-        """Say whether the only task to leave for `part` would be served before it, and return.
+        """Return whether the only task to leave for `part` would be served before it, and return.
 
-        No is always a safe answer: then it takes a simulation.
+        `False` is always safe: then a simulation decides.
         """
-        if len(leaving) != 1 or not self._session.parameters.fast_paths:
+        if len(leaving) != 1:
             return False
         (task,) = leaving
         if task.placement.node is None or part.queue == task.job.queue:
@@ -62,13 +68,13 @@ class NoOpMoveCheck:
         return self._is_first(task, part) and self._is_best_off_at_home(task, ranking)
 
     def _ranking(self, task: Task) -> Ranking | None:
-        """Return what nodes are worth to a task that only they could keep from returning."""
-        session, engine, job = self._session, self._session.engine, task.job
-        if job.size != 1 or not is_plain(session, job, [task]):
+        """Return the ranking of nodes for a task that only they could keep from returning."""
+        state, engine, job = self._state, self._finder, task.job
+        if job.size != 1 or not is_plain(state, job, [task]):
             return None
-        if any(hook.concerns(job) for hook in session.hooks("is_job_over_capacity")):
+        if any(hook.concerns(job) for hook in state.hooks("is_job_over_capacity")):
             return None
-        if engine.refusal(task, job) is not None or not engine.is_welcome(engine.kind(task)):
+        if engine.refusal(task, job) is not None or not engine.is_never_refused(engine.kind(task)):
             return None
         ranking = engine.ranking(task, job)
         if ranking is not None:
@@ -76,47 +82,83 @@ class NoOpMoveCheck:
         return ranking
 
     def _is_first(self, task: Task, part: Job) -> bool:
-        """Say whether a task that left for `part` would be served before it."""
-        session, turns = self._session, self._session.turns
-        leaves = session.queues.leaves
+        """Return whether a task that left for `part` would be served before it."""
+        state, order = self._state, self._order
+        leaves = state.queues.leaves
         if part.queue not in leaves or task.job.queue not in leaves:
             return False
-        theirs, ours = session.queues.diverging(part.queue, task.job.queue)
-        turn = self._turn(task, ours)
-        other = turns.turn_as_ranked(part, theirs)  # nobody below that queue has to leave
-        if turn is None or other is None:
+        theirs, ours = state.queues.diverging(part.queue, task.job.queue)
+        rank = self._rank_without(task, ours)
+        other = order.last_rank_of(part, theirs)  # no job below that queue has to leave
+        if rank is None or other is None:
             return False
-        first = turns.first_as_known(turn, other)
+        first = order.first_as_known(rank, other)
         if first is None:
-            first = session.ask_while_leaving(task, lambda: turns.first(part, task.job))
+            first = while_leaving(state, task, lambda: order.first(part, task.job))
         return first is task.job
 
-    def _turn(self, task: Task, queue: Queue) -> Turn | None:
-        """Return when it would be the turn of a queue if the task, in or below it, had to leave."""
-        session, job = self._session, task.job
-        known, order = self._weights.get(task.uid), session.only_queue_order()
+    def _rank_without(self, task: Task, queue: Queue) -> QueueRank | None:
+        """Return the rank of a queue as if the task, in or below it, had to leave."""
+        state, job = self._state, task.job
+        known, order = self._weights.get(task.uid), state.only_queue_order()
         return_rank = None if order is None else order.return_rank
         if return_rank is None or known is None or known[0] is not task.placement:
-            turn = session.ask_while_leaving(task, lambda: session.turns.turn_of(job, queue))
-            if turn is not None:
-                self._weights[task.uid] = (task.placement, turn.weight)
-            return turn
-        return Turn(job, queue, known[1], return_rank(queue, job))
+            rank = while_leaving(state, task, lambda: self._order.rank_of(job, queue))
+            if rank is not None:
+                self._weights[task.uid] = (task.placement, rank.weight)
+            return rank
+        return QueueRank(job, queue, known[1], return_rank(queue, job))
 
     def _is_best_off_at_home(self, task: Task, ranking: Ranking) -> bool:
-        """Say whether a task that left would find no better node than the one it is on."""
-        session, placement = self._session, task.placement
+        """Return whether a task that left would find no better node than the one it is on."""
+        state, placement = self._state, task.placement
         assert placement.node is not None, f"{task} has a place"
         ranking.refresh()  # now, since what is kept must not see the task leave
-        home = session.nodes[placement.node]
-        known, log = self._worths.get(task.uid), session.changes.rows
+        home = state.nodes[placement.node]
+        known, log = self._worths.get(task.uid), state.changes.rows
         if (
             known is None
             or known.placement is not placement
             or known.extents != ranking.extents
             or home.index in log[known.seen :]
         ):
-            score = session.ask_while_leaving(task, lambda: ranking.score_for_a_moment(home))
+            score = while_leaving(state, task, lambda: ranking.score_for_a_moment(home))
             known = _Worth(placement, ranking.extents, len(log), score)
             self._worths[task.uid] = known
         return known.score is not None and ranking.is_best_at(home.index, known.score)
+
+
+def while_leaving(state: ClusterState, task: Task, query: Callable[[], T]) -> T:
+    """Return the result of `query` while the task, which shares no GPU, is leaving.
+
+    Nodes, accounts and the task itself show that it leaves; afterwards everything is as before.
+    The change log does not record it, so `query` must not read anything that is kept by the log.
+    """
+    before = task.placement
+    assert before.node is not None, f"{task} cannot leave: it has no place"
+    after, event = without_place(before), Event(task, before.node)
+    undo: list[EventFn | None] = []
+    _show(state, task, before, after)
+    try:
+        for handler in state.event_handlers:
+            if handler.deallocate_fn is not None:
+                handler.deallocate_fn(event)
+            undo.append(handler.allocate_fn)
+        return query()
+    finally:
+        _show(state, task, after, before)
+        for opposite in reversed(undo):
+            if opposite is not None:
+                opposite(event)
+
+
+def _show(state: ClusterState, task: Task, before: Placement, after: Placement) -> None:
+    """Let nodes and the task show a step that is not recorded."""
+    for booking in after.bookings:
+        if booking not in before.bookings:
+            state.nodes[booking.node].show(task, booking, 1)
+    for booking in before.bookings:
+        if booking not in after.bookings:
+            state.nodes[booking.node].show(task, booking, -1)
+    task.placement = after
+    task.job.version += 1

@@ -1,4 +1,4 @@
-"""What all nodes are worth to one kind of task."""
+"""The scores of all nodes for one kind of task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from navarch.scheduler.engine.columns import FEW, FIGURE_COLUMN, NONE, Columns, ColumnTable
-from navarch.scheduler.engine.kept_answers import KeptAnswers, ask_each
 from navarch.scheduler.framework.node_table import (
     GPU_COLUMN,
     Amounts,
@@ -25,16 +24,49 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from navarch.scheduler.framework.points import Hook
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.framework.hooks import Hook
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 NO, LATER = int(Fit.NO), int(Fit.LATER)
 MANY: Final = 64
-"""So many changes are quicker to sort out with arrays."""
+"""From this number of changes on, arrays are faster."""
 NEVER: Final = -math.inf
 """The score of a node that the task cannot go to."""
+
+
+class KeptScores:
+    """The results of one scorer for all nodes and one kind of task.
+
+    They stay valid when an extreme over all nodes moves.
+    """
+
+    def __init__(self, columns: Columns, hook: Hook, task: Task) -> None:
+        self._columns = columns
+        self._hook = hook
+        self._task = task
+        self._seen = 0
+        count = len(columns.nodes)
+        self._answers = np.zeros(count)
+        self._known = np.zeros(count, dtype=np.bool_)
+
+    def of(self, rows: Rows | None) -> Column:
+        """Return the answers about nodes as they are."""
+        log = self._columns.log.rows
+        self._known[log[self._seen :]] = False
+        self._seen = len(log)
+        unknown = np.flatnonzero(~self._known) if rows is None else rows[~self._known[rows]]
+        if len(unknown):
+            nodes = self._columns.at(unknown.tolist())
+            self._answers[unknown] = score_each(self._hook, self._task, nodes)
+            self._known[unknown] = True
+        return self._answers if rows is None else self._answers[rows]
+
+
+def score_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
+    """Return the result of a scorer for each node, NaN if it drops the node."""
+    answers = [hook.fn(task, node) for node in nodes]
+    return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)
 
 
 class Rules:
@@ -54,11 +86,11 @@ class Rules:
         """Whether answers can be had about nodes as they might be."""
 
     def can_keep(self, hook: Hook) -> bool:
-        """Say whether an answer holds until its node changes, whatever other nodes do."""
+        """Return whether a result is valid until its node changes, whatever other nodes do."""
         return hook.scope == "node" and hook.owner not in self._looking
 
     def extremes(self, task: Task) -> list[tuple[str, Callable[[Task, int, int], None]]]:
-        """Return the figures on whose extremes scores of the task depend, and whom to tell."""
+        """Return the figures whose extremes matter to the task, and their receivers."""
         found = ((measure.figure(task), measure.tell) for measure in self._measures)
         return [(figure, tell) for figure, tell in found if figure is not None]
 
@@ -79,7 +111,7 @@ class Ranking:
         self._grown = -1
         self._allowed = self._static_fits()
         self.terms = self._score_terms()
-        self._kept: dict[int, KeptAnswers] = {}
+        self._kept: dict[int, KeptScores] = {}
         count = len(columns.nodes)
         self.scores: Column = np.full(count, NEVER)
         self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
@@ -91,27 +123,27 @@ class Ranking:
         self.total_room = 0
         self._room_seen = -1
         self._fitting: Rows = np.empty(0, dtype=np.intp)
-        """Nodes outside of which it fits nowhere, as long as nothing has come free since."""
+        """All nodes that fit, and perhaps others, as long as nothing has come free since."""
         self._fitting_grown = -1
         self._among: Ranking | None = None
         """The scores that nodes have if extremes are those of some of them."""
 
     @property
     def foreseeable(self) -> bool:
-        """Whether the order of many such tasks can be worked out at once."""
+        """Whether the order of many such tasks can be computed at once."""
         return self._rules.foreseeable
 
     @property
     def predicates_foreseeable(self) -> bool:
-        """Whether only scorers have to be asked about nodes as they are."""
+        """Whether all predicates have a vector form."""
         return self._rules.predicates_foreseeable
 
     def is_hopeless(self, count: int) -> bool:
-        """Say whether it is known without looking again that `count` of the task do not fit."""
+        """Return whether `count` tasks certainly do not fit, without computing anything."""
         return self.total_room < count and self._grown == self._columns.log.grown
 
     def has_kept_room(self, count: int) -> bool:
-        """Say whether nodes that have not changed since the last look still hold so many."""
+        """Return whether the nodes that have not changed still hold `count` tasks."""
         if self._room_seen < 0 or self.total_room < count:
             return False
         changed = self._columns.log.rows[self._room_seen :]
@@ -123,7 +155,7 @@ class Ranking:
         self.catch_up_since(known, self._measure())
 
     def look(self) -> int:
-        """Have nodes shown as they are now; return how much of the log was known before."""
+        """Read the nodes as they are now; return how much of the log was read before."""
         known, self._seen = self._seen, len(self._columns.log.rows)
         self._columns.sync()
         return known
@@ -148,7 +180,7 @@ class Ranking:
         changed = list(rows)
         need = self.need[GPU_COLUMN]
         if need:
-            # Most nodes that others have been put on are full: of those nothing need be asked.
+            # Most nodes that received tasks are full: their scores need no hooks.
             free = self._columns.extent("gpu").values
             changed = [row for row in rows if free[row] >= need]
             if len(changed) < len(rows):
@@ -160,7 +192,7 @@ class Ranking:
             self._rescore(np.array(changed, dtype=np.intp))
 
     def _catch_up_on_many(self, rows: Rows) -> None:
-        """Do as `_catch_up` does, of rows of which some may be named twice."""
+        """Do the same as `_catch_up` with arrays; rows may be repeated."""
         full = self._columns.free[:, GPU_COLUMN].take(rows) < self.need[GPU_COLUMN]
         self.scores[rows[full]] = NEVER
         changed = set(rows[~full].tolist())
@@ -171,24 +203,24 @@ class Ranking:
             self._rescore(np.array(list(changed), dtype=np.intp))
 
     def best(self) -> int | None:
-        """Return the node with the highest score, the first by name of several, or nothing."""
+        """Return the node with the highest score, the first by name of several, or `None`."""
         if not len(self.scores):
             return None
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
     def best_among(self, rows: Set[int]) -> int | None:
-        """Return the best of some nodes as they are, as if there were no others, or nothing."""
+        """Return the best of some nodes, as if there were no others, or `None`."""
         if not rows:
             return None
         known = self.look()
-        # Extremes are what they were if nothing has changed; plugins are told those among `rows`.
+        # Extremes are unchanged if nothing has changed; plugins receive those among `rows`.
         extents = self.extents if known == self._seen else self._measure()
         among = self._measure_among(rows)
         if among == extents:
             self.catch_up_since(known, extents)
             return self._best_in(rows)
-        # The others count for nothing then, so scores are kept apart.
+        # The other nodes are ignored then, so scores are kept apart.
         self._seen = known
         if self._among is None:
             self._among = Ranking(self._columns, self.task, self._job, self._rules)
@@ -196,7 +228,7 @@ class Ranking:
         return self._among._best_in(rows)  # noqa: SLF001 - its own
 
     def _best_in(self, rows: Set[int]) -> int | None:
-        """Return the node with the highest score of some, the first of several, or nothing."""
+        """Return the node with the highest score of some, the first of several, or `None`."""
         best = self.best()
         if best is None or best in rows:
             return best
@@ -206,10 +238,10 @@ class Ranking:
         return None if scores[row] == NEVER else some[row]
 
     def score_for_a_moment(self, node: Node) -> float | None:
-        """Return what a node is worth as it is for a moment, of which no figures know.
+        """Return the score of a node as it is shown for a moment, unknown to the change log.
 
-        All other nodes are as the last look found them; nothing if they might have other scores
-        because of it, or if figures have to be asked.
+        All other nodes are as the last look found them. The result is `None` if their scores might
+        change, or if a scorer needs the arrays.
         """
         columns = self._columns
         if not columns.whole or any(hook.vectorised and own is None for hook, own in self.terms):
@@ -219,7 +251,7 @@ class Ranking:
         return self._score_node(node.index, node)[0]
 
     def is_best_at(self, row: int, score: float) -> bool:
-        """Say whether a node would be the best if it had another score."""
+        """Return whether a node would be the best if it had another score."""
         known = float(self.scores[row])
         self.scores[row] = score
         best = self.best()
@@ -227,7 +259,7 @@ class Ranking:
         return best == row
 
     def _measure_among(self, rows: Set[int]) -> list[tuple[int, int]]:
-        """Tell plugins the extremes among some nodes, and return them."""
+        """Pass the extremes among some nodes to the plugins, and return them."""
         found = []
         for figure, tell in self._extremes:
             least, most = self._columns.extremes_among(figure, rows)
@@ -236,7 +268,7 @@ class Ranking:
         return found
 
     def moves_an_extreme(self) -> bool:
-        """Say whether the next task alone moves an extreme that scores depend on."""
+        """Return whether the next task alone moves an extreme that scores depend on."""
         row = int(self.scores.argmax()) if self._extremes and len(self.scores) else 0
         for figure, _ in self._extremes:
             extent = self._columns.extent(figure)
@@ -250,7 +282,7 @@ class Ranking:
         return False
 
     def can_start(self, nodes: Sequence[Node]) -> bool:
-        """Say whether tasks on these nodes have nobody to wait for."""
+        """Return whether tasks on these nodes can start at once."""
         if not self._columns.log.waits and not self.waits:
             return True
         later = self.later
@@ -266,11 +298,11 @@ class Ranking:
         return True
 
     def must_wait(self, node: Node) -> bool:
-        """Say whether the task has to wait on the node although there may be room."""
+        """Return whether the task has to wait on the node although there may be room."""
         return bool(self.later[self._columns.row_of(node)])
 
     def _measure(self) -> list[tuple[int, int]]:
-        """Tell plugins the extremes that their scores depend on, and return them."""
+        """Pass the extremes that scores depend on to the plugins, and return them."""
         found = []
         for figure, tell in self._extremes:
             extent = self._columns.extent(figure)
@@ -279,7 +311,7 @@ class Ranking:
         return found
 
     def extents_used(self) -> list[str]:
-        """Return the figures whose extremes the scores depend on."""
+        """Return the figures with extremes that the scores depend on."""
         return [figure for figure, _ in self._extremes]
 
     def score_table(self, table: ColumnTable, rows: Rows | None) -> Column:
@@ -292,7 +324,7 @@ class Ranking:
     def ask(
         self, term: tuple[Hook, Column | None], table: ColumnTable, rows: Rows | None
     ) -> Column:
-        """Return what one scorer says of a table's nodes."""
+        """Return the results of one scorer for the nodes of a table."""
         hook, fixed = term
         if fixed is not None:
             return fixed if rows is None else fixed.take(rows)
@@ -302,14 +334,14 @@ class Ranking:
         if hook.vectorised:
             return np.asarray(hook.fn(self.task, table), dtype=np.float64)
         if not self._columns.whole or not self._rules.can_keep(hook):
-            return ask_each(hook, self.task, table.nodes)
+            return score_each(hook, self.task, table.nodes)
         kept = self._kept.get(id(hook))
         if kept is None:
-            kept = self._kept[id(hook)] = KeptAnswers(self._columns, hook, self.task)
+            kept = self._kept[id(hook)] = KeptScores(self._columns, hook, self.task)
         return kept.of(rows)
 
     def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
-        """Say of every node of a table whether nobody objects to it as it is shown."""
+        """Return for every node of a table whether all predicates accept it as it is shown."""
         fit = np.full(len(table), Fit.NOW, dtype=np.int8)
         for hook in self._rules.node_predicates:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
@@ -320,7 +352,7 @@ class Ranking:
         self.scores = np.full(len(columns.nodes), NEVER)
         self.later = np.zeros(len(columns.nodes), dtype=np.bool_)
         self._room_seen = -1
-        # On a full cluster few nodes are left to ask about.
+        # On a full cluster few nodes are left to score.
         rows = np.flatnonzero(fits(columns.free, self.need) & (self._allowed > NO))
         self._fitting, self._fitting_grown = rows, columns.log.grown
         if len(rows) == len(columns.nodes):
@@ -329,7 +361,7 @@ class Ranking:
             self._rescore_table(columns.table(rows), rows, self._allowed.take(rows))
 
     def _rescore_fitting(self) -> None:
-        """Score all nodes again that still have what the task asks for."""
+        """Score all nodes again that still have what the task requests."""
         if self._fitting_grown != self._columns.log.grown:
             self._rescore_all()
             return
@@ -340,7 +372,7 @@ class Ranking:
         before = self.scores.take(rows) != NEVER
         self._rescore_table(self._columns.table(rows), rows, self._allowed.take(rows))
         if not np.array_equal(before, self.scores.take(rows) != NEVER):
-            self._room_seen = -1  # somebody leaves nodes out for what others have
+            self._room_seen = -1  # a plugin drops nodes because of other nodes
 
     def fitting(self) -> Rows:
         """Return the nodes that have a score, in order of their names."""
@@ -441,7 +473,7 @@ class Ranking:
         return np.array(fit, dtype=np.int8)
 
     def _score_terms(self) -> list[tuple[Hook, Column | None]]:
-        """Return the scorers in order, with what they say where that never changes."""
+        """Return the scorers in order, with their results if those never change."""
         terms: list[tuple[Hook, Column | None]] = []
         table = self._columns.table()
         for hook in self._rules.scores:
@@ -453,8 +485,8 @@ class Ranking:
             elif hook.vectorised:
                 fixed = np.asarray(hook.fn(self.task, table), dtype=np.float64)
             else:
-                fixed = ask_each(hook, self.task, table.nodes)
-            # Adding nought changes no sum, so such terms can be left out.
+                fixed = score_each(hook, self.task, table.nodes)
+            # Adding 0 changes no sum, so such terms can be left out.
             if np.any(fixed != 0):
                 terms.append((hook, fixed))
         return terms
@@ -477,4 +509,4 @@ def _room(free: Amounts, need: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 UNBOUNDED: Final = 10**9
-"""How many tasks that ask for nothing at all a node is said to hold."""
+"""How many tasks without any request a node can hold."""

@@ -17,7 +17,7 @@ class GaveUp:
 
     action: str
     job: str
-    """On whose behalf it was looking then; jobs after this one were not looked at."""
+    """The job it was working on; jobs after this one were not considered."""
     simulations: int
     reason: str
 
@@ -25,8 +25,8 @@ class GaveUp:
 class Budget:
     """What one action may still spend.
 
-    The number of simulations is always counted: the same snapshot gives up at the same point.
-    Time is only measured if somebody gives the session a clock.
+    The number of simulations is always counted, so the same snapshot gives up at the same point.
+    Time is only measured if the session has a clock.
     """
 
     def __init__(self, parameters: Parameters, clock: Callable[[], float] | None) -> None:
@@ -42,7 +42,7 @@ class Budget:
         self._began = self._clock() if self._clock is not None else 0.0
 
     def spend(self) -> bool:
-        """Count a simulation; say whether it may be made."""
+        """Count a simulation; return whether it is allowed."""
         if self.exhausted() is not None:
             return False
         self.simulations += 1

@@ -1,6 +1,6 @@
-"""What a session decided, as values. Carrying them out is somebody else's work."""
+"""The decisions of a session, as values; the caller carries them out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -12,8 +12,7 @@ from navarch.scheduler.model.cluster import Device
 class Bind(NamedTuple):
     """Start `task` on `node` now.
 
-    A tuple, unlike other decisions: tens of thousands are made in a cycle, and it is made in a
-    third of the time.
+    A tuple, unlike other decisions: a cycle makes tens of thousands, in a third of the time.
     """
 
     task: str
@@ -73,30 +72,15 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkStarted:
-    """Write down that `job` began to run."""
+    """Record that `job` began to run."""
 
     job: str
     at: datetime
 
 
-# A frozen dataclass sets its fields one by one, with a look-up for each. A start is noted for every
-# job, so its slots are filled directly.
-_new_start = object.__new__
-_set_started_job = MarkStarted.__dict__["job"].__set__
-_set_started_at = MarkStarted.__dict__["at"].__set__
-
-
-def a_start(job: str, at: datetime) -> MarkStarted:
-    """Return a note that a job began to run; made as often as `a_bind`."""
-    started = _new_start(MarkStarted)
-    _set_started_job(started, job)
-    _set_started_at(started, at)
-    return started
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkStale:
-    """Write down since when `job` has run with too few members; nothing means it no longer does."""
+    """Record since when `job` has run with too few members; `None` if it no longer does."""
 
     job: str
     since: datetime | None
@@ -106,14 +90,14 @@ Decision = Bind | Evict | Nominate | Withdraw | MarkStarted | MarkStale
 
 
 class DecisionSink(Protocol):
-    """Takes decisions down as they are made, and may refuse one.
+    """Receives decisions as they are made, and may refuse one.
 
-    A refusal takes back everything that was decided together with it, so what a sink has
-    accepted and not been asked to withdraw is always a whole number of statements.
+    A refusal reverts everything that was decided together with it, so the decisions that a sink has
+    accepted and not withdrawn are always those of whole statements.
     """
 
     def accept(self, decision: Decision) -> str | None:
-        """Take `decision` down, or say why not."""
+        """Record `decision`, or return why it is refused."""
         ...
 
     def withdraw(self, decision: Decision) -> None:
@@ -138,6 +122,23 @@ class DecisionLog:
         assert last == decision, f"withdrew {decision}, but the last was {last}"
 
 
+def offer(sink: DecisionSink, decisions: Sequence[Decision]) -> str | None:
+    """Let the sink accept all decisions, or none; return why it accepted none."""
+    refusal: str | None = None
+    accepted = 0
+    try:
+        for decision in decisions:
+            refusal = sink.accept(decision)
+            if refusal is not None:
+                break
+            accepted += 1
+    finally:
+        if accepted < len(decisions):
+            for decision in reversed(decisions[:accepted]):
+                sink.withdraw(decision)
+    return refusal
+
+
 def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     """Return what is left to carry out of a cycle's decisions, in order.
 
@@ -156,7 +157,7 @@ def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def _undone_by(decision: Decision, earlier: list[Decision]) -> Decision | None:
-    """Return the decision whose effect this one takes back, if it was made in the same cycle."""
+    """Return the earlier decision of the same cycle that this one reverts, or `None`."""
     match decision:
         case Evict():
             kinds: tuple[type[Bind | Nominate], ...] = (Bind,)

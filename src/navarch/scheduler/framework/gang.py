@@ -4,38 +4,36 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 
-from navarch.scheduler.framework.answers import HookRunner
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.framework.hook_runner import HookRunner
+from navarch.scheduler.model.job import Job, PodSet, Task, TaskShape
 from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
-from navarch.scheduler.model.pod_set import PodSet, TaskShape
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 
 _pending_quota = attrgetter("pending_quota")
 
 
 def tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Task]:
-    """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
+    """Return the tasks of `job` that are placed next: what its gangs lack, or else one more."""
     version = job.origin.version
-    known = job.turn
+    known = job.next_tasks
     if known is None or known[0] != version:
         known = (version, None, None)
     found = known[1] if real else known[2]
     if found is None:
         found = _tasks_to_place(session, job, real=real)
         if not version:
-            job.turn = (version, found, found)  # nobody has been moved yet, simulated or not
+            job.next_tasks = (version, found, found)  # no task has moved yet, simulated or not
         elif real:
-            job.turn = (version, found, known[2])
+            job.next_tasks = (version, found, known[2])
         else:
             virtual = any(task.placement.virtual for task in found)
-            job.turn = (version, known[1] if virtual else found, found)
+            job.next_tasks = (version, known[1] if virtual else found, found)
     return found
 
 
 def request_to_place(session: HookRunner, job: Job) -> Amounts:
-    """Return what the tasks whose turn it is would be charged."""
+    """Return the quota that the tasks to place next would use."""
     known = job.requested_quota
     if known is None or known[0] != job.origin.version:
         amount = requested_quota(tasks_to_place(session, job, real=False))
@@ -52,7 +50,7 @@ def requested_quota(tasks: Sequence[Task]) -> Amounts:
     quotas: list[Amounts] = list(map(_pending_quota, tasks))
     if not quotas:
         return NOTHING
-    # Equal tasks have the very same quota: adding up counts spares adding up amounts.
+    # Equal tasks share one quota object: adding up counts is cheaper than adding up amounts.
     if quotas.count(quotas[0]) == len(quotas):
         return quotas[0].times(len(quotas))
     total = NOTHING
@@ -97,7 +95,7 @@ def _tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Ta
 
 def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
     if pod_set.untouched(TaskStatus.PENDING):
-        if pod_set.alike and session.orders_tasks_by_kind:
+        if pod_set.alike and (pod_set.size == 1 or session.orders_tasks_by_kind):
             return LazyTasks(pod_set, max(1, pod_set.min_available))
         if _can_stay_unmade(session, pod_set):
             return LazyMixedTasks(
@@ -115,7 +113,7 @@ def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> S
 
 
 def _can_stay_unmade(session: HookRunner, pod_set: PodSet) -> bool:
-    """Say whether it is the turn of all tasks, and their kinds and names tell in which order."""
+    """Return whether all tasks are next, in an order that follows from their kinds and names."""
     if not pod_set.shapes or pod_set.min_available < pod_set.size:
         return False
     return session.orders_tasks_by_kind

@@ -29,7 +29,7 @@ PODS_COLUMN: Final = 3
 
 
 class NodeTable:
-    """One array per figure, row i about `nodes[i]`. Columns are made when first looked at."""
+    """One array per figure; row i describes `nodes[i]`. Columns are computed on first use."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
@@ -54,7 +54,7 @@ class NodeTable:
 
     @cached_property
     def free(self) -> Amounts:
-        """What is idle or will come free and is not promised to anybody."""
+        """What is idle, or coming free and not promised."""
         return self.idle + _table([amounts_of(node.releasing) for node in self.nodes])
 
     @cached_property
@@ -79,7 +79,7 @@ class NodeTable:
 
     @property
     def gpu_releasing(self) -> Column:
-        """GPUs that will come free and are not promised to anybody."""
+        """GPUs that are coming free and not promised."""
         return (self.free[:, GPU_COLUMN] - self.idle[:, GPU_COLUMN]) / 100
 
     @property
@@ -108,7 +108,7 @@ class NodeTable:
         return self.idle[:, MEMORY_COLUMN].astype(np.float64)
 
     def fits_now(self, request: Request) -> npt.NDArray[np.bool_]:
-        """Say of every node whether a request for whole GPUs, or none, fits on what is idle."""
+        """Return for every node whether a request for whole GPUs, or none, fits on what is idle."""
         return fits(self.idle, need_of(request))
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
@@ -116,12 +116,12 @@ class NodeTable:
         return np.array([node.labels.get(key) for node in self.nodes], dtype=object)
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
-        """Say of every node whether a label has a value."""
+        """Return for every node whether a label has a value."""
         has: npt.NDArray[np.bool_] = self.label(key) == value
         return has
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that the snapshot tells."""
+        """Return the rows of nodes with a trait of their spec."""
         return [row for row, node in enumerate(self.nodes) if trait(node.spec)]
 
 
@@ -132,12 +132,12 @@ def need_of(request: Request) -> tuple[int, int, int, int]:
 
 def pick(amounts: Amounts, rows: Rows) -> Amounts:
     """Return some rows of a table that is laid out column by column, as the result is."""
-    picked: Amounts = amounts.T.take(rows, axis=1).T  # eight times as quick as amounts[rows]
+    picked: Amounts = amounts.T.take(rows, axis=1).T  # eight times as fast as amounts[rows]
     return picked
 
 
 def fits(have: Amounts, need: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Say of every row whether there is as much as is needed of everything."""
+    """Return for every row whether it has enough of everything."""
     result: npt.NDArray[np.bool_] = have[:, PODS_COLUMN] >= need[PODS_COLUMN]
     result &= have[:, GPU_COLUMN] >= need[GPU_COLUMN]
     result &= have[:, CPU_COLUMN] >= need[CPU_COLUMN]

@@ -7,7 +7,7 @@ from typing import Any
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import PluginArguments, arguments_of, parse_arguments
-from navarch.scheduler.framework.plugin import Plugin
+from navarch.scheduler.framework.session import Plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class _Builder:
 
 
 class PluginRegistry:
-    """The plugins that a configuration may name: a value, built once, passed to who needs it."""
+    """The plugins that a configuration may name."""
 
     def __init__(self) -> None:
         self._builders: dict[str, _Builder] = {}

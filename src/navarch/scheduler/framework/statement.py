@@ -1,4 +1,4 @@
-"""The undo log: changes to the session that stand together or not at all."""
+"""The undo log: changes to the session that take effect together or not at all."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from navarch.scheduler.framework.decision import (
     Nominate,
     Withdraw,
     a_bind,
+    offer,
 )
+from navarch.scheduler.model.job import UNPLACED
 from navarch.scheduler.model.placement import Booking, Hold, Placement, without_place
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import UNPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class Kind(StrEnum):
@@ -65,7 +65,7 @@ class Bulk:
         self.nodes = nodes
         self.standing = True
         self.operations: list[Operation] | None = None
-        """One for each task, once somebody wants to treat one of them differently."""
+        """One operation per task, once one of the tasks is treated separately."""
 
     def unfold(self) -> list[Operation]:
         """Return one operation for each task."""
@@ -89,19 +89,19 @@ class Undo:
 
 
 class Statement:
-    """An ordered list of operations on a session, each of which can be taken back.
+    """An ordered list of operations on a session that can be reverted.
 
-    As a context manager it takes back on leaving whatever was not committed, so forgetting is
-    safe. `undo` works in any order: taking back an operation first takes back what was done to
-    the same task later; different tasks do not depend on each other.
+    As a context manager it reverts everything that is not committed, so forgetting is safe. `undo`
+    works in any order: reverting an operation first reverts later operations on the same task;
+    different tasks do not depend on each other.
     """
 
-    def __init__(self, session: Session, action: str) -> None:
-        self._session = session
+    def __init__(self, state: ClusterState, action: str) -> None:
+        self._state = state
         self._action = action
         self._log: list[Operation | Bulk | Undo] = []
         self._folded: list[Bulk] = []
-        """Those whose tasks nobody has asked for one by one."""
+        """Bulks that have not been split into operations."""
         self._of_task: dict[str, list[Operation]] = {}
 
     def __enter__(self) -> Statement:
@@ -117,7 +117,7 @@ class Statement:
 
     def allocate(self, task: Task, node: Node, gpu_groups: tuple[str, ...] = ()) -> Operation:
         """Put the task on what is idle on the node."""
-        devices = self._session.choose_devices(task, node, now=True)
+        devices = self._state.choose_devices(task, node, now=True)
         booking = Booking(node.name, Hold.NOW, gpu_groups, devices)
         after = Placement(TaskStatus.ALLOCATED, node.name, gpu_groups, (booking,), virtual=True)
         return self._carry_out(Operation(Kind.ALLOCATE, task, after))
@@ -125,7 +125,7 @@ class Statement:
     def allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Put equal pending tasks of one job, without shared GPUs, on what is idle on nodes."""
         bulk = Bulk(tasks, nodes)
-        self._session.allocate(tasks, nodes)
+        self._state.allocate(tasks, nodes)
         self._log.append(bulk)
         self._folded.append(bulk)
 
@@ -146,7 +146,7 @@ class Statement:
         if eviction is not None and not update_if_there and _is_there(eviction, node, gpu_groups):
             self.undo(eviction)
             return None
-        devices = self._session.choose_devices(task, node, now=False)
+        devices = self._state.choose_devices(task, node, now=False)
         bookings = task.placement.bookings
         if not (bookings or gpu_groups or devices):
             return self._carry_out(Operation(Kind.PIPELINE, task, node.promised))
@@ -158,7 +158,7 @@ class Statement:
         return self._carry_out(Operation(Kind.PIPELINE, task, after))
 
     def evict(self, task: Task, reason: str, *, beneficiary: str | None = None) -> Operation:
-        """Have the task leave its node, or give up the place that is kept for it."""
+        """Evict the task from its node, or withdraw the place that is kept for it."""
         self._unfold()
         before = task.placement
         assert before.counts, f"{task} cannot be evicted: it has no place"
@@ -174,7 +174,7 @@ class Statement:
         self.undo(eviction)
 
     def convert_all_allocated_to_pipelined(self, job: Job) -> None:
-        """Turn everything this statement allocated for the job into promises on the same nodes."""
+        """Replace everything this statement allocated for the job by promises on the same nodes."""
         self._unfold()
         for operation in self._standing_operations():
             if operation.kind is not Kind.ALLOCATE or operation.task.job is not job.origin:
@@ -182,7 +182,7 @@ class Statement:
             task, placed = operation.task, operation.after
             assert placed.node is not None, f"{task} was allocated without a node"
             self.undo(operation)
-            node = self._session.nodes[placed.node]
+            node = self._state.nodes[placed.node]
             self.pipeline(task, node, placed.gpu_groups, update_if_there=True)
 
     def undo(self, operation: Operation) -> None:
@@ -193,7 +193,7 @@ class Statement:
         later = self._standing(operation.task)
         undone = later[later.index(operation) :]
         for each in reversed(undone):
-            self._session.move(each.task, each.before)
+            self._state.move(each.task, each.before)
             each.standing = False
         self._log.append(Undo(undone))
 
@@ -218,17 +218,17 @@ class Statement:
             return
         if isinstance(entry, Undo):
             for operation in entry.operations:
-                self._session.move(operation.task, operation.after)
+                self._state.move(operation.task, operation.after)
                 operation.standing = True
             return
         if entry.standing:
-            self._session.move(entry.task, entry.before)
+            self._state.move(entry.task, entry.before)
             entry.standing = False
         self._of_task[entry.task.uid].pop()
 
     def _take_back_bulk(self, bulk: Bulk) -> None:
         if bulk.operations is None:
-            self._session.release(bulk.tasks, bulk.nodes)
+            self._state.release(bulk.tasks, bulk.nodes)
             self._folded.remove(bulk)
             bulk.standing = False
             return
@@ -236,7 +236,7 @@ class Statement:
             self._take_back(operation)
 
     def _unfold(self) -> None:
-        """Have an operation for each task, so that each can be treated differently."""
+        """Split bulks into one operation per task."""
         for bulk in self._folded:
             for operation in bulk.unfold():
                 self._of_task.setdefault(operation.task.uid, []).append(operation)
@@ -248,45 +248,28 @@ class Statement:
             self.rollback(0)
 
     def commit(self) -> str | None:
-        """Decide what stands, all of it or nothing; return why nothing was decided, if so.
+        """Decide everything in force, or nothing; return why nothing was decided, or `None`.
 
-        If one decision is refused, those accepted before it are withdrawn and the session is as
+        If one decision is refused, the ones accepted before it are withdrawn and the session is as
         it was before the statement.
         """
-        refusal = self._offer(self.decisions())
+        refusal = offer(self._state.sink, self.decisions())
         if refusal is not None:
             self.discard()
             return refusal
         for entry in self._log:
             if isinstance(entry, Operation):
                 if entry.standing:
-                    self._session.commit_task(entry.task)
+                    self._state.commit_task(entry.task)
             elif isinstance(entry, Bulk) and entry.operations is None:
-                self._session.commit(entry.tasks, entry.nodes)
+                self._state.commit(entry.tasks, entry.nodes)
             else:
                 for operation in _standing_of(entry):
-                    self._session.commit_task(operation.task)
+                    self._state.commit_task(operation.task)
         self._log.clear()
         self._folded.clear()
         self._of_task.clear()
         return None
-
-    def _offer(self, decisions: list[Decision]) -> str | None:
-        """Have the sink accept all decisions, or none; return why none."""
-        sink = self._session.sink
-        refusal: str | None = None
-        accepted: list[Decision] = []
-        try:
-            for decision in decisions:
-                refusal = sink.accept(decision)
-                if refusal is not None:
-                    break
-                accepted.append(decision)
-        finally:
-            if len(accepted) < len(decisions):
-                for decision in reversed(accepted):
-                    sink.withdraw(decision)
-        return refusal
 
     def decisions(self) -> list[Decision]:
         """Return what committing now would decide."""
@@ -306,7 +289,7 @@ class Statement:
         job, action = first.job.name, self._action
         portion = gpus(bulk.nodes[0].quota_of(first.request).gpu)
         pairs = zip(bulk.tasks, bulk.nodes, strict=True)
-        if self._session.hooks("bind_request_mutate"):
+        if self._state.hooks("bind_request_mutate"):
             return [
                 a_bind(
                     task.uid,
@@ -314,14 +297,14 @@ class Statement:
                     node.name,
                     action,
                     portion,
-                    self._session.bind_annotations(task, node.name),
+                    self._state.bind_annotations(task, node.name),
                 )
                 for task, node in pairs
             ]
         return [a_bind(task.uid, job, node.name, action, portion, {}) for task, node in pairs]
 
     def touched(self) -> list[Task]:
-        """Return the tasks that stand elsewhere than before the statement, in order of change."""
+        """Return the tasks that have moved since the statement began, in order of change."""
         return list({op.task.uid: op.task for op in self._standing_operations()}.values())
 
     def _decision(self, operation: Operation) -> Decision:
@@ -345,7 +328,7 @@ class Statement:
                     task=name, job=job, node=node, action=self._action, gpu_groups=after.gpu_groups
                 )
             case Kind.ALLOCATE:
-                quota = self._session.nodes[node].quota_of(task.request)
+                quota = self._state.nodes[node].quota_of(task.request)
                 return Bind(
                     task=name,
                     job=job,
@@ -354,11 +337,11 @@ class Statement:
                     gpu_groups=after.gpu_groups,
                     gpu_portion=gpus(quota.gpu),
                     devices=after.bookings[-1].devices,
-                    annotations=self._session.bind_annotations(task, node),
+                    annotations=self._state.bind_annotations(task, node),
                 )
 
     def _carry_out(self, operation: Operation) -> Operation:
-        self._session.move(operation.task, operation.after)
+        self._state.move(operation.task, operation.after)
         operation.standing = True
         self._log.append(operation)
         self._of_task.setdefault(operation.task.uid, []).append(operation)
@@ -369,7 +352,7 @@ class Statement:
         return [operation for entry in self._log for operation in _standing_of(entry)]
 
     def _eviction_of(self, task: Task) -> Operation | None:
-        """Return the earliest eviction of the task that stands."""
+        """Return the earliest eviction of the task that is in force."""
         for operation in self._standing(task):
             if operation.kind is Kind.EVICT:
                 return operation
@@ -391,6 +374,6 @@ def _standing_of(entry: Operation | Bulk | Undo) -> list[Operation]:
 
 
 def _is_there(eviction: Operation, node: Node, gpu_groups: tuple[str, ...]) -> bool:
-    """Say whether the task was evicted from this very node, and the same GPUs of it."""
+    """Return whether the task was evicted from this node, and from the same GPUs of it."""
     before = eviction.before
     return before.node == node.name and set(before.gpu_groups) == set(gpu_groups)

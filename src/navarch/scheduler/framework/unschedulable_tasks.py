@@ -1,4 +1,4 @@
-"""Why tasks found no place, node by node, for those who ask."""
+"""The reasons why tasks found no place, node by node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class UnschedulableTasks(Mapping[str, Mapping[str, "tuple[UnschedulableReason, ...]"]]):
-    """By job and task. Reasons that nobody wrote down are found when a job is asked about.
+    """The reasons by job and task; those that were not recorded are computed on access.
 
-    Those are the reasons at the end of the cycle: thousands of nodes are not asked about for every
-    gang that waits, only for the one somebody wants to know about.
+    These are the reasons at the end of the cycle: checking thousands of nodes for every waiting
+    gang would cost too much.
     """
 
     def __init__(self, session: Session) -> None:

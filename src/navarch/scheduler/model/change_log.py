@@ -1,4 +1,4 @@
-"""Which nodes and jobs have changed since somebody last looked."""
+"""The nodes and jobs that have changed, in order."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class ChangeLog:
-    """The nodes of every booking in order, so that whoever keeps figures can catch up."""
+    """The row of every booking in order, so that derived figures can catch up."""
 
     __slots__ = ("enter_all", "grown", "jobs", "rows", "shares", "waits")
 
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.jobs: list[Job] = []
-        """Whose task has gained or lost a place, each time."""
+        """The job of every task that has gained or lost a place."""
         self.grown = 0
         """How often something was given back; in between, there was only ever less to have."""
         self.waits = False
-        """Whether anybody has ever been on the way out, or was promised what they leave."""
+        """Whether a task has ever been leaving, or was promised what another leaves."""
         self.shares = False
-        """Whether anybody has ever had a part of a GPU."""
+        """Whether a GPU has ever been shared."""
         self.enter_all: Callable[[], None] | None = None
-        """What writes down who is on which node, if that is still to be done."""
+        """Enters all tasks at their nodes, if that is still to be done."""

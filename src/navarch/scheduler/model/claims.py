@@ -1,11 +1,11 @@
-"""Device claims: which devices exist, who holds them, and which a task would be given."""
+"""Device claims: the devices, their holders, and the devices that a task would get."""
 
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
 from navarch.scheduler.model.cluster import Cluster, Device, ResourceClaim
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.placement import Booking, Hold
-from navarch.scheduler.model.task import Task
 
 Devices = tuple[Device, ...]
 
@@ -61,9 +61,9 @@ class Claims:
         return len((staying | found) - {task.uid})
 
     def choose(self, task: Task, node: str, *, now: bool) -> tuple[tuple[str, Devices], ...] | None:
-        """Return devices for every claim of the task on `node`, or nothing if they cannot be had.
+        """Return devices for every claim of the task on `node`, or `None` if there are too few.
 
-        With `now` only devices that nobody is still leaving are considered.
+        With `now`, devices that a leaving task still holds are not considered.
         """
         chosen: list[tuple[str, Devices]] = []
         taken: set[Device] = set()
@@ -92,7 +92,7 @@ class Claims:
         return [*own, *self._devices.get(("", claim.device_class), [])]
 
     def _allocated(self, claim: ResourceClaim) -> Devices | None:
-        """Return the devices the claim has, as long as somebody stays on them."""
+        """Return the devices of the claim, as long as a user stays on them."""
         devices = sorted(
             {
                 device
@@ -113,7 +113,7 @@ class Claims:
         return all(hold is Hold.LEAVING and not now for hold, _ in holds)
 
     def loaded(self, task: Task) -> tuple[tuple[str, Devices], ...]:
-        """Return what the snapshot says the task's claims were given."""
+        """Return the devices that the snapshot lists for the task's claims."""
         if not task.spec.claims:
             return ()
         return tuple(

@@ -10,10 +10,10 @@ from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import TaskStatus
 
 DEFAULT_GPU_MEMORY_MIB = 100
-"""Assumed for a node that does not say; such a node takes no requests for GPU memory."""
+"""The default for a node without a figure; such a node takes no requests for GPU memory."""
 
 PREEMPTIBLE_BELOW = 100
-"""A job that does not say whether it may be interrupted may be, below this priority."""
+"""A job without a setting may be interrupted if its priority is below this."""
 
 QUEUE_LABEL = "kai.scheduler/queue"
 NODE_TYPE_LABEL = "kai.scheduler/type"
@@ -37,7 +37,7 @@ class Toleration:
     effect: str | None = None
 
     def covers(self, taint: Taint) -> bool:
-        """Say whether `taint` does not matter to the task."""
+        """Return whether the task tolerates `taint`."""
         if self.key and self.key != taint.key:
             return False
         if self.effect is not None and self.effect != taint.effect:
@@ -56,19 +56,19 @@ class NodeHealth:
 
 
 HEALTHY: Final = NodeHealth()
-"""The very object that nodes have unless something is said of them, so that it is soon told."""
+"""The health of most nodes, as one object, so that an identity check finds the others."""
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 def _nothing() -> Mapping[str, str]:
-    """Return no labels at all, the same for everybody: most tasks have none."""
+    """Return an empty mapping that all tasks without labels share."""
     return _NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One machine: what it offers and what is known about it."""
+    """One machine: its resources, labels and health."""
 
     name: str
     cpu_milli: int = 0
@@ -112,7 +112,7 @@ class QueueSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyConstraint:
-    """Asks for tasks to be near each other: within one domain of the required level."""
+    """A request to place tasks near each other: within one domain of the required level."""
 
     topology: str
     required_level: str = ""
@@ -241,7 +241,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceClaim:
-    """A claim on devices, with what it was given so far and for whom."""
+    """A claim on devices, with its devices and users so far."""
 
     name: str
     namespace: str = ""
@@ -263,7 +263,7 @@ class QueueUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Everything a scheduling cycle may know, at one moment."""
+    """The complete input of a scheduling cycle, at one moment."""
 
     now: datetime
     nodes: tuple[NodeSpec, ...] = ()

@@ -9,12 +9,12 @@ class Fit(IntEnum):
 
     NO = 0
     LATER = 1
-    """Once somebody who is leaving has gone."""
+    """Once a task that is leaving has gone."""
     NOW = 2
 
 
 class Later(str):
-    """A predicate's reason that will pass: it only stands until those who are leaving have gone."""
+    """A predicate's reason that is temporary: it ends when leaving tasks have gone."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class UnschedulableReason:
 
     @property
     def passes(self) -> bool:
-        """Whether the reason only stands until those who are leaving have gone."""
+        """Whether the reason ends when leaving tasks have gone."""
         return isinstance(self.reason, Later)
 
 
@@ -41,9 +41,9 @@ class UnschedulableJob:
     summary: str
     details: tuple[tuple[str, str], ...] = ()
     level: str = ""
-    """The level of a topology within one domain of which the job had to be."""
+    """The topology level of which one domain had to hold the job."""
     rooms: tuple[tuple[str, int | None], ...] = ()
-    """For each of its domains how many of the tasks it could hold, where that is known."""
+    """For each domain, how many of the tasks it could hold, if that was computed."""
     wanted: int = 0
     """How many it had to hold."""
 

@@ -1,27 +1,244 @@
-"""A job inside a session: a tree of groups whose leaves are pod sets."""
+"""A job inside a session: its tasks, and the tree of groups whose leaves are pod sets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from navarch.scheduler.model.cluster import JobSpec, TaskSpec
-from navarch.scheduler.model.lazy_tasks import LazyTasks
-from navarch.scheduler.model.pod_set import PodSet, TaskShape, grow, prune
+from navarch.scheduler.model.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
+from navarch.scheduler.model.placement import Placement
 from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import (
     ACTIVE_ALLOCATED_MASK,
     ACTIVE_USED_MASK,
+    ALIVE_MASK,
     ANY_MASK,
     TaskStatus,
 )
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.model.task_kinds import Kinds, end_of_equals
 
 T = TypeVar("T")
 
 FEW_SHAPES: Final = 4
 """Gangs in which looks of tasks change more often than this are looked at task by task."""
+
+
+UNPLACED: Final = {status: Placement(status) for status in TaskStatus}
+"""The placement of a task without a node, by status."""
+
+
+class Task:
+    """One task: fixed facts from the snapshot, and a placement that statements change."""
+
+    __slots__ = (
+        "created_at",
+        "job",
+        "kind",
+        "labels",
+        "namespace",
+        "pending_quota",
+        "placement",
+        "request",
+        "requires_gpu",
+        "spec",
+        "uid",
+    )
+
+    def __init__(self, spec: TaskSpec, job: Job, *, min_gpu_memory_mib: int) -> None:
+        self.spec = spec
+        self.uid = spec.uid
+        self.job = job
+        self.namespace = job.namespace
+        self.request: Request = spec.request
+        self.labels: Mapping[str, str] = spec.labels
+        self.requires_gpu = spec.request.requires_gpu
+        self.created_at: datetime = spec.created_at or job.created_at
+        # The quota of the task before its node is known.
+        self.pending_quota: Amounts = spec.request.quota_on(min_gpu_memory_mib)
+        self.placement = UNPLACED[spec.status]
+        self.kind: int | None = None
+        """Equal for tasks with equal requests; `None` until it is computed."""
+
+    @property
+    def name(self) -> str:
+        """The task's name, which is its uid."""
+        return self.uid
+
+    @property
+    def status(self) -> TaskStatus:
+        """Where the task is in its life."""
+        return self.placement.status
+
+    @property
+    def node(self) -> str | None:
+        """The node it is on, or will be on."""
+        return self.placement.node
+
+    @property
+    def gpu_groups(self) -> tuple[str, ...]:
+        """The shared GPUs it uses a part of."""
+        return self.placement.gpu_groups
+
+    def is_candidate(self, *, real: bool) -> bool:
+        """Return whether the task needs a place: pending, or evicted only in this simulation."""
+        placement = self.placement
+        if placement.status is TaskStatus.PENDING:
+            return True
+        return not real and placement.virtual and placement.status is TaskStatus.RELEASING
+
+    def __repr__(self) -> str:
+        return f"Task({self.uid}, {self.status.title}, {self.node})"
+
+
+class TaskShape(NamedTuple):
+    """Those tasks of a gang that wait and differ in nothing but their names."""
+
+    kind: int
+    specs: Sequence[TaskSpec]
+
+
+class PodSet:
+    """Equal members of a job, and the least number of them that can run."""
+
+    __slots__ = (
+        "_tasks",
+        "alike",
+        "found",
+        "kind",
+        "min_available",
+        "name",
+        "owner",
+        "shapes",
+        "size",
+        "topology",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        min_available: int,
+        topology: TopologyConstraint | None,
+        tasks: Sequence[Task] = (),
+    ) -> None:
+        self.name = name
+        self.min_available = min_available
+        self.topology = topology
+        self._tasks: list[Task] | None = list(tasks)
+        self.size = len(tasks)
+        """How many tasks there are."""
+        self.alike = False
+        """Whether all tasks have one kind and age, so that they differ only in their names."""
+        self.kind: int | None = None
+        """The kind of all tasks, if they are alike and pending."""
+        self.shapes: Sequence[TaskShape] = ()
+        """The few shapes of the tasks, if all wait and have one age."""
+        self.owner: Job | None = None
+        self.found: TaskStatus | None = None
+        """The state that all tasks had in the snapshot, valid as long as nothing has changed."""
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks by uid, materialised on first use."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            self.owner.materialise()
+        assert self._tasks is not None, "they have been made"
+        return self._tasks
+
+    @property
+    def first(self) -> Task:
+        """The first task by uid."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            return self.owner.first_of(self)
+        return self._tasks[0]
+
+    def hold(self, tasks: list[Task] | None, size: int) -> None:
+        """Hold `tasks`, or `size` tasks that are not materialised yet."""
+        self._tasks = tasks
+        self.size = size
+
+    def count(self, mask: int) -> int:
+        """Return how many tasks are in one of the states of `mask`."""
+        owner = self.owner
+        if owner is not None and not owner.version and self.found is not None:
+            return self.size if self.found & mask else 0
+        total = 0
+        for task in self.tasks:  # few, mostly: a list of them takes longer
+            if task.placement.status & mask:
+                total += 1
+        return total
+
+    def untouched(self, mask: int) -> bool:
+        """Return whether no task has changed, and all were found in a state of `mask`."""
+        owner, found = self.owner, self.found
+        return owner is not None and found is not None and not owner.version and bool(found & mask)
+
+    @property
+    def active_allocated(self) -> int:
+        """How many tasks hold, or are about to hold, resources."""
+        return self.count(ACTIVE_ALLOCATED_MASK)
+
+    @property
+    def below_minimum(self) -> bool:
+        """Whether fewer tasks are placed than the gang needs."""
+        return self.active_allocated < self.min_available
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough tasks exist, and are not gated, for the gang to start."""
+        return self.count(ALIVE_MASK & ~TaskStatus.GATED) >= self.min_available
+
+    def __repr__(self) -> str:
+        return f"PodSet({self.name}, min={self.min_available}, tasks={self.size})"
+
+
+class SubGroup:
+    """An inner group of a job: further groups, and pod sets."""
+
+    __slots__ = ("groups", "name", "pod_sets", "topology")
+
+    def __init__(
+        self,
+        name: str,
+        topology: TopologyConstraint | None,
+        groups: Sequence[SubGroup],
+        pod_sets: Sequence[PodSet],
+    ) -> None:
+        self.name = name
+        self.topology = topology
+        self.groups = list(groups)
+        self.pod_sets = list(pod_sets)
+
+    def all_pod_sets(self) -> list[PodSet]:
+        """Return the pod sets of this group and of all groups in it."""
+        found = list(self.pod_sets)
+        for group in self.groups:
+            found.extend(group.all_pod_sets())
+        return found
+
+
+def grow(spec: SubGroupSpec) -> SubGroup:
+    """Return the live group of `spec`, still without tasks."""
+    pod_sets = [PodSet(s.name, s.min_available, s.topology) for s in spec.pod_sets]
+    groups = [grow(group) for group in spec.groups] if spec.groups else ()
+    return SubGroup(spec.name, spec.topology, groups, pod_sets)
+
+
+def prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:
+    """Return a copy of `group` with only the tasks in `uids`."""
+    pod_sets = []
+    for pod_set in group.pod_sets:
+        tasks = [task for task in pod_set.tasks if task.uid in uids]
+        minimum = len(tasks) if shrink else pod_set.min_available
+        part = PodSet(pod_set.name, minimum, pod_set.topology, tasks)
+        part.alike, part.kind = pod_set.alike, pod_set.kind
+        pod_sets.append(part)
+    groups = [prune(child, uids, shrink=shrink) for child in group.groups]
+    return SubGroup(group.name, group.topology, groups, pod_sets)
 
 
 class Job:
@@ -38,6 +255,7 @@ class Job:
         "memo",
         "name",
         "namespace",
+        "next_tasks",
         "origin",
         "pod_sets",
         "preemptible",
@@ -47,7 +265,6 @@ class Job:
         "root",
         "spec",
         "stale_since",
-        "turn",
         "version",
     )
 
@@ -58,7 +275,7 @@ class Job:
         min_gpu_memory_mib: int,
         kinds: Kinds | None = None,
     ) -> None:
-        """With `kinds`, tasks that all look alike are made when they are needed."""
+        """With `kinds`, tasks that are all alike are materialised when they are needed."""
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -72,8 +289,8 @@ class Job:
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
         self.memo: dict[object, tuple[int, Any]] = {}
-        self.turn: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
-        """The version it holds for, and whose turn it is, really and in simulations."""
+        self.next_tasks: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
+        """A version, and the tasks to place next at that version, for real and in simulations."""
         self.requested_quota: tuple[int, Amounts] | None = None
         self._tasks: dict[str, Task] | None = None
         self._first: Task | None = None
@@ -93,9 +310,9 @@ class Job:
                 _compare(pod_set, self, kinds)
 
     def _look(self, kinds: Kinds) -> bool:
-        """Find out what the tasks have in common; say whether they need not be made to be known.
+        """Find out what the tasks have in common; return whether they can stay lazy.
 
-        That is so if all are alike but for their names, or wait and are of a few kinds.
+        They can if they differ only in their names, or if all wait and have one of a few shapes.
         """
         specs = self.spec.tasks
         if len(self.pod_sets) != 1 or not specs or specs[0].sub_group not in self.pod_sets:
@@ -110,16 +327,12 @@ class Job:
         pod_set.hold(None, len(specs))
         if first.status is TaskStatus.PENDING:
             pod_set.alike, pod_set.kind = True, kinds.number(first)
-            if len(specs) == 1:
-                # The only one there is: whatever orders tasks, it is its turn.
-                self.turn = (0, members := LazyTasks(pod_set, 1), members)
-                self.requested_quota = (0, self.quota_each)
         return True
 
     def _look_closer(self, end: int, kinds: Kinds) -> bool:
-        """Sort tasks of several looks into kinds; say whether there are only a few.
+        """Group tasks of several shapes by kind; return whether there are only a few.
 
-        The first `end` tasks look alike.
+        The first `end` tasks are alike.
         """
         first, specs = self.spec.tasks[0], self.spec.tasks
         if first.status is not TaskStatus.PENDING:
@@ -177,14 +390,14 @@ class Job:
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The tasks by uid, made when somebody first asks for one of them."""
+        """The tasks by uid, materialised on first use."""
         if self._tasks is None:
             self.materialise()
         assert self._tasks is not None, "they have been made"
         return self._tasks
 
     def first_of(self, pod_set: PodSet) -> Task:
-        """Return the first task by uid of the only pod set, the others of which are not made."""
+        """Return the first task by uid of the only pod set, without the others."""
         if self._first is None:
             spec = min(self.spec.tasks, key=_uid)
             self._first = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
@@ -195,7 +408,7 @@ class Job:
 
     @property
     def is_materialised(self) -> bool:
-        """Whether somebody has asked for the tasks."""
+        """Whether the tasks exist as objects."""
         return self._tasks is not None
 
     @property
@@ -221,7 +434,7 @@ class Job:
 
     @property
     def gpus_wanted(self) -> int:
-        """How many GPUs, in hundredths, tasks that were not made ask for whole."""
+        """The whole GPUs, in hundredths, that lazy tasks request."""
         (pod_set,) = self.pod_sets.values()
         shapes = pod_set.shapes
         if not shapes:
@@ -250,7 +463,7 @@ class Job:
     @property
     def ready(self) -> bool:
         """Whether every pod set could reach its minimum."""
-        for pod_set in self.pod_sets.values():  # noqa: SIM110 - asked of every job: twice as quick
+        for pod_set in self.pod_sets.values():  # noqa: SIM110 - called for every job: twice as fast
             if not pod_set.ready:
                 return False
         return True
@@ -278,7 +491,7 @@ class Job:
         return total
 
     def has_any(self, mask: int) -> bool:
-        """Say whether some task is in one of the states of `mask`."""
+        """Return whether some task is in one of the states of `mask`."""
         for pod_set in self.pod_sets.values():
             if pod_set.untouched(ANY_MASK):
                 if pod_set.size and pod_set.untouched(mask):
@@ -307,7 +520,7 @@ class Job:
         return False
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
-        """Return what `work_out` gives, worked out again only after a task has changed."""
+        """Return the result of `work_out`, which is called again only after a task has changed."""
         version = self.origin.version
         known = self.memo.get(key)
         if known is None or known[0] != version:
@@ -316,13 +529,13 @@ class Job:
         value: T = known[1]
         return value
 
-    def view_of(self, tasks: Iterable[Task]) -> "Job":
+    def view_of(self, tasks: Iterable[Task]) -> Job:
         """Return this job as if it had only `tasks`; minimums stay as they are."""
         uids = {task.uid for task in tasks}
         return self if len(uids) == self.size else self._view(uids, shrink=False)
 
-    def part_of(self, tasks: Sequence[Task]) -> "Job":
-        """Return a job of only `tasks`, all of which it needs."""
+    def part_of(self, tasks: Sequence[Task]) -> Job:
+        """Return a job that consists of `tasks`, and needs all of them."""
         if len(tasks) == self.size:
             for pod_set in self.pod_sets.values():
                 if pod_set.min_available != pod_set.size:
@@ -331,12 +544,12 @@ class Job:
                 return self
         return self._view({task.uid for task in tasks}, shrink=True)
 
-    def _view(self, uids: set[str], *, shrink: bool) -> "Job":
+    def _view(self, uids: set[str], *, shrink: bool) -> Job:
         view = Job.__new__(Job)
         for name in _SHARED_BY_VIEWS:
             setattr(view, name, getattr(self, name))
         view.memo = {}
-        view.turn = view.requested_quota = None
+        view.next_tasks = view.requested_quota = None
         view._tasks = {  # noqa: SLF001 - its own
             uid: task for uid, task in self.tasks.items() if uid in uids
         }
@@ -351,7 +564,7 @@ class Job:
 _SHARED_BY_VIEWS: Final = tuple(
     name
     for name in Job.__slots__
-    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "requested_quota"}
+    if name not in {"_tasks", "root", "pod_sets", "memo", "next_tasks", "requested_quota"}
 )
 """What a view of a job has in common with it."""
 
@@ -359,7 +572,7 @@ _uid = attrgetter("uid")
 
 
 def _looks_apart_in_kind_only(spec: TaskSpec, first: TaskSpec) -> bool:
-    """Say whether two tasks are in the same state, pod set and of the same age."""
+    """Return whether two tasks have the same state, pod set and age."""
     return (spec.status, spec.sub_group, spec.created_at) == (
         first.status,
         first.sub_group,

@@ -1,4 +1,4 @@
-"""Tasks of a pod set that are made when somebody asks for them."""
+"""Tasks of a pod set that are materialised when they are read."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -6,16 +6,15 @@ from operator import attrgetter
 from typing import Any, overload
 
 from navarch.scheduler.model.cluster import TaskSpec
-from navarch.scheduler.model.pod_set import PodSet, TaskShape
+from navarch.scheduler.model.job import PodSet, Task, TaskShape
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.request import Request
-from navarch.scheduler.model.task import Task
 
 _uid = attrgetter("uid")
 
 
 class LazyTasks(Sequence[Task]):
-    """The first so many tasks of a pod set of equal ones, made when somebody asks for them."""
+    """The first tasks of a pod set of equal ones, materialised when they are read."""
 
     __slots__ = ("number", "pod_set")
 
@@ -26,12 +25,12 @@ class LazyTasks(Sequence[Task]):
 
     @property
     def first(self) -> Task:
-        """The first of them; the others need not be made for that."""
+        """The first task; the others stay lazy."""
         return self.pod_set.first
 
     @property
     def request(self) -> Request:
-        """What each of them asks for."""
+        """The request of each of them."""
         assert self.pod_set.owner is not None, "equal tasks have an owner"
         return self.pod_set.owner.spec.tasks[0].request
 
@@ -64,14 +63,14 @@ class LazyTasks(Sequence[Task]):
 
 
 class LazyMixedTasks(Sequence[Task]):
-    """All tasks of a pod set of a few kinds, in order, made when somebody asks for them."""
+    """All tasks of a pod set of a few shapes, in order, materialised when they are read."""
 
     __slots__ = ("_materialised", "_order", "pod_set", "shapes")
 
     def __init__(
         self, pod_set: PodSet, shapes: Sequence[TaskShape], order: Callable[[TaskShape], Any]
     ) -> None:
-        """With a key that says which kinds come first."""
+        """Sort the shapes by the key `order`."""
         self.pod_set = pod_set
         self.shapes = sorted(shapes, key=order) if len(shapes) > 1 else shapes
         self._order = order
@@ -79,7 +78,7 @@ class LazyMixedTasks(Sequence[Task]):
 
     @property
     def _specs(self) -> list[TaskSpec]:
-        """The tasks in order: by kind as far as that tells them apart, then by name."""
+        """The tasks in order: by shape as far as their keys differ, then by name."""
         found: list[TaskSpec] = []
         for _, together in groupby(self.shapes, self._order):
             found += sorted([spec for shape in together for spec in shape.specs], key=_uid)
@@ -93,7 +92,7 @@ class LazyMixedTasks(Sequence[Task]):
 
     @property
     def requests(self) -> list[Request]:
-        """What they ask for, in order."""
+        """Their requests, in order."""
         found: list[Request] = []
         for _, together in groupby(self.shapes, self._order):
             shapes = list(together)
@@ -105,7 +104,7 @@ class LazyMixedTasks(Sequence[Task]):
         return found
 
     def part(self, shape: TaskShape) -> Sequence[Task]:
-        """Return the tasks of one of the kinds, made when somebody asks for them."""
+        """Return the tasks of one shape, materialised when they are read."""
         return LazyMixedTasks(self.pod_set, [shape], self._order)
 
     def __len__(self) -> int:
@@ -133,5 +132,5 @@ class LazyMixedTasks(Sequence[Task]):
 
 
 def materialise(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return tasks as a list, made if they were not."""
+    """Return the tasks as a list, materialised if they were not."""
     return tasks.materialise() if isinstance(tasks, LazyTasks | LazyMixedTasks) else tasks

@@ -1,8 +1,8 @@
-"""A node inside a session: what is idle, what will come free, who holds what.
+"""A node inside a session: what is idle, what is coming free, and which tasks hold it.
 
-`idle` is what can be had now, `releasing` what will come free; a task that waits for somebody to
-leave is booked against `releasing`, so `idle + releasing` is what is left to promise. All amounts
-are whole numbers, so bookings can be taken back in any order and leave no trace.
+`idle` is available now, `releasing` comes free later. A task that waits for another to leave is
+booked against `releasing`, so `idle + releasing` is what is left to promise. All amounts are whole
+numbers, so bookings can be reverted in any order and leave no trace.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,18 +10,18 @@ from typing import Final
 
 from navarch.scheduler.model.change_log import ChangeLog
 from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.job import UNPLACED, Task
 from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.quantity import GPU, Amounts
 from navarch.scheduler.model.request import Request, mig_slices
 from navarch.scheduler.model.shared_gpus import SharedGpu
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import UNPLACED, Task
 
 WHOLE_GPU: Final = "-2"
-"""Stands for 'any whole free GPU' where a shared GPU is asked for by its id."""
+"""Means 'any whole free GPU' in the place of the id of a shared GPU."""
 
 
-# Made for every node that a task goes to: the plain way, keyword by keyword, takes thrice as long.
+# Built for every node that receives a task: keyword arguments take three times as long.
 _placement = tuple.__new__
 _booking = tuple.__new__
 ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.PIPELINED
@@ -96,24 +96,24 @@ class Node:
         self._taken: Placement | None = None
         self._promised: Placement | None = None
         self.bound = UNPLACED[BINDING]
-        """Where a task that `take_whole` has put here stands once that is committed."""
+        """The placement of a task that `allocate_whole` has put here, once that is committed."""
         self.version = 0
-        """Changes with every booking, so that what was worked out before can be kept until then."""
+        """Changes with every booking, so that derived values can be kept until then."""
 
     @property
     def tasks(self) -> dict[str, tuple[Task, int]]:
-        """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        """The tasks here, each with its bookings: two while it leaves one GPU for another."""
         if self.log.enter_all is not None:
             self.log.enter_all()
         return self._tasks
 
     def enter(self, task: Task) -> None:
-        """Write down who is here; what the task takes has been booked before."""
+        """Enter a task here; what it holds has been booked before."""
         self._tasks[task.uid] = (task, 1)
 
     @property
     def taken(self) -> Placement:
-        """Where a task without shared GPUs or devices stands that a statement has put here."""
+        """The placement of a task without shared GPUs or devices that a statement has put here."""
         taken = self._taken
         if taken is None:
             name = self.name
@@ -124,7 +124,7 @@ class Node:
 
     @property
     def promised(self) -> Placement:
-        """Where such a task stands that a statement has only promised a place here."""
+        """The placement of such a task that a statement has only promised a place here."""
         promised = self._promised
         if promised is None:
             name = self.name
@@ -141,8 +141,8 @@ class Node:
         """Take `booking` out of the books."""
         self._apply(task, booking, -1, loading=False)
 
-    def take_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Put tasks on what is idle here, each of which takes that much CPU, memory, GPUs, pods."""
+    def allocate_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Put tasks on what is idle here; each needs this much CPU, memory, GPUs and pods."""
         cpu, memory, gpu, pods = need
         count = len(tasks)
         idle = self.idle
@@ -158,10 +158,10 @@ class Node:
             task.placement = taken
 
     @staticmethod
-    def take_one_each(
+    def allocate_one_each(
         need: tuple[int, int, int, int], tasks: Sequence[Task], nodes: Sequence["Node"]
     ) -> None:
-        """Do as `take_whole` does with one task on each of different nodes of a session."""
+        """Do the same as `allocate_whole` with one task on each of several nodes."""
         cpu, memory, gpu, pods = need
         note = nodes[0].log.rows.append
         for task, node in zip(tasks, nodes, strict=True):
@@ -175,8 +175,8 @@ class Node:
             node._tasks[task.uid] = (task, 1)  # noqa: SLF001 - its own
             task.placement = node._taken or node.taken  # noqa: SLF001 - its own
 
-    def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
-        """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
+    def try_task(self, need: tuple[int, int, int, int], task: Task) -> None:
+        """Add a task for a trial, which needs this much CPU, memory, GPUs and pods."""
         cpu, memory, gpu, pods = need
         idle = self.idle
         idle.cpu -= cpu
@@ -186,13 +186,13 @@ class Node:
         self.version += 1
         self._tasks[task.uid] = (task, 1)
 
-    def try_on(
+    def try_tasks(
         self,
         need: tuple[int, int, int, int],
         tasks: Sequence[Task],
         ask: Callable[[Task, "Node"], float | None],
     ) -> list[float | None]:
-        """Return what `ask` says with the first task here, with the second, too, and so on.
+        """Return the results of `ask` with the first task here, with the second as well, and so on.
 
         Afterwards none of them is here.
         """
@@ -211,11 +211,11 @@ class Node:
                 put += 1
                 answers.append(ask(task, self))
         finally:
-            self.end_rehearsal(need, tasks[:put])
+            self.end_trial(need, tasks[:put])
         return answers
 
-    def end_rehearsal(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Have the tasks no longer here that were rehearsed."""
+    def end_trial(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Remove the tasks of a trial."""
         cpu, memory, gpu, pods = need
         count = len(tasks)
         idle = self.idle
@@ -227,8 +227,8 @@ class Node:
         for task in tasks:
             del self._tasks[task.uid]
 
-    def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
-        """Take back what `take_whole` has booked."""
+    def release_whole(self, request: Request, tasks: Sequence[Task]) -> None:
+        """Take back what `allocate_whole` has booked."""
         count = len(tasks)
         idle = self.idle
         idle.cpu += count * request.cpu_milli
@@ -255,9 +255,9 @@ class Node:
                 self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
 
     def show(self, task: Task, booking: Booking, sign: int) -> None:
-        """Write a booking into the books, or take it out, as far as it is no part of a GPU.
+        """Add or remove a booking, except for its part of a shared GPU.
 
-        The log is for whoever calls: without it, whatever keeps figures will not know.
+        The caller updates the change log; without that, derived figures stay as they are.
         """
         self.version += 1
         if booking.hold is not Hold.NEXT:
@@ -291,7 +291,7 @@ class Node:
             del self.groups[group]
 
     def fits_eventually(self, request: Request) -> bool:
-        """Say whether the request fits once everybody who is leaving has gone."""
+        """Return whether the request fits once all leaving tasks have gone."""
         idle, releasing = self.idle, self.releasing
         if request.cpu_milli > idle.cpu + releasing.cpu:
             return False
@@ -311,7 +311,7 @@ class Node:
         )
 
     def fits_now(self, request: Request) -> bool:
-        """Say whether the request fits on what is idle."""
+        """Return whether the request fits on what is idle."""
         if not self._fits_now_beside_gpus(request):
             return False
         gpu = self.idle.gpu
@@ -346,7 +346,7 @@ class Node:
         )
 
     def group_fits_now(self, group: str, request: Request) -> bool:
-        """Say whether the shared GPU and the rest of the node can take the request at once.
+        """Return whether the shared GPU and the rest of the node can take the request at once.
 
         A shared GPU that is only promised cannot: its GPU is still to come free.
         """
@@ -356,7 +356,7 @@ class Node:
         return shared.taken and need <= free and self._fits_now_beside_gpus(request)
 
     def can_open_now(self, count: int, request: Request) -> bool:
-        """Say whether the request can start on `count` idle GPUs that become shared with it.
+        """Return whether the request can start on `count` idle GPUs that become shared with it.
 
         Each of these GPUs takes one more pod slot, for the pod that reserves it.
         """
@@ -379,7 +379,7 @@ class Node:
         return bool(self.spec.mig_strategy) or bool(self.allocatable.mig)
 
     def has_available_gpus(self) -> bool:
-        """Say whether a GPU, whole, shared or sliced, is idle or about to be."""
+        """Return whether a GPU, whole, shared or sliced, is idle or coming free."""
         if self.whole_gpus_free > 0 or self.spec.dra_gpus > 0:
             return True
         if any(s.promised_memory < self.gpu_memory_mib for s in self.groups.values()):

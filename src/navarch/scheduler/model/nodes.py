@@ -21,7 +21,7 @@ _GPUS: Final = 2
 
 
 class NodeList(Sequence[Node]):
-    """The nodes by name. One that nobody has asked for has just what the arrays say.
+    """The nodes by name, materialised when they are read; until then the arrays describe them.
 
     Most nodes of a large cluster are full and stay as they are for a whole cycle.
     """
@@ -43,7 +43,7 @@ class NodeList(Sequence[Node]):
     def book(
         self, rows: Sequence[int], needs: Sequence[tuple[int, int, int, int]], counts: Sequence[int]
     ) -> None:
-        """Have tasks on nodes that nobody has asked for yet.
+        """Book tasks on nodes that are not materialised yet.
 
         The first `counts[0]` of `rows` each lose `needs[0]`, and so on.
         """
@@ -53,7 +53,7 @@ class NodeList(Sequence[Node]):
         self.free = self.idle.copy(order="K")
 
     def make_roomy(self) -> None:
-        """Make the nodes that have something left: they are the ones to be asked for."""
+        """Materialise the nodes with free resources: they are needed next."""
         roomy = (self.idle[:, _GPUS] > 0) | ((self.total[:, _GPUS] == 0) & (self.idle[:, 0] > 0))
         self.at(np.flatnonzero(roomy).tolist())
 
@@ -92,7 +92,7 @@ class NodeList(Sequence[Node]):
 
 
 class SomeNodes(Sequence[Node]):
-    """Some of the nodes, by name: their rows, and the nodes themselves if somebody asks."""
+    """Some of the nodes, by name: their rows, and the nodes themselves when they are read."""
 
     def __init__(self, nodes: NodeList, rows: Set[int]) -> None:
         self.rows = rows
@@ -135,7 +135,7 @@ class NodesByName(Mapping[str, Node]):
         return len(self.rows)
 
     def values(self) -> ValuesView[Node]:
-        """Return the nodes by name, without looking each up: who asks wants all of them."""
+        """Return the nodes by name, without a look-up for each."""
         return _InOrder(self)
 
 

@@ -1,4 +1,4 @@
-"""Where a task stands, as a value: what a change must book, and what undoing it must restore."""
+"""The placement of a task as a value: what a change must book, and what undoing it restores."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Hold(StrEnum):
     """It occupies the node, and what it has will come free."""
 
     NEXT = "next"
-    """It takes what somebody who is leaving gives up."""
+    """It takes what a leaving task gives up."""
 
 
 class Booking(NamedTuple):
@@ -27,7 +27,7 @@ class Booking(NamedTuple):
     hold: Hold
     gpu_groups: tuple[str, ...] = ()
     devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
-    """Per claim, the devices it stands for."""
+    """Per claim, its devices."""
 
 
 class Placement(NamedTuple):
@@ -47,7 +47,7 @@ class Placement(NamedTuple):
 
 
 def without_place(before: Placement) -> Placement:
-    """Return where an evicted task stands: on its way out, or pending if it only had a promise."""
+    """Return the placement of an evicted task: leaving, or pending if it only had a promise."""
     leaving = tuple(
         Booking(booking.node, Hold.LEAVING, booking.gpu_groups, booking.devices)
         for booking in before.bookings

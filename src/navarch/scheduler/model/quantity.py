@@ -1,7 +1,7 @@
-"""Amounts of CPU, memory and GPU as whole numbers, so that giving back what was taken is exact.
+"""Amounts of CPU, memory and GPU as whole numbers, so that undoing a booking is exact.
 
 Units: thousandths of a core, bytes, hundredths of a GPU. A fraction of a GPU is a whole number of
-hundredths everywhere inside the scheduler; only input and output speak of GPUs as decimals.
+hundredths everywhere inside the scheduler; only input and output use decimals.
 """
 
 import math
@@ -44,12 +44,12 @@ class Amounts(NamedTuple):
         return _new(Amounts, (cpu - less_cpu, memory - less_memory, gpu - less_gpu))
 
     def times(self, count: int) -> "Amounts":
-        """Return so many times as much."""
+        """Return this amount `times` over."""
         cpu, memory, gpu = self
         return _new(Amounts, (cpu * count, memory * count, gpu * count))
 
     def within(self, bound: "Amounts") -> bool:
-        """Say whether no element exceeds `bound`, where an unlimited bound is never exceeded."""
+        """Return whether no element exceeds `bound`, where an unlimited bound is never exceeded."""
         return (
             (bound.cpu == UNLIMITED or self.cpu <= bound.cpu)
             and (bound.memory == UNLIMITED or self.memory <= bound.memory)
@@ -71,5 +71,5 @@ def share_of_gpus(gpus: float) -> float:
 
 
 def gpus(hundredths_of_gpu: float) -> float:
-    """Return hundredths of a GPU as a decimal number of GPUs, for people to read."""
+    """Return hundredths of a GPU as a decimal number of GPUs, for output."""
     return hundredths_of_gpu / GPU

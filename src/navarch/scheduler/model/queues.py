@@ -83,14 +83,14 @@ class QueueTree:
         self._diverging: dict[tuple[str, str], tuple[Queue, Queue]] = {}
 
     def note_change(self, name: str) -> None:
-        """Write down that a job of the queue has gained or lost something."""
+        """Record that a job of the queue has gained or lost something."""
         queue = self.by_name.get(name)
         while queue is not None:
             queue.changes += 1
             queue = queue.parent
 
     def leaf(self, name: str) -> Queue | None:
-        """Return the leaf queue called `name`, or nothing if jobs cannot be there."""
+        """Return the leaf queue called `name`, or `None` if it cannot hold jobs."""
         queue = self.by_name.get(name)
         return queue if queue is not None and queue.is_leaf else None
 

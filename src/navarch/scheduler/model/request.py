@@ -1,4 +1,4 @@
-"""What one task asks of a node."""
+"""What one task requests from a node."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from navarch.scheduler.model.quantity import GPU, Amounts, hundredths
 
 
 class GpuKind(StrEnum):
-    """The ways a task may ask for GPUs."""
+    """The ways to request GPUs."""
 
     NONE = "none"
     WHOLE = "whole"
@@ -84,7 +84,7 @@ def mig_slices(profile: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything one task asks of the node it runs on."""
+    """Everything one task requests from its node."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -99,11 +99,11 @@ class Request:
 
     @cached_property
     def fixed_quota(self) -> Amounts | None:
-        """What queues are charged wherever the task runs; nothing if that depends on the GPUs."""
+        """The quota that the task uses on any node; `None` if it depends on the GPUs."""
         return None if self.gpu.kind is GpuKind.MEMORY else self._quota_on(0)
 
     def quota_on(self, gpu_memory_mib: int) -> Amounts:
-        """Return what queues are charged when the task runs beside such GPUs."""
+        """Return the quota that the task uses on a node with such GPUs."""
         return self.fixed_quota or self._quota_on(gpu_memory_mib)
 
     def _quota_on(self, gpu_memory_mib: int) -> Amounts:

@@ -1,10 +1,9 @@
-"""A simulated outcome that plugins are asked to judge."""
+"""A simulated outcome, which plugins accept or refuse."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.job import Job, Task
 
 
 class Victim(NamedTuple):
@@ -16,7 +15,7 @@ class Victim(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """For whom, at whose cost."""
+    """A job that would be placed, and its victims."""
 
     preemptor: Job
     """The part of the pending job that this scenario places."""

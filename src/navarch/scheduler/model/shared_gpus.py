@@ -35,7 +35,7 @@ class SharedGpu:
 
     @property
     def vacating(self) -> bool:
-        """Whether everybody on it is leaving, so it will be a whole GPU again."""
+        """Whether all tasks on it are leaving, so that it becomes a whole GPU again."""
         return self.leaving_members > 0 and self.now_members == 0 and self.next_members == 0
 
     @property
@@ -45,7 +45,7 @@ class SharedGpu:
 
     @property
     def promised_memory(self) -> int:
-        """Memory that is in use once everybody who is leaving has gone."""
+        """Memory in use once all leaving tasks have gone."""
         return self.now_memory + self.next_memory
 
     @property

@@ -9,12 +9,12 @@ from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind, Request
 
 if TYPE_CHECKING:
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 def is_large_enough(node: Node, request: Request) -> bool:
-    """Say whether the node could hold the request if nobody else were there."""
+    """Return whether the node could hold the request if it were empty."""
     whole = node.allocatable
     return (
         whole.gpu >= request.gpu.whole
@@ -66,14 +66,14 @@ def room(node: Node, request: Request) -> int:
 
 
 def describe_task(task: Task) -> str:
-    """Return what a task asks for, and of which nodes, for people."""
+    """Return a text with the request of a task, and its node labels."""
     asked = describe_request(task.request)
     labels = ", ".join(f"{key}={value}" for key, value in sorted(task.spec.node_selector.items()))
     return f"{asked} on a node labelled {labels}" if labels else asked
 
 
 def describe_request(request: Request) -> str:
-    """Return what a task asks for, for people."""
+    """Return a text with a request."""
     gpu = request.gpu
     parts = []
     match gpu.kind:

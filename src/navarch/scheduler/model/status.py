@@ -1,4 +1,4 @@
-"""Where a task is in its life, and the groups of states the rules speak about."""
+"""The states of a task, and the groups of states that rules refer to."""
 
 from enum import IntEnum
 
@@ -34,7 +34,7 @@ ALLOCATED_MASK = (
 """Holds resources of a node now."""
 
 ACTIVE_ALLOCATED_MASK = ALLOCATED_MASK | TaskStatus.PIPELINED.value
-"""Holds resources now, or will once somebody who is leaving has gone."""
+"""Holds resources now, or will once a leaving task has gone."""
 
 ACTIVE_USED_MASK = ACTIVE_ALLOCATED_MASK | TaskStatus.RELEASING.value
 """Also counts a task on its way out."""

@@ -1,4 +1,4 @@
-"""Telling tasks apart by what they ask for: equal tasks get equal answers."""
+"""Kinds of tasks: tasks with equal requests get equal results."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -32,10 +32,10 @@ shape_of = attrgetter(*TRAITS, "status", "created_at")
 
 
 def end_of_equals(specs: Sequence[TaskSpec], start: int) -> int:
-    """Return how far tasks go on that look like the one at `start`: all but name and place equal.
+    """Return the end of the run of tasks that equal the one at `start` in all but name and place.
 
-    Most snapshots say equal things with the very same objects, so those are compared first, each
-    by name: reading attributes one by one is four times as quick as making tuples of them.
+    Most snapshots share the objects of equal fields, so these are compared by identity first:
+    reading attributes one by one is four times as fast as building tuples of them.
     """
     first = specs[start]
     request, sub_group, status = first.request, first.sub_group, first.status
@@ -74,15 +74,15 @@ def end_of_equals(specs: Sequence[TaskSpec], start: int) -> int:
 
 
 class Kinds:
-    """Numbers for kinds of tasks: the same number for those that ask for the same."""
+    """Numbers for kinds of tasks: the same number for equal requests."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
         self.exemplars: list[TaskSpec] = []
         """The first task of every kind there has been so far."""
         self._seen: dict[int, tuple[tuple[object, ...], int]] = {}
-        """By the identity of a request, what tasks with it looked like last, and their number.
-        Whoever asks keeps the requests."""
+        """By the identity of a request, the traits of the last task with it, and their number. The
+        caller keeps the requests alive."""
 
     def number(self, spec: TaskSpec) -> int:
         """Return the number of the task's kind."""

@@ -1,27 +1,33 @@
-"""The plugins that come with the scheduler."""
+"""The built-in plugins."""
 
 from navarch.scheduler.framework.registry import PluginRegistry
-from navarch.scheduler.plugins.ageing import Ageing
 from navarch.scheduler.plugins.dynamicresources import DynamicResources
 from navarch.scheduler.plugins.foresight import Foresight
-from navarch.scheduler.plugins.gpu_scores import GpuPack, GpuSpread
 from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
-from navarch.scheduler.plugins.job_orders import Elastic, Priority
 from navarch.scheduler.plugins.minruntime import MinRuntime
 from navarch.scheduler.plugins.node_scores import (
+    GpuPack,
     GpuSharingOrder,
+    GpuSpread,
     NodeAvailability,
     NominatedNode,
     PodAffinity,
     ResourceType,
 )
 from navarch.scheduler.plugins.nodeplacement import NodePlacement
+from navarch.scheduler.plugins.orders import (
+    Ageing,
+    Elastic,
+    Kubeflow,
+    Priority,
+    Ray,
+    SubGroupOrder,
+    TaskOrder,
+)
+from navarch.scheduler.plugins.pages import ReflectJobOrder, SnapshotPage
 from navarch.scheduler.plugins.predicates import Predicates
 from navarch.scheduler.plugins.proportion import Proportion
-from navarch.scheduler.plugins.reflectjoborder import ReflectJobOrder
 from navarch.scheduler.plugins.reservation import Reservation
-from navarch.scheduler.plugins.snapshot import SnapshotPage
-from navarch.scheduler.plugins.task_orders import Kubeflow, Ray, SubGroupOrder, TaskOrder
 from navarch.scheduler.plugins.topology import TopologyPlugin
 from navarch.scheduler.plugins.victim_cost import VictimCost
 
@@ -56,7 +62,7 @@ BUILT_IN = (
 
 
 def built_in_plugins() -> PluginRegistry:
-    """Return a new registry with every plugin that comes with the scheduler."""
+    """Return a new registry with every built-in plugin."""
     registry = PluginRegistry()
     for plugin in BUILT_IN:
         registry.register(plugin.name, plugin)

@@ -1,4 +1,4 @@
-"""Tasks that want to be near, or apart from, others."""
+"""Affinity and anti-affinity between tasks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.cluster import AffinityTerm
+    from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
 
 
 class Neighbours:
-    """Answers who is where, for affinity between tasks.
+    """The placed tasks that affinity terms select.
 
-    Somebody who is leaving is no company; for those who want to keep apart, they are an obstacle
-    that will pass.
+    A task that is leaving does not satisfy affinity; it blocks anti-affinity until it is gone.
     """
 
     def __init__(self, session: Session) -> None:
         self._nodes = session.nodes
         self._jobs = session.jobs
-        self._any_shy = any(
+        self._any_anti_affinity = any(
             spec.anti_affinity for job in session.jobs.values() for spec in job.exemplars
         )
 
@@ -36,29 +35,29 @@ class Neighbours:
         return [task for job in self._jobs.values() for task in job.tasks.values() if task.labels]
 
     @cached_property
-    def _shy(self) -> list[Task]:
+    def _anti_affine(self) -> list[Task]:
         tasks = (task for job in self._jobs.values() for task in job.tasks.values())
         return [task for task in tasks if task.spec.anti_affinity]
 
     def concern(self, task: Task) -> bool:
-        """Say whether it can matter to the task, or to others, who is where."""
-        return bool(self._any_shy or task.spec.affinity or task.spec.anti_affinity)
+        """Return whether affinity between tasks can affect where the task is placed."""
+        return bool(self._any_anti_affinity or task.spec.affinity or task.spec.anti_affinity)
 
     def objection(self, task: Task, node: Node) -> str | None:
-        """Return why the task cannot be on the node because of who is or is not there."""
+        """Return why affinity or anti-affinity excludes the node, None if it does not."""
         for term in task.spec.affinity:
-            reason = self._lonely(task, term, node)
+            reason = self._missing_affinity(task, term, node)
             if reason:
                 return reason
-        passing: str | None = None
+        temporary: str | None = None
         for reason in self._conflicts(task, node):
             if not isinstance(reason, Later):
                 return reason
-            passing = reason
-        return passing
+            temporary = reason
+        return temporary
 
     def preference(self, task: Task, node: Node) -> float:
-        """Return the summed weight of preferred company on the node; negative to keep away."""
+        """Return the total weight of the preferred terms that the node satisfies."""
         return float(
             sum(
                 term.weight
@@ -69,15 +68,15 @@ class Neighbours:
             )
         )
 
-    def _lonely(self, task: Task, term: AffinityTerm, node: Node) -> str | None:
+    def _missing_affinity(self, task: Task, term: AffinityTerm, node: Node) -> str | None:
         if term.topology_key not in node.labels:
             return f"the node has no label {term.topology_key}"
-        company = [o for o in self._labelled if _matches(task, o, term.labels)]
-        places = [name for other in company for name in _staying(other)]
+        selected = [o for o in self._labelled if _matches(task, o, term.labels)]
+        places = [name for other in selected for name in _staying(other)]
         if any(self._near(name, node, term.topology_key) for name in places):
             return None
         if not places and _has(task.labels, term.labels):
-            return None  # the first of its kind has to go somewhere
+            return None  # the first task with these labels may go anywhere
         return f"no task with {dict(term.labels)} is near by {term.topology_key}"
 
     def _conflicts(self, task: Task, node: Node) -> Iterator[str]:
@@ -85,7 +84,7 @@ class Neighbours:
             for other in self._labelled:
                 if _matches(task, other, term.labels):
                     yield from self._clash(other, node, term.topology_key)
-        for other in self._shy:
+        for other in self._anti_affine:
             for term in other.spec.anti_affinity:
                 if _matches(other, task, term.labels):
                     yield from self._clash(other, node, term.topology_key)

@@ -1,4 +1,4 @@
-"""Claims on devices: whether a task's claims can be used at all."""
+"""Device claims: checks that a task can use its claims."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import ClassVar, Final
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import QUEUE_LABEL, ClaimUse
-from navarch.scheduler.model.job import Job
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.job import Job, Task
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 RESERVATIONS_MAX: Final = 256
-"""How many tasks one claim may be reserved for."""
+"""The most tasks that one claim may be reserved for."""
 
 
 @dataclass
-class DynamicResources:
-    """Refuses tasks whose claims do not exist, are used up, or belong to another queue.
+class DynamicResources(BuiltInPlugin):
+    """Rejects tasks with claims that do not exist, are used up, or belong to another queue.
 
-    Which devices a claim gets is part of the placement itself, so that undoing one undoes both.
+    The devices of a claim are part of the placement, so undoing a placement releases them.
     """
 
     name: ClassVar[str] = "dynamicresources"
 
     max_cel_cache_entries: int = field(default=10, metadata=argument("maxCelCacheEntries"))
-    """Accepted for the sake of existing configurations; claims here need no expressions."""
+    """Accepted for compatibility; claims here need no expressions."""
 
     _session: Session = field(init=False, repr=False)
 
@@ -33,9 +33,6 @@ class DynamicResources:
         """Register the check."""
         self._session = session
         session.add_pre_predicate_fn(self._check, only_for=lambda task: bool(task.spec.claims))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _check(self, task: Task, job: Job) -> str | None:
         if not task.spec.claims:
@@ -59,5 +56,5 @@ class DynamicResources:
 
 
 def is_gpu_class(device_class: str) -> bool:
-    """Say whether devices of the class are GPUs and so count for queues."""
+    """Return whether devices of the class are GPUs, which count towards queue quotas."""
     return "gpu" in device_class.lower()

@@ -1,7 +1,7 @@
-"""Foresight: puts a task where it takes least from the tasks to come.
+"""Foresight: places a task where it takes least from the tasks that arrive later.
 
 The policy that `navarch sched pack` measures (docs/scheduler/packing.md), on a live cluster. It
-learns from the jobs of the snapshot, running and pending: those are the ones that have come.
+estimates future demand from the jobs of the snapshot, running and pending.
 """
 
 from __future__ import annotations
@@ -23,35 +23,36 @@ from navarch.scheduler.framework.node_table import (
     Rows,
 )
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
 from navarch.scheduler.packing.waste import expected_waste
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 MIB: Final = 1 << 20
 PER_HUNDREDTH: Final = WHOLE // GPU
-"""Packing counts in thousandths of GPUs, sessions in hundredths."""
+"""Packing uses thousandths of GPUs, sessions use hundredths."""
 
 HALF_WAY: Final = float(WHOLE)
-"""A gain or loss of so many thousandths of GPUs is half-way to the end of the band of scores."""
+"""A gain or loss of this many thousandths of GPUs is half-way to the end of the score band."""
 
 KINDS_MAX: Final = 8
-"""So many sets of equal nodes are each quicker to find by comparing all nodes with one,"""
 FEW: Final = 16
-"""unless so few nodes are left to be told apart."""
+"""Equal nodes are grouped by comparing all nodes with the first one, for at most `KINDS_MAX`
+groups; the rest, or at most `FEW` nodes, are grouped one by one."""
 
 Kind = tuple[int, int, int, str]
 
 
 @dataclass
-class Foresight:
-    """Scores nodes, and GPUs to share, by what is left for others. Nothing it says is a refusal."""
+class Foresight(BuiltInPlugin):
+    """Scores nodes, and GPUs to share, by what they leave for other tasks. It rejects no node."""
 
     name: ClassVar[str] = "foresight"
 
@@ -59,22 +60,19 @@ class Foresight:
     _outlook: _Outlook = field(init=False, repr=False)
 
     def on_session_open(self, session: Session) -> None:
-        """Look at the jobs there are, and register the scores."""
+        """Estimate demand from the jobs of the session, and register the scores."""
         self._session = session
         self._outlook = _Outlook(session)
         vector = self._scores if self._outlook.is_plain else None
         session.add_node_order_fn(self._score, scope="node", vector=vector)
         session.add_gpu_order_fn(self._score_gpu, scope="node")
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     def _score(self, task: Task, node: Node) -> float:
-        """Return a score in the band of how nodes are filled, the same order as the gain."""
+        """Return the gain as a score within the density band."""
         return _in_band(self._outlook.gain(shape_of(task), self._outlook.left_on(node)))
 
     def _scores(self, task: Task, nodes: NodeTable) -> Column:
-        """Answer the same of many nodes, where nobody shares GPUs: of those alike only once."""
+        """Return the scores of many nodes; equal nodes share one computation."""
         shape, found = shape_of(task), np.empty(len(nodes))
         for left, rows in self._outlook.left_on_each(nodes):
             found[rows] = _in_band(self._outlook.gain(shape, left))
@@ -86,40 +84,36 @@ class Foresight:
 
 
 def _in_band(gain: float) -> float:
-    # Rounded, so that nodes that are equal tie, and are filled one after another by name.
+    # Rounded, so that equal nodes tie and are filled one after another by name.
     gain = round(gain, 3)
     return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
 
 
 class _Outlook:
-    """What the jobs of a session say about those to come.
+    """The demand expected after the jobs of a session, and the value of free room for it.
 
-    Worked out once, when the session opens: within a cycle what is scarce stays scarce, and a score
-    that depends on its node alone need not be asked for again until the node changes.
+    Computed once, when the session opens: scarcity hardly changes within a cycle, and a score that
+    depends on its node alone can be cached until the node changes.
     """
 
     def __init__(self, session: Session) -> None:
         tasks = [task for job in session.jobs.values() for task in job.tasks.values()]
         seen = Counter((shape_of(task), _selector(task)) for task in tasks)
-        asked: Counter[int] = Counter()
+        requested: Counter[int] = Counter()
         for (shape, _), count in seen.items():
             if shape.gpus:
-                asked[shape.gpu_milli] += count
-        self._waste = expected_waste(asked)
+                requested[shape.gpu_milli] += count
+        self._waste = expected_waste(requested)
         demand = sum(shape.demand * count for (shape, _), count in seen.items())
         cpu = sum(shape.cpu_milli * count for (shape, _), count in seen.items() if shape.gpus)
         self._shortage = Shortage(cpu / demand if demand else 0.0)
 
         self._labels = sorted({key for _, selector in seen for key, _ in selector})
-        self.is_plain = (
-            session.parameters.fast_paths
-            and not self._labels
-            and not any(task.request.gpu.shared for task in tasks)
-        )
-        """Whether a node is known by its amounts alone: nobody shares GPUs or looks at labels."""
-        table = session.columns.up_to_date().table() if self.is_plain else None
+        self.is_plain = not self._labels and not any(task.request.gpu.shared for task in tasks)
+        """True if amounts alone describe a node: no task shares GPUs or selects labels."""
+        table = session.node_table() if self.is_plain else None
         self._kind_of: dict[_Alike, int] = {}
-        """The number of each kind of node, by what those have in common."""
+        """The number of each kind of node, by the properties of the kind."""
         in_kind = self._sort_into_kinds(session, table)
         kinds = [_NodeKind.of(alike, self._labels) for alike in self._kind_of]
         could_use = np.array(
@@ -135,13 +129,13 @@ class _Outlook:
         self._slots_with: dict[_Room, Numbers] = {}
         self._gain_with: dict[tuple[Shape, _Left], float] = {}
         self._left_at: dict[str, tuple[int, _Left]] = {}
-        """What was left of each node, at which of its versions."""
+        """What was left of each node, with the version of the node."""
         contention = Contention(shapes, could_use)
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
             contention.count(index, shape.demand * count)
         free, there = np.zeros(len(kinds)), np.zeros(len(self._slots))
-        # Both are sums of whole numbers, so that it does not matter who is counted together.
+        # Both are sums of whole numbers, so the order of summation does not matter.
         for (room, left), count in self._count_left(session, table):
             free[room.kind] += count * sum(left)
             there += count * self._slots_in(room)
@@ -150,9 +144,9 @@ class _Outlook:
         self._worth = self._slots.worth(there, more)
 
     def _sort_into_kinds(self, session: Session, table: NodeTable | None) -> Counter[int]:
-        """Number the kinds of nodes, in the order in which they are met; return how many have each.
+        """Number the kinds of nodes in order of occurrence; return the size of each kind.
 
-        Labels that nobody selects by do not matter.
+        Only labels that tasks select are compared.
         """
         found: Counter[int] = Counter()
         if table is None:
@@ -171,13 +165,13 @@ class _Outlook:
         return (size.cpu, size.memory // MIB, size.gpu // GPU, node.gpu_memory_mib), selected_by
 
     def _count_left(self, session: Session, table: NodeTable | None) -> Iterable[tuple[_Left, int]]:
-        """Return what is left of nodes, and of how many of them."""
+        """Return what is left of nodes, with the number of nodes for each."""
         if table is None:
             return Counter(map(self.left_on, session.nodes.values())).items()
         return [(left, len(rows)) for left, rows in self.left_on_each(table)]
 
     def left_on_each(self, nodes: NodeTable) -> Iterator[tuple[_Left, Rows]]:
-        """Yield what is left of nodes with the rows of which that is so: `is_plain` only."""
+        """Yield what is left of nodes with the rows of these nodes; requires `is_plain`."""
         gpus, coming = nodes.idle[:, GPU_COLUMN], nodes.free[:, GPU_COLUMN]
         amounts = [
             nodes.free[:, CPU_COLUMN],
@@ -189,8 +183,8 @@ class _Outlook:
             yield (_Room(kind, cpu, memory, whole), (WHOLE,) * max(0, whole)), rows
 
     def gain(self, shape: Shape, left_on: _Left) -> float:
-        """Return what is gained, in thousandths of GPUs, by taking so much of what is left."""
-        # Most nodes of a large fleet are alike: what is left of them is all that counts.
+        """Return the gain, in thousandths of GPUs, of placing the shape there."""
+        # Many nodes of a large fleet are equal, so the gain is cached by what is left.
         alike = (shape, left_on)
         gain = self._gain_with.get(alike)
         if gain is None:
@@ -212,11 +206,11 @@ class _Outlook:
         return gained + float(short[0] - short[1]) - price - float(self._worth @ lost)
 
     def gpu_gain(self, left: int, milli: int) -> float:
-        """Return how much less waste there is to expect of a GPU after so much of it is taken."""
+        """Return how much the expected waste of a GPU shrinks if `milli` of it is allocated."""
         return float(self._waste[left] - self._waste[max(0, left - milli)])
 
     def _gpu_part(self, shape: Shape, left: Sequence[int]) -> tuple[float, int]:
-        """Return what is gained on the node's GPUs, and how many unused ones are taken."""
+        """Return the gain on the node's GPUs, and how many unused GPUs are opened."""
         if not shape.gpus:
             return 0.0, 0
         if shape.gpu_milli == WHOLE:
@@ -229,7 +223,7 @@ class _Outlook:
         return gained, ranked.count(WHOLE)
 
     def _slots_in(self, room: _Room) -> Numbers:
-        """Return the slots of a node of which so much is left."""
+        """Return the slots of a node with this room."""
         slots = self._slots_with.get(room)
         if slots is None:
             slots = self._slots_with[room] = self._slots.on(
@@ -241,7 +235,7 @@ class _Outlook:
         return slots
 
     def left_on(self, node: Node) -> _Left:
-        """Return what is left of a node, worked out once for as long as nothing is booked there."""
+        """Return what is left of a node, cached until the node changes."""
         version, left_on = self._left_at.get(node.name, _NEVER)
         if version != node.version or left_on is None:
             room = _Room(
@@ -256,7 +250,7 @@ class _Outlook:
 
 
 class _Room(NamedTuple):
-    """What is left of a node of a kind: nodes of which the same is left have the same slots."""
+    """The free resources of a node of a kind; equal rooms have equal slots."""
 
     kind: int
     cpu: int
@@ -264,7 +258,7 @@ class _Room(NamedTuple):
     whole: int
 
     def without(self, taken: Shape, opened: int) -> _Room:
-        """Return what is left after something was taken, with so many GPUs unused before."""
+        """Return the room after an allocation that opens this many GPUs."""
         return _Room(
             self.kind,
             self.cpu - taken.cpu_milli,
@@ -274,33 +268,33 @@ class _Room(NamedTuple):
 
 
 _Alike = tuple[tuple[int, int, int, int], tuple[str | None, ...]]
-"""What nodes of a kind have in common: CPU, memory in MiB, GPUs, MiB of each, and labels."""
+"""The properties of a kind of node: CPU, memory in MiB, GPUs, MiB of each, and labels."""
 
 _Left = tuple[_Room, tuple[int, ...]]
-"""What is left of a node, and of each of its GPUs that has anything left."""
+"""The room of a node, and the rest of each of its GPUs that is not full."""
 
 _NEVER: Final[tuple[int, _Left | None]] = (-1, None)
 
 
 @dataclass(frozen=True, slots=True)
 class _NodeKind:
-    """What nodes have in common that can hold the same tasks."""
+    """The properties that decide which tasks a node can hold."""
 
     size: Kind
     labels: tuple[tuple[str, str | None], ...]
 
     @classmethod
     def of(cls, alike: _Alike, labels: Sequence[str]) -> _NodeKind:
-        """Return the kind of nodes that have this in common, by the labels that matter."""
+        """Return the kind with these properties and the values of `labels`."""
         (cpu, memory, gpus, gpu_memory), values = alike
         return cls((cpu, memory, gpus, str(gpu_memory)), tuple(zip(labels, values, strict=True)))
 
 
 def shape_of(task: Task) -> Shape:
-    """Return what the task asks for, in the units of packing.
+    """Return the request of the task in the units of packing.
 
-    Requests for GPU memory count as the part of the cluster's smallest GPU that they are, MIG
-    slices and claims as the GPUs that queues are charged.
+    Requests for GPU memory count as a part of the cluster's smallest GPU, MIG slices and claims as
+    the GPUs that they use of a queue's quota.
     """
     request = task.request
     cpu, memory = request.cpu_milli, request.memory_bytes // MIB
@@ -316,13 +310,13 @@ def shape_of(task: Task) -> Shape:
 
 
 def left_of(node: Node, group: str) -> int:
-    """Return the thousandths of a shared GPU that are left once those leaving have gone."""
+    """Return the thousandths of a shared GPU that are left after leaving tasks are gone."""
     used = node.groups[group].promised_memory * WHOLE // node.gpu_memory_mib
     return min(max(0, WHOLE - used), WHOLE)
 
 
 def gpus_left(node: Node) -> list[int]:
-    """Return what is left of each GPU of the node that has anything left."""
+    """Return the rest of each GPU of the node that is not full."""
     if not node.groups:
         return [WHOLE] * max(0, node.whole_gpus_free)
     shared = [
@@ -336,7 +330,7 @@ def _selector(task: Task) -> tuple[tuple[str, str], ...]:
 
 
 def _sizes(nodes: NodeTable) -> list[npt.NDArray[np.int64]]:
-    """Return what decides of which kind nodes are, where nobody looks at their labels."""
+    """Return the columns that decide the kind of a node, labels aside."""
     total = nodes.total
     return [
         total[:, CPU_COLUMN],
@@ -347,7 +341,7 @@ def _sizes(nodes: NodeTable) -> list[npt.NDArray[np.int64]]:
 
 
 def _together(columns: list[npt.NDArray[np.int64]]) -> Iterator[tuple[list[int], Rows]]:
-    """Yield rows that are equal together, with what they hold, in the order they are met."""
+    """Yield the values of equal rows with these rows, in order of occurrence."""
     table = np.column_stack(columns)
     left = np.arange(len(table))
     for _ in range(KINDS_MAX):

@@ -1,4 +1,4 @@
-"""Bound how many GPUs of one type a queue, with those below it, may use."""
+"""Limits on the GPUs of one type that a queue and its children may use."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import ClassVar, Final
 from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.framework.events import Event, EventHandler
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import gpus, hundredths
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 TYPE_LABEL: Final = "nvidia.com/gpu.product"
 
 
 @dataclass
-class GpuTypeQuota:
-    """Refuses nodes whose GPUs are of a type of which the task's queue has had its share."""
+class GpuTypeQuota(BuiltInPlugin):
+    """Rejects nodes with GPUs of a type that the task's queue has used up."""
 
     name: ClassVar[str] = "gputypequota"
 
     limits: str = field(default="", metadata=argument("limits"))
-    """`queue/type=GPUs`, several separated by commas, as in `research/h100=16,research/a100=64`.
+    """`queue/type=GPUs`, separated by commas, such as `research/h100=16,research/a100=64`.
 
-    `h100` means every H100, whatever the label calls it; of several that apply each holds.
+    `h100` means every H100, whatever the exact label value. If several limits apply, all hold.
     """
     label: str = field(default=TYPE_LABEL, metadata=argument("label"))
 
     _session: Session = field(init=False, repr=False)
     _limits: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
     _used: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
-    _meant: dict[tuple[str, int], list[tuple[str, str]]] = field(
+    _limits_by_label: dict[tuple[str, int], list[tuple[str, str]]] = field(
         init=False, repr=False, default_factory=dict
     )
-    """Limits that are about nodes with such a label and so many GPUs."""
+    """The limits for each pair of label value and GPU count of a node."""
 
     def on_session_open(self, session: Session) -> None:
-        """Count what queues have, and register."""
+        """Count the GPUs that queues use, and register the check."""
         self._session = session
         self._limits = parse_limits(self.limits)
         self._used = dict.fromkeys(self._limits, 0)
@@ -62,25 +62,22 @@ class GpuTypeQuota:
             )
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     def _lineage(self, name: str) -> list[str]:
         queue = self._session.queues.by_name.get(name)
         return [] if queue is None else [each.name for each in queue.lineage()]
 
     def _limits_on(self, job: Job, node: Node) -> list[tuple[str, str]]:
-        """Return the limits that count when a task of the job is on the node."""
+        """Return the limits that apply to tasks of the job on the node."""
         called = node.labels.get(self.label)
         if not called:
             return []
         machine = (called, node.spec.gpu_count)
-        if machine not in self._meant:
-            self._meant[machine] = [
+        if machine not in self._limits_by_label:
+            self._limits_by_label[machine] = [
                 limit for limit in self._limits if parse_gpu_type(limit[1]).covers(*machine)
             ]
         lineage = self._lineage(job.queue)
-        return [limit for limit in self._meant[machine] if limit[0] in lineage]
+        return [limit for limit in self._limits_by_label[machine] if limit[0] in lineage]
 
     def _count(self, event: Event, sign: int) -> None:
         node = self._session.nodes[event.node]
@@ -95,7 +92,7 @@ class GpuTypeQuota:
                 queue, kind = limit
                 return (
                     f"queue {queue} may use {gpus(self._limits[limit]):g} GPUs of type {kind}, "
-                    f"in use are {gpus(self._used[limit]):g}"
+                    f"in use {gpus(self._used[limit]):g}"
                 )
         return None
 

@@ -1,4 +1,4 @@
-"""Leave a job alone until it has run for a while."""
+"""Minimum run times: protects jobs from eviction after their start."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass
-class MinRuntime:
-    """Protects jobs that started only lately from being stopped for others.
+class MinRuntime(BuiltInPlugin):
+    """Protects jobs from eviction until they have run for a minimum time.
 
-    A protected job with members to spare may still lose those; it must keep its minimum.
+    A protected job may still lose the tasks above its minimum.
     """
 
     name: ClassVar[str] = "minruntime"
@@ -31,11 +32,12 @@ class MinRuntime:
     resolve: Literal["lca", "queue"] = field(
         default="lca", metadata=argument("reclaimResolveMethod")
     )
-    """Whose setting protects from reclaim: the victim's queue, or its ancestor beside ours."""
+    """The queue with the setting for reclaim: the victim's own, or its ancestor at the level where
+    the two queues diverge."""
 
     _session: Session = field(init=False, repr=False)
     _from_reclaim: dict[str, timedelta] = field(init=False, repr=False)
-    """By queue, for how long its jobs are safe from those of others."""
+    """The minimum run time of each queue against jobs of other queues."""
     _from_preempt: dict[str, timedelta] = field(init=False, repr=False)
 
     def on_session_open(self, session: Session) -> None:
@@ -53,9 +55,6 @@ class MinRuntime:
         session.add_reclaim_scenario_validator_fn(self._validate_reclaim)
         session.add_preempt_scenario_validator_fn(self._validate_preempt)
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     def _validate_reclaim(self, scenario: Scenario) -> bool:
         return not any(
             falls_below_minimum(victim.job)
@@ -71,7 +70,7 @@ class MinRuntime:
 
     def _safe_from_reclaim(self, pending: Job, victim: Job) -> bool:
         if victim.last_start is None:
-            return False  # whichever queue's setting it would be
+            return False  # no setting protects a job that has not started
         queue = victim.queue
         if self.resolve == "lca" and pending.queue != queue:
             queue = self._session.queues.diverging(pending.queue, queue)[1].name
@@ -86,7 +85,7 @@ class MinRuntime:
 
 
 def falls_below_minimum(job: Job) -> bool:
-    """Say whether some pod set has fewer members than it needs."""
+    """Return whether a pod set has fewer tasks than its minimum."""
     return any(pod_set.below_minimum for pod_set in job.pod_sets.values())
 
 

@@ -1,4 +1,4 @@
-"""Plugins that score nodes on a single trait."""
+"""Plugins that score nodes, or the GPUs of a node, by one property."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from navarch.scheduler.framework.node_table import GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import NodeSpec
-from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.model.job import Task
+from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.affinity import Neighbours
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass
-class NodeAvailability:
-    """Prefers nodes where the task can start at once."""
+class NodeAvailability(BuiltInPlugin):
+    """Prefers nodes where the task can start immediately."""
 
     name: ClassVar[str] = "nodeavailability"
     _session: Session = field(init=False, repr=False)
@@ -28,9 +29,6 @@ class NodeAvailability:
         self._session = session
         session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     def _score(self, task: Task, node: Node) -> float:
         return scores.AVAILABILITY if self._session.fits_now(task, node) else 0.0
 
@@ -39,8 +37,8 @@ class NodeAvailability:
         return np.where(nodes.fits_now(task.request), float(scores.AVAILABILITY), 0.0)
 
 
-class ResourceType:
-    """Keeps tasks without GPUs on nodes without GPUs."""
+class ResourceType(BuiltInPlugin):
+    """Prefers nodes without GPUs for tasks without GPUs."""
 
     name: ClassVar[str] = "resourcetype"
 
@@ -53,9 +51,6 @@ class ResourceType:
             only_for=lambda task: not task.requires_gpu,
             any_job=True,
         )
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     @staticmethod
     def _score(task: Task, node: Node) -> float:
@@ -73,8 +68,8 @@ def _is_cpu_only(spec: NodeSpec) -> bool:
     return not (spec.gpus or spec.mig_strategy or spec.mig or spec.dra_gpus)
 
 
-class GpuSharingOrder:
-    """Prefers nodes with a shared GPU that has room, over opening another."""
+class GpuSharingOrder(BuiltInPlugin):
+    """Prefers nodes with a shared GPU that has room."""
 
     name: ClassVar[str] = "gpusharingorder"
 
@@ -87,9 +82,6 @@ class GpuSharingOrder:
             any_job=True,
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     @staticmethod
     def _score(task: Task, node: Node) -> float:
         if not task.request.gpu.shared or not node.groups_with_room(task.request):
@@ -97,8 +89,8 @@ class GpuSharingOrder:
         return scores.GPU_SHARING
 
 
-class NominatedNode:
-    """Prefers the node that was promised to the task before."""
+class NominatedNode(BuiltInPlugin):
+    """Prefers the node that an earlier cycle nominated for the task."""
 
     name: ClassVar[str] = "nominatednode"
 
@@ -111,17 +103,14 @@ class NominatedNode:
             any_job=True,
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     @staticmethod
     def _score(task: Task, node: Node) -> float:
         return scores.NOMINATED_NODE if task.spec.nominated_node == node.name else 0.0
 
 
 @dataclass
-class PodAffinity:
-    """Prefers nodes near the tasks that a task would like to be near."""
+class PodAffinity(BuiltInPlugin):
+    """Prefers nodes that satisfy the task's preferred affinity."""
 
     name: ClassVar[str] = "podaffinity"
     _neighbours: Neighbours = field(init=False, repr=False)
@@ -133,10 +122,35 @@ class PodAffinity:
             self._score, scope="global", only_for=lambda task: bool(task.spec.preferred_affinity)
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     def _score(self, task: Task, node: Node) -> float:
         if not task.spec.preferred_affinity:
             return 0.0
         return scores.POD_AFFINITY * self._neighbours.preference(task, node)
+
+
+class GpuPack(BuiltInPlugin):
+    """Prefers the fullest shared GPU with room over an unused GPU."""
+
+    name: ClassVar[str] = "gpupack"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_gpu_order_fn(self._score, scope="node")
+
+    @staticmethod
+    def _score(_task: Task, node: Node, gpu: str) -> float:
+        return 0.0 if gpu == WHOLE_GPU else node.group_used(gpu)
+
+
+class GpuSpread(BuiltInPlugin):
+    """Prefers the emptiest GPU."""
+
+    name: ClassVar[str] = "gpuspread"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_gpu_order_fn(self._score, scope="node")
+
+    @staticmethod
+    def _score(_task: Task, node: Node, gpu: str) -> float:
+        return 1.0 if gpu == WHOLE_GPU else 1.0 - node.group_used(gpu)

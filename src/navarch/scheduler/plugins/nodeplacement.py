@@ -1,4 +1,4 @@
-"""Fill nodes up one after another, or spread work over all of them."""
+"""Node placement: fill nodes one after another, or spread work over all nodes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from navarch.scheduler.arguments import argument
+from navarch.scheduler.framework.hooks import Measure
 from navarch.scheduler.framework.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
-from navarch.scheduler.framework.points import Measure
 from navarch.scheduler.framework.session import Session
+from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import GPU
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 Strategy = Literal["binpack", "spread"]
 
 
 @dataclass
-class NodePlacement:
-    """Scores nodes by how full they are, for GPU work and for other work separately."""
+class NodePlacement(BuiltInPlugin):
+    """Scores nodes by how full they are, separately for GPU tasks and CPU tasks."""
 
     name: ClassVar[str] = "nodeplacement"
 
@@ -34,16 +35,11 @@ class NodePlacement:
 
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
-        session.add_node_pre_order_fn(self._measure, measure=Measure(self._figure, self._tell))
+        session.add_node_pre_order_fn(self._measure, measure=Measure(self._figure, self._set_range))
         session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
-        if session.parameters.fast_paths and self.gpu == "binpack":
-            session.columns.extent("gpu")  # found once, before jobs are looked at
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _measure(self, task: Task, nodes: Sequence[Node]) -> None:
-        """Find the fullest and the emptiest of the nodes that have what the task needs."""
+        """Record the range of free resources over the nodes that have the needed resource."""
         free = [free_of(task, node) for node in nodes if has_kind(task, node)]
         self._least, self._most = min(free, default=0), max(free, default=0)
 
@@ -51,7 +47,7 @@ class NodePlacement:
         strategy = self.gpu if task.requires_gpu else self.cpu
         return None if strategy == "spread" else "gpu" if task.requires_gpu else "cpu"
 
-    def _tell(self, _task: Task, least: int, most: int) -> None:
+    def _set_range(self, _task: Task, least: int, most: int) -> None:
         self._least, self._most = least, most
 
     def _scores(self, task: Task, nodes: NodeTable) -> Column:
@@ -83,7 +79,7 @@ class NodePlacement:
 
 
 def spread_score(task: Task, node: Node) -> float:
-    """Return which part of the node is free, from 0 to 1."""
+    """Return the free part of the node, from 0 to 1."""
     if not task.requires_gpu:
         return free_of(task, node) / node.allocatable.cpu if node.allocatable.cpu else 0.0
     count = node.spec.gpu_count * GPU or node.allocatable.gpu
@@ -91,12 +87,12 @@ def spread_score(task: Task, node: Node) -> float:
 
 
 def has_kind(task: Task, node: Node) -> bool:
-    """Say whether the node has any of the resource the task is placed by."""
+    """Return whether the node has the resource by which the task is placed: GPU or CPU."""
     return (node.allocatable.gpu if task.requires_gpu else node.allocatable.cpu) > 0
 
 
 def free_of(task: Task, node: Node) -> int:
-    """Return how much of it is idle or about to be."""
+    """Return how much of that resource is idle or being released."""
     if task.requires_gpu:
         return node.idle.gpu + node.releasing.gpu
     return node.idle.cpu + node.releasing.cpu

@@ -1,4 +1,7 @@
-"""Where a task may run at all: health, kinds of GPUs, labels, taints, ports, neighbours."""
+"""Predicates: whether a task can run on a node at all.
+
+Health, kinds of GPUs, labels, taints, ports and affinity.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +22,31 @@ from navarch.scheduler.framework.node_table import (
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
 from navarch.scheduler.model.fit import Fit, Later
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins.affinity import Neighbours
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
 _COLUMN: Final = {"cpu": CPU_COLUMN, "memory": MEMORY_COLUMN, "gpu": GPU_COLUMN}
 SHARED_GPU_CONFIG_MAP: Final = "shared-gpu"
-"""Made when the task starts, so it need not exist before."""
+"""Created when the task starts, so it does not have to exist before."""
 
 
 @dataclass
-class Predicates:
-    """Refuses nodes on which a task could not run, with a reason for each."""
+class Predicates(BuiltInPlugin):
+    """Rejects nodes on which a task cannot run, with a reason for each."""
 
     name: ClassVar[str] = "predicates"
 
     suspect_nodes: Literal["refuse", "allow"] = field(
         default="refuse", metadata=argument("suspectNodes")
     )
-    """Whether a node that health checks have doubts about takes new work."""
+    """Whether a node that health checks suspect receives new work."""
 
     _session: Session = field(init=False, repr=False)
     _neighbours: Neighbours = field(init=False, repr=False)
@@ -53,8 +56,7 @@ class Predicates:
         """Register the checks."""
         self._session = session
         self._neighbours = Neighbours(session)
-        if session.parameters.fast_paths:
-            self._look_at_nodes(session)
+        self._prepare_columns(session)
         session.add_pre_predicate_fn(self._check_cluster, scope="static", any_job=True)
         session.add_predicate_fn(self._check_queue, scope="queue")
         session.add_predicate_fn(
@@ -81,37 +83,35 @@ class Predicates:
         )
 
     @staticmethod
-    def _look_at_nodes(session: Session) -> None:
-        """Find out once, before jobs are looked at, what tasks will want to know of nodes."""
-        session.columns.rows_of(_is_unusual)
+    def _prepare_columns(session: Session) -> None:
+        """Compute the node columns that predicates use, once, before any job is placed."""
+        table = session.node_table()
+        table.rows_of(_is_unusual)
         for spec in session.kinds.exemplars:
             for key, value in spec.node_selector.items():
-                session.columns.labelled(key, value)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
+                table.labelled(key, value)
 
     def _check_cluster(self, task: Task, _job: Job) -> str | None:
         return self._too_large(task) or self._missing_config_maps(task)
 
     def _too_large(self, task: Task) -> str | None:
-        """Refuse what no node could hold even if it were empty."""
+        """Return why no node could hold the task even if it were empty."""
         request = task.request
-        asked_for = {
+        requested = {
             "cpu": request.cpu_milli,
             "memory": request.memory_bytes,
             "gpu": _gpu_floor(task),
             **request.gpu.mig,
         }
-        largest = {name: (asked, self._most(name)) for name, asked in asked_for.items()}
-        for resource, (asked, most) in largest.items():
-            if asked > most:
-                words = [f"{x / GPU:g}" if resource == "gpu" else str(x) for x in (asked, most)]
-                return f"no node has that much {resource}: asked for {words[0]}, at most {words[1]}"
+        largest = {name: (amount, self._most(name)) for name, amount in requested.items()}
+        for resource, (amount, most) in largest.items():
+            if amount > most:
+                shown = [f"{x / GPU:g}" if resource == "gpu" else str(x) for x in (amount, most)]
+                return f"no node has that much {resource}: requested {shown[0]}, at most {shown[1]}"
         return None
 
     def _most(self, resource: str) -> int:
-        """Return how much of a resource the largest node has."""
+        """Return the amount of a resource on the largest node."""
         if resource not in self._largest:
             nodes = self._session.node_list
             if resource in _COLUMN:
@@ -146,7 +146,7 @@ class Predicates:
         )
 
     def _match_traits(self, task: Task, job: Job, nodes: NodeTable) -> Fits | None:
-        """Answer as `_check_traits`, looking closely only at nodes that are not quite ordinary."""
+        """Return the same as `_check_traits`, running it only for nodes with special properties."""
         fits = np.full(len(nodes), Fit.NOW, dtype=np.int8)
         if task.spec.legacy_mig or task.request.gpu.kind is GpuKind.MIG:
             fits[:] = [
@@ -194,29 +194,29 @@ class Predicates:
 
 
 def check_gpu_kind(task: Task, node: Node) -> str | None:
-    """Return why the node's GPUs are not of the kind the task asks for."""
+    """Return why the node's GPUs do not match the kind of the request."""
     kind, strategy = task.request.gpu.kind, node.spec.mig_strategy
     if task.spec.legacy_mig:
-        return "MIG requests of the old kind are not supported"
+        return "legacy MIG requests are not supported"
     if kind is GpuKind.NONE:
         return None
     if kind is GpuKind.MIG and not node.is_mig:
         return "the node has no MIG slices"
     if strategy == "single" and kind is not GpuKind.WHOLE:
-        return "the node takes only requests for whole GPUs (MIG strategy single)"
+        return "the node accepts only requests for whole GPUs (MIG strategy single)"
     if strategy == "mixed" and kind is not GpuKind.MIG:
-        return "the node takes only requests for MIG slices (MIG strategy mixed)"
+        return "the node accepts only requests for MIG slices (MIG strategy mixed)"
     if kind is GpuKind.MIG and any(t.spec.legacy_mig for t, _ in node.tasks.values()):
-        return "the node runs MIG tasks of the old kind"
+        return "the node runs legacy MIG tasks"
     if node.spec.dra_gpus > 0 and kind is not GpuKind.MIG:
-        return "the node's GPUs can only be had through claims"
+        return "the node's GPUs are available only through claims"
     if kind is GpuKind.MEMORY and not node.spec.gpu_memory_synced:
-        return "the memory of the node's GPUs is not known"
+        return "the memory of the node's GPUs is unknown"
     return None
 
 
 def check_pod_slots(task: Task, node: Node) -> str | None:
-    """Return why the node cannot take another pod: sharing a GPU anew needs one more to hold it."""
+    """Return why the node has no slot for the pod; each newly shared GPU needs one more pod."""
     slots = task.request.pods
     if task.request.gpu.shared:
         reused = len(node.groups_with_room(task.request))
@@ -225,12 +225,12 @@ def check_pod_slots(task: Task, node: Node) -> str | None:
     if slots > free:
         return f"not enough pod slots: {slots} needed, {free} free"
     if slots > node.idle.pods:
-        return Later("pod slots are still taken by pods that are leaving")
+        return Later("pod slots are still used by pods that are leaving")
     return None
 
 
 def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
-    """Answer as `check_pod_slots`, for tasks that share no GPU."""
+    """Return the same as `check_pod_slots`, for tasks that share no GPU."""
     slots = task.request.pods
     now = slots <= nodes.idle[:, PODS_COLUMN]
     later = slots <= nodes.free[:, PODS_COLUMN]
@@ -238,7 +238,7 @@ def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
 
 
 def _is_unusual(spec: NodeSpec) -> bool:
-    """Say whether a task's traits could matter to the node in any way but by its labels."""
+    """Return whether the node can reject tasks for reasons other than labels."""
     if spec.taints or spec.mig_strategy or spec.mig or spec.dra_gpus:
         return True
     return spec.health is not HEALTHY and spec.health != HEALTHY
@@ -272,7 +272,7 @@ def _ports(task: Task, node: Node) -> str | None:
     wanted = set(task.spec.host_ports)
     if not wanted:
         return None
-    passing: str | None = None
+    temporary: str | None = None
     for other, _ in node.tasks.values():
         taken = wanted.intersection(other.spec.host_ports)
         if other is task or not taken:
@@ -282,5 +282,5 @@ def _ports(task: Task, node: Node) -> str | None:
             b.node == node.name and b.hold is not Hold.LEAVING for b in other.placement.bookings
         ):
             return text
-        passing = Later(text)
-    return passing
+        temporary = Later(text)
+    return temporary

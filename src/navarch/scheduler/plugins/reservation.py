@@ -1,4 +1,4 @@
-"""Keep nodes for a large gang that waits, and let only short work onto them meanwhile."""
+"""Reservation: keeps nodes for large waiting gangs and backfills them with short work."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import ClassVar
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import gpus
-from navarch.scheduler.model.task import Task
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """Nodes kept for a gang, and when the last of them is expected to be free for it."""
+    """The nodes reserved for a gang, and when the last of them is expected to be free."""
 
     job: str
     nodes: frozenset[str]
@@ -27,19 +27,20 @@ class Reserved:
 
 
 @dataclass
-class Reservation:
-    """Reserves for the first gangs that find no place; others may backfill if they end in time.
+class Reservation(BuiltInPlugin):
+    """Reserves nodes for the first gangs that cannot be placed.
 
-    When a node comes free follows from the expected run times of those on it. A node with work of
-    unknown length is not reserved, and work of unknown length does not backfill.
+    Other jobs may backfill these nodes if they end in time. The expected run times of the jobs on a
+    node determine when it becomes free. A node with work of unknown length is not reserved, and
+    work of unknown length does not backfill.
     """
 
     name: ClassVar[str] = "reservation"
 
     gpus_min: float = field(default=64.0, metadata=argument("gpusMin", at_least=0.0))
-    """From which size a gang is given a reservation."""
+    """The smallest gang that receives a reservation, in GPUs."""
     gangs_max: int = field(default=1, metadata=argument("gangsMax", at_least=0))
-    """For how many gangs nodes are kept at a time."""
+    """The most gangs with a reservation at the same time."""
 
     _session: Session = field(init=False, repr=False)
     reserved: list[Reserved] = field(init=False, repr=False, default_factory=list)
@@ -49,9 +50,6 @@ class Reservation:
         self._session = session
         session.add_on_job_unplaced_fn(self._reserve)
         session.add_predicate_fn(self._check, only_for=lambda _task: bool(self.reserved))
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _check(self, _task: Task, job: Job, node: Node) -> str | None:
         for reserved in self.reserved:
@@ -80,7 +78,7 @@ class Reservation:
             self._session.forget_rankings()
 
     def _soonest(self, job: Job, tasks: Sequence[Task]) -> Reserved | None:
-        """Return the nodes that could hold all the tasks soonest."""
+        """Return the nodes that can hold all the tasks soonest."""
         largest = max(tasks, key=lambda task: (task.request.gpu.whole, task.uid))
         taken = {name for reserved in self.reserved for name in reserved.nodes}
         options: list[tuple[datetime, str, int]] = []
@@ -101,7 +99,7 @@ class Reservation:
         return None
 
     def _free_for(self, task: Task, job: Job, node: Node) -> datetime | None:
-        """Return when the node is expected to be empty, if the task could then run there."""
+        """Return when the node is expected to be empty, None if the task could not run there."""
         if _holds(task, node) == 0 or not self._would_suit(task, job, node):
             return None
         latest = self._session.now
@@ -115,13 +113,13 @@ class Reservation:
         return latest
 
     def _would_suit(self, task: Task, job: Job, node: Node) -> bool:
-        """Say whether nothing but room speaks against the node."""
+        """Return whether only a lack of room rules out the node."""
         statics = [h for h in self._session.hooks("predicate") if h.scope == "static"]
         return not any(hook.fn(task, job, node) for hook in statics)
 
 
 def _holds(task: Task, node: Node) -> int:
-    """Return how many of the task the empty node could hold."""
+    """Return how many such tasks the empty node can hold."""
     whole, request = node.allocatable, task.request
     bounds = (
         (whole.gpu, request.gpu.whole),

@@ -1,4 +1,4 @@
-"""Score bands: each outweighs everything in the bands below it together."""
+"""Score bands: each outweighs the sum of all bands below it."""
 
 from typing import Final
 
@@ -7,6 +7,6 @@ RESOURCE_TYPE: Final = 10
 AVAILABILITY: Final = 100
 GPU_SHARING: Final = 1_000
 TOPOLOGY: Final = 10_000
-"""Times 0 to 10."""
+"""Multiplied by 0 to 10."""
 POD_AFFINITY: Final = 100_000
 NOMINATED_NODE: Final = 1_000_000

@@ -1,4 +1,4 @@
-"""Stop first what is cheapest to stop, and nobody more often than they allow."""
+"""Victim cost: evicts the cheapest jobs first and keeps disruption budgets."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.plugins.base import BuiltInPlugin
 
 
 @dataclass
-class VictimCost:
-    """Orders victims of a queue by what is lost with them, and keeps disruption budgets.
+class VictimCost(BuiltInPlugin):
+    """Orders the victims of a queue by the cost of their eviction, and keeps disruption budgets.
 
-    The cost is a sum: points of priority, GPU hours of work that was not saved, and GPUs that a
-    gang would have to find again together.
+    The cost is the sum of priority points, GPU hours of unsaved work, and GPUs that a gang would
+    have to be given again at the same time.
     """
 
     name: ClassVar[str] = "victimcost"
@@ -30,7 +31,7 @@ class VictimCost:
     lost_work_weight: float = field(default=1.0, metadata=argument("lostWorkWeight", at_least=0.0))
     """Per GPU hour since the last checkpoint, or since the start."""
     gang_weight: float = field(default=0.1, metadata=argument("gangWeight", at_least=0.0))
-    """Per GPU of a job that runs as a whole or not at all."""
+    """Per GPU of a job that runs completely or not at all."""
 
     _session: Session = field(init=False, repr=False)
 
@@ -38,15 +39,12 @@ class VictimCost:
         """Register the cost and the budgets."""
         self._session = session
         session.add_victim_cost_fn(self._cost)
-        session.add_reclaim_victim_filter_fn(_may_be_disturbed)
-        session.add_preempt_victim_filter_fn(_may_be_disturbed)
-        session.add_consolidation_victim_filter_fn(_may_be_disturbed)
+        session.add_reclaim_victim_filter_fn(_may_be_disrupted)
+        session.add_preempt_victim_filter_fn(_may_be_disrupted)
+        session.add_consolidation_victim_filter_fn(_may_be_disrupted)
         session.add_reclaim_scenario_validator_fn(_keeps_budgets)
         session.add_preempt_scenario_validator_fn(_keeps_budgets)
         session.add_consolidation_scenario_validator_fn(_keeps_budgets)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _cost(self, job: Job) -> float:
         running = job.tasks_in(ACTIVE_ALLOCATED_MASK)
@@ -66,15 +64,15 @@ class VictimCost:
         return max(0.0, (self._session.now - max(moments)).total_seconds() / 3600)
 
 
-def _may_be_disturbed(_pending: Job, victim: Job) -> bool:
+def _may_be_disrupted(_pending: Job, victim: Job) -> bool:
     return victim.spec.disruptions_allowed != 0
 
 
 def _keeps_budgets(scenario: Scenario) -> bool:
-    """Say whether nobody loses, or has to move, more tasks than they allow."""
+    """Return whether no job loses or moves more tasks than its budget allows."""
     for victim in scenario.victims.values():
         allowed = victim.job.spec.disruptions_allowed
-        disturbed = [task for task in victim.tasks if task.placement.virtual]
-        if allowed is not None and len(disturbed) > allowed:
+        disrupted = [task for task in victim.tasks if task.placement.virtual]
+        if allowed is not None and len(disrupted) > allowed:
             return False
     return True

@@ -26,10 +26,9 @@ Minutes = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Period = Annotated[float, Meta(ge=0, le=5e10)]
 """Times beyond these bounds, more than 1,500 years, cannot be added to a date."""
 
-
 MAPS: Final = frozenset({"labels", "pod_labels", "node_selector", "mig", "instances", "usage"})
 OPEN: Final = frozenset({"parameters", "arguments"})
-"""In other objects, null means the same as a missing field."""
+"""Null is a value in these objects; in all others it means the same as a missing field."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,11 +75,15 @@ def convert(value: object, kind: type[T], path: str = "") -> T:
     Raises:
         InvalidError: A field is missing, unknown, or of the wrong type or size.
     """
-    value = _without_nulls(value)
     try:
+        value = _without_nulls(value)
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InvalidError(_explain(str(error), value, kind, path)) from error
+    except UnicodeEncodeError as error:
+        raise InvalidError(f"{path or 'document'}: {error.object!r} is not Unicode text") from error
+    except RecursionError as error:
+        raise InvalidError(f"{path or 'document'}: nested too deeply") from error
 
 
 def given(value: T | UnsetType) -> T | None:
@@ -120,7 +123,7 @@ def _parse_float(text: str) -> float | str:
 _LOCATED: Final = re.compile(r"(.*?)(?: - at (?:`key` in )?`\$(.*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
-_EXPECTED: Final = re.compile(r"Expected `([a-z]+)(?: \| null)?`(.*?)(?:, got `.*`)?", re.DOTALL)
+_EXPECTED: Final = re.compile(r"Expected `([a-z |]+)`(.*?)(?:, got `.*`)?", re.DOTALL)
 _TYPES: Final = {
     "array": "a list",
     "bool": "true or false",
@@ -160,8 +163,9 @@ def _describe(problem: str, value: object, kind: Any, path: str) -> str:  # noqa
         known = ", ".join(sorted(kind.__struct_encode_fields__))
         return f"{join(path, field)}: unknown field; known fields: {known}"
     if expected := _EXPECTED.fullmatch(problem):
-        name, bound = expected.groups()
-        problem = f"must be {_TYPES.get(name, name)}{bound}, not {reprlib.repr(value)}"
+        names, bound = expected.groups()
+        types = " or ".join(_TYPES[name] for name in names.split(" | ") if name != "null")
+        problem = f"must be {types}{bound}, not {reprlib.repr(value)}"
     elif isinstance(kind, type) and issubclass(kind, StrEnum):
         problem = f"{value!r} is not one of {', '.join(kind)}"
     elif "datetime" in problem:

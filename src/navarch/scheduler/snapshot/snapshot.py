@@ -36,6 +36,9 @@ SCHEMA: Final = 1
 NO_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time assumed for documents that contain only relative times."""
 
+YEARS: Final = range(1971, 2500)
+"""The relative times of a file can be added to every time in these years."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -144,10 +147,13 @@ def parse_snapshot(document: object) -> Snapshot:
     entry = convert(document, SnapshotEntry)
     if entry.schema not in {None, SCHEMA}:
         reject("schema", f"only schema {SCHEMA} is supported, not {entry.schema}")
+    now = NO_TIME if entry.now is None else entry.now
+    if now.year not in YEARS:
+        reject("now", f"must be in the years {YEARS[0]} to {YEARS[-1]}, not {now.isoformat()}")
     check_references(entry.cluster, "cluster", keep_lost_jobs=False)
-    now = NO_TIME if entry.now is None else entry.now.astimezone(UTC)
     return Snapshot(
-        cluster=entry.cluster.to_cluster(now), config=(entry.config or ConfigEntry()).to_config()
+        cluster=entry.cluster.to_cluster(now.astimezone(UTC)),
+        config=(entry.config or ConfigEntry()).to_config(),
     )
 
 

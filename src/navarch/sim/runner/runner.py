@@ -21,13 +21,13 @@ from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.checks.work import WORK
-from navarch.meters.jobs import JobsMeter
+from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
-from navarch.service.job_queue import JobQueue
+from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import NodeTimeline, read_timelines
 from navarch.sim.figures.truth import GroundTruth, Lease

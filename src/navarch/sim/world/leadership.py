@@ -11,8 +11,7 @@ from navarch.control.loads import Loads
 from navarch.core.errors import SupersededError
 from navarch.core.ids import PoolName
 from navarch.health.policy.engine import PolicySet
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.merged import Merged
+from navarch.meters.pools import CombinedMeter, HeartbeatMeter
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
@@ -164,7 +163,7 @@ class Leadership:
         if self.hosts.load is None:
             return None
         sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]
-        return Merged([*sources, HeartbeatMeter(store, liveness)])
+        return CombinedMeter([*sources, HeartbeatMeter(store, liveness)])
 
 
 def _same(policies: PolicySet) -> PolicySet:

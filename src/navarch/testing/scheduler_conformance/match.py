@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
-    from navarch.scheduler.model.task import Task
     from navarch.testing.scheduler_conformance.case import Case, Expectation
 
 CLOSE = 1e-6

@@ -6,9 +6,8 @@ from typing import Final
 
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Cluster, JobSpec, ResourceClaim, TaskSpec
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.status import ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
 
 RAN_FOR: Final = timedelta(seconds=60)
 """The age of every running job at the start of a round."""

@@ -1,5 +1,5 @@
-"""The blast-radius governor: how much automation may do before people are asked.
+"""The blast-radius governor: limits on automatic actions before operators must decide.
 
-`domains` says what nodes have in common, `census` counts, `suspicion` finds the change behind
-a fault that many share, and `governor` decides.
+`domains` names what nodes have in common, `domain_stats` counts, `suspicion` finds the change
+behind a common fault, `outage` finds common silence, and `governor` decides.
 """

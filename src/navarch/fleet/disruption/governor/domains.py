@@ -1,4 +1,4 @@
-"""What a node has in common with others."""
+"""Domains: what a node has in common with others."""
 
 from navarch.core.governor import Domain
 from navarch.core.node import Node
@@ -12,14 +12,14 @@ Place = tuple[Domain, str]
 
 
 def domains_of(node: Node) -> tuple[Place, ...]:
-    """Return the domains that `node` is in; what is not known of it, it shares with nobody."""
+    """Return the domains of `node`; unknown ones are left out."""
     zone, labels, topology, traits = zone_of(node), node.labels, node.topology, node.traits
     found: list[Place] = []
     if node.pool:
         found.append((Domain.POOL, node.pool))
     if zone:
         found.append((Domain.ZONE, zone))
-    # What the agent was told goes before what the provider knows.
+    # Labels of the agent take precedence over the provider's data.
     rack = labels.get(RACK_LABEL) or (topology.rack if topology else "")
     if rack:
         found.append((Domain.RACK, _within(zone, rack)))
@@ -35,7 +35,7 @@ def domains_of(node: Node) -> tuple[Place, ...]:
 
 
 def _within(zone: str, name: str) -> str:
-    """Return the full name of a part of a building: in every one they are numbered from one."""
+    """Return the full name of a part of a zone: racks are numbered from one in each."""
     return f"{zone}/{name}" if zone else name
 
 

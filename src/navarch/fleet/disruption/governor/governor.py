@@ -1,4 +1,4 @@
-"""Who may be acted on now, and who must wait, with the reason."""
+"""The governor: which proposed actions proceed now, which are deferred, and why."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ import msgspec
 
 from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
-from navarch.core.held import Held, HeldBy
+from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.domain_stats import DomainStats
@@ -29,12 +29,12 @@ WORDS = {
 }
 
 SILENCE_MAX = timedelta(minutes=30)
-"""For so long the silence of a node that a change has broken is taken for the reboot by which
-somebody takes the change back. Large machines need up to half an hour for one."""
+"""Silence of a node with a suspected change counts as a reboot to roll the change back for this
+long. Large machines need up to half an hour to reboot."""
 
 
 class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a remediator wants done about one node."""
+    """The action that a remediator wants for one node."""
 
     node: Node
     action: str
@@ -46,11 +46,11 @@ class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a proposal."""
+    """The decision about a proposed action."""
 
     proposal: ProposedAction
-    held: Held | None
-    """None: go ahead."""
+    held: Deferred | None
+    """None: proceed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Obstacles:
     outages: Mapping[Scope, Outage] = field(default_factory=dict)
     """Where many nodes do not report."""
     loops: Mapping[PoolName, LaunchBreaker] = field(default_factory=dict)
-    """Pools whose replacements fall ill, with the number that may be replaced now."""
+    """Pools in a replacement loop, with the number that may be replaced now."""
 
 
 NO_OBSTACLES = Obstacles()
@@ -77,11 +77,11 @@ def govern(
     is_missed: Callable[[Node], bool] = lambda _: True,
     now: datetime,
 ) -> list[GovernorDecision]:
-    """Return the answer to each proposal, the most pressing first.
+    """Return the decision about each proposal, the most urgent first.
 
-    A proposal passes if nothing stands in its way and every domain of its node has room left in its
-    budget. Beyond the budget nodes wait for the next window, or for operators. `is_missed` returns
-    whether the pool of a node is short of nodes.
+    A proposal passes if there is no obstacle and every domain of its node has room in its budget.
+    Beyond the budget, nodes wait for the next window or for operators. `is_missed` returns whether
+    the pool of a node is short of nodes.
     """
     budgets = _Budgets(stats, settings, is_missed, now)
     decisions: list[GovernorDecision] = []
@@ -89,7 +89,9 @@ def govern(
     for proposal in _ranked(proposals, stats):
         node, held = proposal.node, None
         if proposal.dry_run:
-            held = _deferred(proposal, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
+            held = _deferred(
+                proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
+            )
         elif not _released(node):
             held = (
                 _in_outage(proposal, obstacles.outages, now)
@@ -112,7 +114,7 @@ def _ranked(proposals: Sequence[ProposedAction], stats: DomainStats) -> Sequence
 
 
 def _urgency(proposal: ProposedAction, stats: DomainStats) -> tuple[bool, bool, datetime, str]:
-    """Rank proposals: released by hand, then fatal, then those that have waited longest."""
+    """Rank proposals: released by an operator, then fatal, then by waiting time."""
     conditions = stats.faults_of(proposal.node).values()
     fatal = any(condition.fatal for condition in conditions)
     since = min((condition.since for condition in conditions), default=proposal.node.since)
@@ -125,8 +127,8 @@ def _released(node: Node) -> bool:
 
 def _blames_change(
     proposal: ProposedAction, stats: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
-) -> Held | None:
-    """Hold a node all of whose faults are the work of changes it had; one more is its own."""
+) -> Deferred | None:
+    """Defer a node if all of its faults come from suspected changes; one other fault is its own."""
     if not suspicions:
         return None
     faults = stats.faults_of(proposal.node)
@@ -135,7 +137,9 @@ def _blames_change(
     if not blamed or len(blamed) < len(found):
         return None
     because = "; ".join([each.words for each in blamed])
-    return _deferred(proposal, HeldBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed]))
+    return _deferred(
+        proposal, DeferredBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed])
+    )
 
 
 def _may_boot(condition: Condition, now: datetime) -> bool:
@@ -144,12 +148,12 @@ def _may_boot(condition: Condition, now: datetime) -> bool:
 
 def _in_outage(
     proposal: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
-) -> Held | None:
-    """Hold a node that only fails to report while many others do the same."""
+) -> Deferred | None:
+    """Defer a node that is only silent, while many others are silent too."""
     if not proposal.for_silence:
         return None
     outage = outage_of(proposal.node, outages)
-    return None if outage is None else _deferred(proposal, HeldBy.SILENCE, outage.words, now)
+    return None if outage is None else _deferred(proposal, DeferredBy.SILENCE, outage.words, now)
 
 
 def _in_replacement_loop(
@@ -157,19 +161,19 @@ def _in_replacement_loop(
     loops: Mapping[PoolName, LaunchBreaker],
     replaced: Mapping[PoolName, int],
     now: datetime,
-) -> Held | None:
-    """Hold a node of a pool whose replacements fall ill, unless one may be tried."""
+) -> Deferred | None:
+    """Defer a node of a pool in a replacement loop, unless a trial is allowed."""
     pool = proposal.node.pool
     loop = None if pool is None else loops.get(pool)
     if pool is None or loop is None or replaced[pool] < loop.allowance:
         return None
-    # The pool shows the details, which change with each try.
+    # The pool shows the details, which change with each trial.
     because = f"replacements in pool {pool} fall ill soon after they register"
-    return _deferred(proposal, HeldBy.REPLACEMENT_LOOP, because, now)
+    return _deferred(proposal, DeferredBy.REPLACEMENT_LOOP, because, now)
 
 
 class _Budgets:
-    """What is left of the budget of each domain while proposals are answered."""
+    """The remaining budget of each domain while proposals are decided."""
 
     def __init__(
         self,
@@ -185,8 +189,8 @@ class _Budgets:
         in_a_day = stats.acted_since(now - DAY, is_missed)
         self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
 
-    def hold(self, proposal: ProposedAction, now: datetime) -> Held | None:
-        """Hold a node if the budget of one of its domains is spent."""
+    def hold(self, proposal: ProposedAction, now: datetime) -> Deferred | None:
+        """Defer a node if the budget of one of its domains is spent."""
         if self._is_disturbed_already(proposal.node):
             return None
         for place in self._stats.places_of(proposal.node):
@@ -206,7 +210,7 @@ class _Budgets:
                 f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
                 f"{least} node{'' if least == 1 else 's'}, in {period}"
             )
-            return _deferred(proposal, HeldBy.BUDGET, words, now)
+            return _deferred(proposal, DeferredBy.BUDGET, words, now)
         return None
 
     def spend(self, node: Node) -> None:
@@ -218,23 +222,23 @@ class _Budgets:
     def _is_disturbed_already(self, node: Node) -> bool:
         """Return whether the place of `node` is charged already.
 
-        It replaces a node that is still counted, and never served for long. How often such a
-        replacement may be repeated is limited for the whole pool.
+        It replaces a node that is still counted, and never served for long. Repetitions of such a
+        replacement are limited for the whole pool.
         """
         return node.replaces in self._recent and fell_ill_at(node) is not None
 
 
 def _deferred(
     proposal: ProposedAction,
-    by: HeldBy,
+    by: DeferredBy,
     because: str,
     now: datetime,
     *,
     faults: tuple[str, ...] = (),
-) -> Held:
+) -> Deferred:
     before = proposal.node.held
     same = before is not None and before.by is by and before.action == proposal.action
-    return Held(
+    return Deferred(
         action=proposal.action,
         reason=proposal.reason,
         because=because,

@@ -1,4 +1,4 @@
-"""Which change is behind a fault that many nodes show."""
+"""Suspected changes behind a fault that many nodes show."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,34 +15,34 @@ SHARED_MIN = 0.8
 """The share of the nodes with a fault that must have had the change."""
 
 DOMINANCE_MIN = 0.1
-"""The share of all unhealthy nodes that must show the fault. What a bad change breaks, it breaks
-in one way on most; hardware that fails beside it fails in many ways on few."""
+"""The share of all unhealthy nodes that must show the fault. A bad change breaks most nodes in one
+way; hardware that fails besides it fails in many ways on few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChange:
-    """The rules by which faults are judged have changed."""
+    """A change of the health policy."""
 
     revision: str
     since: datetime
     past: "PolicyChange | None" = None
-    """The change before this one; none if those were the first rules of the fleet."""
+    """The change before this one; None for the first policy of the fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspicion:
-    """One fault, and the change that it came with."""
+    """One fault, and the change that caused it."""
 
     fault: str
     change: str
-    """As people would name it: `driver 570.1 (was 550.2)`."""
+    """The change in words: `driver 570.1 (was 550.2)`."""
     nodes: frozenset[NodeId]
-    """Those that had the change and show the fault. Others that show it have it from elsewhere."""
+    """The nodes that had the change and show the fault. On other nodes it has another cause."""
 
     @property
     def words(self) -> str:
-        """The sentence for operators. No numbers: it stays the same while they change."""
-        return f"nodes with {self.change} show {self.fault}; the change is suspected, not they"
+        """The sentence for operators, without numbers, so that it stays the same."""
+        return f"nodes with {self.change} show {self.fault}; the change is suspected, not the nodes"
 
 
 def find_suspicions(
@@ -51,11 +51,11 @@ def find_suspicions(
     *,
     policy: PolicyChange | None = None,
 ) -> Mapping[str, Suspicion]:
-    """Return the faults that are held to be the work of a change, by fault.
+    """Return the faults that are blamed on a change, by fault.
 
-    It takes many nodes to suspect a change. Once nodes are held back for it, it stays suspected
-    until none of them shows the fault: while a bad driver is taken off again, machine by machine,
-    those that still have it are no more to blame than when all had it.
+    It takes many nodes to suspect a change. Once nodes are deferred for it, it stays suspected
+    until none of them shows the fault: while a bad driver is rolled back, machine by machine, the
+    nodes that still have it are no more to blame than before.
     """
     found = {}
     many = max(settings.suspect_nodes, DOMINANCE_MIN * len(stats.unwell))
@@ -74,7 +74,7 @@ def find_suspicions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """One change, and those of the nodes with the fault that had it shortly before."""
+    """One change, and the nodes with the fault that had it shortly before."""
 
     key: str
     value: str
@@ -106,7 +106,7 @@ def _changes(
     settings: GovernorSettings,
     policy: PolicyChange | None,
 ) -> Iterator[_Change]:
-    """Yield, for each thing that changes, the change that most of the nodes had."""
+    """Yield, for each trait, the change that most of the nodes had."""
     for key in CHANGING:
         by_value: dict[str, _Change] = {}
         for name, (node, condition) in shown.items():
@@ -127,10 +127,10 @@ def _changes(
 
 
 def trait_at(node: Node, key: str, condition: Condition) -> Trait | None:
-    """Return what `node` had when it showed the fault, which it may have been rid of since.
+    """Return the trait of `node` at the time of the fault, which may have changed since.
 
-    A fault of the boot before the change stays until the new boot has been checked. One that is
-    seen again after the boot that brought the change has outlived what the node had before.
+    A fault of the boot before the change stays until the new boot has been checked. A fault that is
+    seen again after the boot that brought the change has outlived the earlier trait.
     """
     trait = node.traits.get(key)
     if trait is None or trait.since <= condition.since:
@@ -151,12 +151,12 @@ def _rules_at(policy: PolicyChange | None, condition: Condition) -> PolicyChange
 def _is_new(
     trait: Trait, key: str, condition: Condition, stats: DomainStats, settings: GovernorSettings
 ) -> bool:
-    """Return whether a node had got something not long before it showed the fault."""
+    """Return whether a node had the trait since shortly before it showed the fault."""
     if not trait.value:
         return False
     if trait.before:
         return _shortly_before(trait.since, condition.since, settings)
-    # A node that was born with it: then it is new if the fleet had another before, not long ago.
+    # A trait since registration is new if the fleet had another value before, not long ago.
     value: TraitValue = (key, trait.value)
     first = stats.first_had.get(value, trait.since)
     older = any(
@@ -182,7 +182,7 @@ def _is_suspect(
 
 
 def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
-    """Return the changes that most of the nodes had that are held back."""
+    """Return the changes that most of the deferred nodes had."""
     most = max((len(change.nodes & held) for change in changes), default=0)
     enough = max(1, SHARED_MIN * most)
     return [change for change in changes if len(change.nodes & held) >= enough]
@@ -191,7 +191,7 @@ def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
 def _most_suspect(
     fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], stats: DomainStats
 ) -> Suspicion:
-    """Name the change that tells the sick from the sound best; several, if none does so better."""
+    """Return the change that separates ill from sound nodes best; several, if equally well."""
     lifts = [_lift(suspect, shown, stats) for suspect in suspects]
     best = max(lifts)
     named = [suspect for suspect, lift in zip(suspects, lifts, strict=True) if lift >= 0.95 * best]
@@ -200,7 +200,7 @@ def _most_suspect(
 
 
 def _lift(change: _Change, shown: Mapping[NodeId, Shown], stats: DomainStats) -> float:
-    """Return how much more often the change is found among nodes with the fault than anywhere."""
+    """Return how much more frequent the change is among nodes with the fault than in the fleet."""
     if change.key == POLICY:
         return 1.0
     having = max(stats.having[change.key, change.value], 1)

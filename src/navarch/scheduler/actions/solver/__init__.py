@@ -1,1 +1,1 @@
-"""The search for victims whose places a pending job could have."""
+"""The search for victims that make room for a pending job."""

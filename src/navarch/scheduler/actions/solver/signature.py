@@ -1,14 +1,13 @@
-"""Telling jobs apart by what they ask for, so that the twin of a failure need not be tried."""
+"""Signatures of jobs, so that a job that equals a failed one is not tried again."""
 
 from navarch.scheduler.model.cluster import SubGroupSpec, TaskSpec
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.status import TaskStatus
-from navarch.scheduler.model.task import Task
 
 Size = tuple[float, ...]
 
 
-class FailedTwins:
+class FailedJobs:
     """Jobs that found no solution, one per kind, to compare later ones with.
 
     Kinds are the same when everything that decides where tasks may go is the same; a later job of
@@ -22,12 +21,12 @@ class FailedTwins:
         """What sets a kind of tasks apart, by its number."""
 
     def include(self, job: Job) -> bool:
-        """Say whether a job that is no easier than this one has failed."""
+        """Return whether a job that is no easier than this one has failed."""
         failed = self._failed.get(self._kind(job))
         return failed is not None and not _easier(_sizes(job), failed)
 
     def add(self, job: Job) -> None:
-        """Write down that `job` failed; of two failures of a kind, the easier one is kept."""
+        """Record that `job` failed; of two failures of a kind, the easier one is kept."""
         kind, sizes = self._kind(job), _sizes(job)
         known = self._failed.get(kind)
         if known is None or _no_larger(sizes, known):
@@ -39,7 +38,7 @@ class FailedTwins:
 
 
 def job_kind(job: Job, texts: dict[int, str]) -> object:
-    """Return a value that is equal for jobs whose tasks may go to the same places."""
+    """Return a value that is equal for jobs with tasks that fit the same nodes."""
     # One of each kind will do: what sets kinds apart includes all that is looked at here.
     if _is_uniform(job):
         different = [job.root.pod_sets[0].first]
@@ -82,7 +81,7 @@ def _group_kind(group: SubGroupSpec) -> object:
 
 
 def _is_uniform(job: Job) -> bool:
-    """Say whether the job is nothing but equal tasks that wait."""
+    """Return whether the job consists of equal waiting tasks only."""
     if len(job.pod_sets) != 1 or job.root.groups:
         return False
     pod_set = job.root.pod_sets[0]

@@ -8,23 +8,23 @@ from navarch.scheduler.framework.gang import tasks_to_evict
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Callable, Iterator, Sequence, Set
 
     from navarch.scheduler.framework.job_queue import JobQueue
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.job import Job
-    from navarch.scheduler.model.task import Task
+    from navarch.scheduler.model.job import Job, Task
 
 
 class Units:
-    """What may be taken, unit by unit, worked out as far as somebody has asked.
+    """The units that may be evicted, computed as they are read.
 
-    The order is the same for every part of the job that room is made for, so it is found once.
+    The order is the same for every part of the job, so it is computed once.
     """
 
-    def __init__(self, session: Session, queue: JobQueue) -> None:
+    def __init__(self, session: Session, queue: Callable[[], JobQueue]) -> None:
         self._session = session
-        self._queue = queue
+        self._new_queue = queue
+        self._queue: JobQueue | None = None
         self._found: list[tuple[str, list[Task]]] = []
 
     def __iter__(self) -> Iterator[tuple[str, list[Task]]]:
@@ -34,6 +34,8 @@ class Units:
             position += 1
 
     def _find(self) -> bool:
+        if self._queue is None:
+            self._queue = self._new_queue()
         while (job := self._queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
             if more:
@@ -56,12 +58,12 @@ class VictimSearch:
         self._beside: dict[str, set[str]] = {}
         """Per node, the jobs that have a candidate there."""
         self._places: dict[str, int] = {}
-        """Per job, when it was first made a candidate."""
+        """Per job, its position in the order in which jobs became candidates."""
         self.latest: list[Task] = []
         """What the last step added."""
 
     def steps(self, queue: JobQueue) -> Iterator[list[Task]]:
-        """Yield nobody, for the recorded victims alone, and then each unit that is added."""
+        """Yield an empty unit, for the recorded victims alone, and then each unit that is added."""
         yield []
         while (job := queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
@@ -76,7 +78,7 @@ class VictimSearch:
                 put_back(queue, job, self._recorded_uids)
 
     def steps_of(self, units: Units) -> Iterator[list[Task]]:
-        """Yield what `steps` would, where every recorded victim's job is taken whole."""
+        """Yield what `steps` would, if every recorded victim's job is taken whole."""
         yield []
         for name, unit in units:
             if unit[0].uid not in self._recorded_uids:
@@ -96,7 +98,7 @@ class VictimSearch:
         self.latest = unit
 
     def record(self, tasks: Sequence[Task]) -> None:
-        """Count candidates among those who are known to be needed."""
+        """Move candidates to the victims that are known to be needed."""
         for task in tasks:
             self.candidates.pop(task.job.name, None)
             if task.node is not None:
@@ -109,10 +111,10 @@ class VictimSearch:
 
 
 def taken_whole(session: Session, recorded: Sequence[Task]) -> bool:
-    """Say whether each job that one of the victims is from goes as a whole, in one unit.
+    """Return whether each job of the victims is evicted as a whole, in one unit.
 
-    A job that was taken task by task comes up as often in the order of units, and each time
-    stands in the way of others of its queue; as a victim that is known it comes up once.
+    A job that is taken task by task appears several times in the order of units, and delays other
+    jobs of its queue each time; as a recorded victim it appears once.
     """
     if not recorded:
         return True
@@ -141,7 +143,7 @@ def whole_units(session: Session, leaving: Sequence[Task], moved: Set[str]) -> l
 
 
 def _needs_one_of(session: Session, job: Job, moved: Set[str], there: Set[str]) -> bool:
-    """Say whether a gang of the job needs one of the tasks that moved.
+    """Return whether a gang of the job needs one of the tasks that moved.
 
     `there` holds the uids of the tasks that were active before the simulation evicted them.
     """
@@ -157,7 +159,7 @@ def _needs_one_of(session: Session, job: Job, moved: Set[str], there: Set[str]) 
 
 
 def put_back(queue: JobQueue, job: Job, without: set[str]) -> None:
-    """Have the queue hand out later what is left of a job."""
+    """Push what is left of a job back on the queue."""
     rest = [task for task in job.tasks.values() if task.uid not in without]
     if rest:
         queue.push(job.view_of(rest))

@@ -1,4 +1,4 @@
-"""Fairness between queues: quotas, limits, and what is left by weight."""
+"""Proportion: quotas, limits, and division of the surplus by weight."""
 
 from navarch.scheduler.plugins.proportion.plugin import Proportion
 

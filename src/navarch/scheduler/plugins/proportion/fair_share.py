@@ -1,4 +1,4 @@
-"""Dividing what the cluster has among queues: quotas first, then the surplus by weight."""
+"""Division of the cluster among queues: quotas first, then the surplus by weight."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
 
 NEGLIGIBLE = 1e-6
-"""Less than this of a milli-core, a byte or a hundredth of a GPU is a rounding error."""
+"""Smaller amounts of milli-cores, bytes or hundredths of GPUs are rounding errors."""
 
 
 def set_fair_shares(shares: Shares, roots: list[Queue], k_value: float) -> None:
-    """Set every queue's fair share, level by level: what a queue gets its children divide."""
+    """Set every queue's fair share, level by level: children divide the share of their parent."""
     _divide_level(shares, roots, shares.total, k_value)
 
 
@@ -65,7 +65,7 @@ class Division:
         return self._fair
 
     def _give_quotas(self) -> None:
-        """Give everybody what they are promised, even if together it is more than there is."""
+        """Give every queue its quota, even if the quotas exceed the total."""
         for share in self._siblings:
             deserved = share.deserved[self._resource]
             promised = self._total if deserved == UNLIMITED else deserved
@@ -73,44 +73,44 @@ class Division:
             self._left -= self._fair[share.name]
 
     def _give_round(self, level: list[QueueShare]) -> bool:
-        """Give everybody their part of what is left; say whether some was not needed."""
-        hungry = [share for share in level if self._lacks(share) > NEGLIGIBLE]
-        weights = self._weights(hungry)
+        """Give every queue its part of the rest; return whether some of it was not needed."""
+        unsatisfied = [share for share in level if self._missing(share) > NEGLIGIBLE]
+        weights = self._weights(unsatisfied)
         weight_sum = sum(weights.values())
         if weight_sum <= 0:
             return False
         amount = self._left
-        not_needed = False
-        for share in hungry:
+        unused = False
+        for share in unsatisfied:
             if share.queue.weight[self._resource] <= 0:
                 continue
             part = amount * weights[share.name] / weight_sum
-            lacks = self._lacks(share)
-            if lacks <= part + NEGLIGIBLE:
-                given = lacks
+            missing = self._missing(share)
+            if missing <= part + NEGLIGIBLE:
+                given = missing
                 self._remainders.pop(share.name, None)
-                not_needed = not_needed or lacks < part - NEGLIGIBLE
+                unused = unused or missing < part - NEGLIGIBLE
             else:
                 given = math.floor(part / self._unit + NEGLIGIBLE) * self._unit
                 self._remainders[share.name] = part - given
             self._fair[share.name] += given
             self._left -= given
-        return not_needed and self._left > NEGLIGIBLE
+        return unused and self._left > NEGLIGIBLE
 
-    def _weights(self, hungry: list[QueueShare]) -> dict[str, float]:
-        """Return each queue's claim to the surplus: its weight, less what it used of late."""
-        weight_sum = sum(share.queue.weight[self._resource] for share in hungry)
+    def _weights(self, unsatisfied: list[QueueShare]) -> dict[str, float]:
+        """Return each queue's share of the surplus: its weight, corrected by its recent usage."""
+        weight_sum = sum(share.queue.weight[self._resource] for share in unsatisfied)
         if weight_sum <= 0:
             return {}
         weights = {}
-        for share in hungry:
+        for share in unsatisfied:
             normal = share.queue.weight[self._resource] / weight_sum
             owed = self._k_value * (normal - share.usage[self._resource])
             weights[share.name] = max(0.0, normal + owed)
         return weights
 
     def _give_remainders(self, level: list[QueueShare]) -> None:
-        """Hand out single units to those whose part was rounded down most."""
+        """Give single units to the queues with the largest remainders."""
         remembered = [share for share in level if share.name in self._remainders]
         remembered.sort(key=lambda s: (-self._remainders[s.name], s.queue.created_at, s.name))
         for share in remembered:
@@ -120,5 +120,5 @@ class Division:
             self._fair[share.name] += given
             self._left -= given
 
-    def _lacks(self, share: QueueShare) -> float:
+    def _missing(self, share: QueueShare) -> float:
         return share.requestable(self._resource) - self._fair[share.name]

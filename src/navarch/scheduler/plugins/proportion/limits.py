@@ -1,4 +1,4 @@
-"""Whether quotas and limits allow a queue to have more."""
+"""Checks of queue limits and quotas."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ OVER_QUOTA = "NonPreemptibleOverQuota"
 
 
 def check_limits(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
-    """Say whether every queue from the leaf up stays within its limit."""
+    """Return whether every queue from the leaf up stays within its limit."""
     return next(beyond_limits(lineage, request), SCHEDULABLE)
 
 
 def check_quotas(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
-    """Say whether what cannot be interrupted stays within quota in every queue from the leaf up."""
+    """Return whether non-preemptible work stays within quota in every queue from the leaf up."""
     return next(beyond_quotas(lineage, request), SCHEDULABLE)
 
 
 def beyond_limits(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
-    """Yield every limit that the request goes beyond, from the leaf up."""
+    """Yield every limit that the request exceeds, from the leaf up."""
     for share in lineage:
         yield from _beyond(share, share.allocated, request, share.limit, OVER_LIMIT)
 
 
 def beyond_quotas(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
-    """Yield every quota that a request goes beyond which cannot be interrupted."""
+    """Yield every quota that a non-preemptible request exceeds, from the leaf up."""
     for share in lineage:
         used = share.allocated_non_preemptible
         yield from _beyond(share, used, request, share.deserved, OVER_QUOTA)
@@ -43,26 +43,26 @@ def _beyond(
     share: QueueShare, used: Amounts, request: Amounts, bound: Amounts, reason: str
 ) -> Iterator[CapacityVerdict]:
     for index, name in enumerate(RESOURCE_NAMES):
-        asked, limit = request[index], bound[index]
-        if asked and limit != UNLIMITED and used[index] + asked > limit:
-            yield _refuse(share.name, reason, name, (asked, used[index], limit))
+        requested, limit = request[index], bound[index]
+        if requested and limit != UNLIMITED and used[index] + requested > limit:
+            yield _reject(share.name, reason, name, (requested, used[index], limit))
 
 
-def _refuse(
+def _reject(
     queue: str, reason: str, resource: str, figures: tuple[float, float, float]
 ) -> CapacityVerdict:
-    asked, used, bound = (figure / GPU if resource == "gpu" else figure for figure in figures)
-    what = "limit" if reason == OVER_LIMIT else "quota for work that cannot be interrupted"
+    requested, used, bound = (figure / GPU if resource == "gpu" else figure for figure in figures)
+    what = "limit" if reason == OVER_LIMIT else "quota for non-preemptible work"
     return CapacityVerdict(
         schedulable=False,
         reason=reason,
         queue=queue,
         resource=resource,
-        requested=asked,
+        requested=requested,
         used=used,
         bound=bound,
         message=(
             f"queue {queue!r}: {resource} {what} is {bound:g}, "
-            f"in use are {used:g}, asked for are {asked:g}"
+            f"in use {used:g}, requested {requested:g}"
         ),
     )

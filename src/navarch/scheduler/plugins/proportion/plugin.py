@@ -1,4 +1,4 @@
-"""The plugin that keeps every queue's account and answers whatever depends on it."""
+"""The plugin: accounts of all queues, and the extension points that depend on them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.framework.events import Event, EventHandler
 from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
+from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.model.task import Task
-from navarch.scheduler.plugins.proportion.charges import Charges
+from navarch.scheduler.plugins.base import BuiltInPlugin
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import (
     beyond_limits,
@@ -29,22 +27,22 @@ from navarch.scheduler.plugins.proportion.limits import (
 )
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
-from navarch.scheduler.plugins.proportion.shares import Shares
+from navarch.scheduler.plugins.proportion.shares import Charges, Shares
 
 
 @dataclass
-class Proportion:
-    """Divides the cluster among queues and holds them to it."""
+class Proportion(BuiltInPlugin):
+    """Divides the cluster among queues and enforces the division."""
 
     name: ClassVar[str] = "proportion"
 
     k_value: float = field(default=1.0, metadata=argument("kValue", at_least=0.0))
-    """How strongly past use counts against a queue when surplus is divided."""
-    # The misspelling is the name by which deployments know this argument.
+    """How strongly past usage reduces a queue's share of the surplus."""
+    # The misspelling is part of the argument's public name.
     saturation_multiplier: float = field(
         default=1.0, metadata=argument("relcaimerSaturationMultiplier", at_least=1.0)
     )
-    """How much better served a queue must be than the reclaimer to have to give."""
+    """How much more saturated than the reclaimer a queue must be to lose resources."""
 
     _session: Session = field(init=False, repr=False)
     _shares: Shares = field(init=False, repr=False)
@@ -54,7 +52,7 @@ class Proportion:
     _frozen_fixed: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
 
     def on_session_open(self, session: Session) -> None:
-        """Open the accounts, divide the cluster, and register."""
+        """Create the accounts, divide the cluster, and register the functions."""
         self._session = session
         self._shares = Shares(session)
         self._losses = Losses(self._charges)
@@ -88,16 +86,13 @@ class Proportion:
             )
         )
 
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
-
     @property
     def shares(self) -> Shares:
-        """Every queue's account."""
+        """The accounts of all queues."""
         return self._shares
 
     def _enter(self, jobs: Iterable[Job]) -> None:
-        """Enter what jobs have and ask for, added up by queue before it goes to all above."""
+        """Add what jobs use and request to the accounts of their queues and all ancestors."""
         entries: dict[tuple[str, bool], tuple[Amounts, Amounts]] = {}
         for job in jobs:
             has, wants = self._has_and_wants(job)
@@ -126,7 +121,7 @@ class Proportion:
 
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
-        """Return what the tasks of a pod set, which all wait, would be charged."""
+        """Return the quota that the tasks of a pod set, all pending, would use."""
         if pod_set.shapes:
             wanted = job.quota_of_all(pod_set)
         elif pod_set.alike:
@@ -136,19 +131,19 @@ class Proportion:
         else:
             return requested_quota(pod_set.tasks)
         if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
-            job.requested_quota = (0, wanted)  # it will be the turn of all of them
+            job.requested_quota = (0, wanted)  # all of them are placed together
         return wanted
 
     @staticmethod
     def _had(job: Job, pod_set: PodSet) -> Amounts:
-        """Return what equal tasks are charged that nobody has asked for one by one."""
+        """Return the quota that equal tasks use which are not materialised."""
         quota = job.spec.tasks[0].request.fixed_quota
         if quota is None or not pod_set.untouched(ACTIVE_ALLOCATED_MASK):
             return NOTHING
         return quota.times(pod_set.size) if pod_set.size > 1 else quota
 
     def _placed(self, pod_set: PodSet) -> Amounts:
-        """Return what the tasks of a pod set are charged, and write it down for each."""
+        """Return the quota that the tasks of a pod set use, and record each task's part."""
         has = NOTHING
         for task in pod_set.tasks:
             placement = task.placement
@@ -171,7 +166,7 @@ class Proportion:
             share.credit(quota, preemptible=task.job.preemptible)
 
     def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        # These take whole GPUs or none, so they are charged the same wherever they are.
+        # These use whole GPUs or none, so their quota does not depend on the node.
         job = tasks[0].job
         self._losses.forget()
         total = nodes[0].quota_of(tasks[0].request)
@@ -225,7 +220,7 @@ class Proportion:
         return NOTHING if job is None else request_to_place(self._session, job)
 
     def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
-        # Whose turn it is has been added up before, when it was decided which queue is next.
+        # The sum was computed before, when the next queue was chosen.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check_all(job, request_to_place(self._session, job))
         return self._check_all(job, requested_quota(tasks))
@@ -239,13 +234,13 @@ class Proportion:
         return self._check(job, node.quota_of(task.request))
 
     def _is_bounded(self, job: Job) -> bool:
-        """Say whether anything limits what the job may have."""
+        """Return whether a limit or quota applies to the job."""
         if job.preemptible:
             return bool(self._shares.limited(job.queue))
         return self._shares.bounds(job.queue)
 
     def _check_all(self, job: Job, request: Amounts) -> CapacityVerdict:
-        """Say whether queues allow it; where one does not, name all that stand in the way."""
+        """Return whether all queues allow the request; otherwise the verdict names every bound."""
         verdict = self._check(job, request)
         if verdict.schedulable:
             return verdict
@@ -276,7 +271,7 @@ class Proportion:
         return share.allocated_non_preemptible.plus(request).within(share.deserved)
 
     def _freeze(self) -> None:
-        """Keep what queues have now: a search judges all its scenarios by the same figures."""
+        """Store what queues use now: a search judges all its scenarios by the same figures."""
         shares = self._shares.by_name
         self._frozen = {name: share.allocated for name, share in shares.items()}
         self._frozen_fixed = {n: share.allocated_non_preemptible for n, share in shares.items()}
@@ -295,5 +290,5 @@ class Proportion:
 
 
 def _sum(left: Amounts, right: Amounts) -> Amounts:
-    """Return both together; most jobs have one pod set, with nothing to add it to."""
+    """Return the sum; most jobs have one pod set, so one side is often empty."""
     return right if left is NOTHING else left.plus(right)

@@ -1,21 +1,20 @@
-"""Which queue is served first, given what each has and what its next job would take."""
+"""The order of queues, given what each uses and what its next job requests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.framework.victim_list import VictimList
+from navarch.scheduler.framework.job_queue import VictimList
 from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from navarch.scheduler.model.job import Job
-    from navarch.scheduler.plugins.proportion.charges import Charges
-    from navarch.scheduler.plugins.proportion.shares import QueueShare
+    from navarch.scheduler.plugins.proportion.shares import Charges, QueueShare
 
 ZERO_SHARE_FACTOR = 1000
-"""How heavily use counts against a queue that is due nothing at all."""
+"""The weight of usage for a queue with no share at all."""
 
 
 def compare(
@@ -25,9 +24,9 @@ def compare(
     taken: tuple[Amounts, Amounts],
     total: Amounts,
 ) -> int:
-    """Return a negative number if `left` is to be served first; the first difference decides.
+    """Return a negative number if `left` is served first; the first difference decides.
 
-    `requests` is what each queue's next job asks for, `taken` what victims would give back.
+    `requests` is the request of each queue's next job, `taken` what its victims would release.
     """
     left_keys = rank(left, requests[0], taken[0], total)
     right_keys = rank(right, requests[1], taken[1], total)
@@ -51,11 +50,11 @@ def rank(
     *,
     has: Amounts | None = None,
 ) -> Keys:
-    """Return what decides when a queue is served that loses `taken`, unless there is a tie.
+    """Return the sort key of a queue that loses `taken`.
 
-    With `has`, as if it had that much and not what it has.
+    `has` replaces what the queue uses.
     """
-    # Asked for with every job that is placed, so it is written out resource by resource.
+    # Called for every placed job, so the loop over resources is unrolled.
     queue = share.queue
     has_cpu, has_memory, has_gpu = share.allocated if has is None else has
     fair_cpu, fair_memory, fair_gpu = share.fair_share
@@ -86,7 +85,7 @@ def rank(
 
 
 def _served(cpu: float, memory: float, gpu: float, due: Amounts) -> float:
-    """Return which part of what a queue is due it has, of the resource it has most of."""
+    """Return the queue's dominant share: the largest of usage relative to what it is due."""
     due_cpu, due_memory, due_gpu = due
     return max(
         cpu / due_cpu if due_cpu else cpu * ZERO_SHARE_FACTOR,
@@ -104,25 +103,25 @@ def _smaller_share(left: Amounts, right: Amounts) -> int:
 
 
 class Losses:
-    """What queues would lose with the jobs that are taken from them, added up job by job.
+    """What queues would lose with their victims, summed job by job.
 
-    Jobs are taken in the order of a list that only grows, so what those before have is kept.
+    Victims come from a list that only grows, so the sum over its beginning is cached.
     """
 
     def __init__(self, charges: Charges) -> None:
         self._charges = charges
         self._known: dict[int, tuple[list[Job], int, Amounts, set[str]]] = {}
-        """By list: the list, how much of it was added up, to what, and whose tasks."""
+        """By id of the list: the list, how many jobs are summed, the sum, and their tasks."""
         self._first: tuple[Job, Amounts] | None = None
-        """The job that was asked about last with nobody before it: all queues above it ask, too."""
+        """The last single job and its sum: all ancestors of its queue need the same."""
 
     def forget(self) -> None:
-        """Start afresh, since jobs may have gained or lost something."""
+        """Drop the cache after placements have changed."""
         self._known.clear()
         self._first = None
 
     def of(self, jobs: Sequence[Job]) -> Amounts:
-        """Return what the tasks of `jobs` have, each task counted once."""
+        """Return the quota that the tasks of `jobs` use, each task counted once."""
         if not isinstance(jobs, VictimList):
             return self._add(NOTHING, jobs, set()) if jobs else NOTHING
         if not jobs.before:

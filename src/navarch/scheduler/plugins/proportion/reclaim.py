@@ -1,4 +1,4 @@
-"""Whether one queue may take from others what a simulation says it would."""
+"""Checks whether a queue may reclaim what a simulated scenario takes from others."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.queues import QueueTree
     from navarch.scheduler.model.scenario import Scenario, Victim
-    from navarch.scheduler.model.task import Task
-    from navarch.scheduler.plugins.proportion.charges import Charges
-    from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
+    from navarch.scheduler.plugins.proportion.shares import Charges, QueueShare, Shares
 
 
 class ReclaimCheck:
-    """Judges one scenario on what queues had before the search for victims began."""
+    """The check of one scenario, based on what queues used before the search for victims."""
 
     def __init__(
         self,
@@ -43,7 +41,7 @@ class ReclaimCheck:
         self._remaining: dict[str, Amounts] = {}
 
     def allows(self, scenario: Scenario) -> bool:
-        """Say whether everybody the job takes from can spare it, and it does not overreach."""
+        """Return whether every victim's queue can spare its loss and the job's queue stays fair."""
         job = scenario.preemptor
         request = requested_quota(list(job.tasks.values()))
         involved = request
@@ -58,7 +56,7 @@ class ReclaimCheck:
         return self._stays_balanced(job, request, involved)
 
     def _blocks(self, victim: Victim) -> Iterator[Amounts]:
-        """Yield what is taken: spare members one by one, what a gang needs as one."""
+        """Yield what is taken: tasks above the minimum one by one, the minimum of a gang as one."""
         lost = [t for t in victim.tasks if self._count_moved or not t.placement.counts]
         core: list[Task] = []
         for pod_set in victim.job.pod_sets.values():
@@ -76,7 +74,7 @@ class ReclaimCheck:
         return total
 
     def _may_take(self, job: Job, request: Amounts, victim_queue: str) -> bool:
-        """Say whether the victim's side can spare more, at the level where the two sides part."""
+        """Return whether the victim's side can spare more, where the two queues diverge."""
         ours, theirs = self._tree.diverging(job.queue, victim_queue)
         reclaimer, victim = self._shares[ours.name], self._shares[theirs.name]
         remaining = self._has(victim)
@@ -93,19 +91,19 @@ class ReclaimCheck:
         return self._remaining.get(share.name, self._allocated[share.name])
 
     def _stays_balanced(self, job: Job, request: Amounts, involved: Amounts) -> bool:
-        """Say whether no queue above the job ends better served than one that gave."""
+        """Return whether no ancestor of the job ends more saturated than a queue that lost."""
         resources = [index for index in range(3) if involved[index] > 0]
         for share in self._shares.lineage(job.queue):
             has = self._has(share).plus(request)
-            siblings = self._givers_beside(share)
-            if any(self._overreaches(share, has, other, resources) for other in siblings):
+            siblings = self._losing_siblings(share)
+            if any(self._exceeds(share, has, other, resources) for other in siblings):
                 return False
         return job.preemptible or all(
             self._fixed[share.name].plus(request).within(share.deserved)
             for share in self._shares.lineage(job.queue)
         )
 
-    def _givers_beside(self, share: QueueShare) -> list[QueueShare]:
+    def _losing_siblings(self, share: QueueShare) -> list[QueueShare]:
         parent = share.queue.parent
         siblings = self._tree.roots if parent is None else parent.children
         return [
@@ -114,7 +112,7 @@ class ReclaimCheck:
             if queue.name != share.name and queue.name in self._remaining
         ]
 
-    def _overreaches(
+    def _exceeds(
         self, share: QueueShare, has: Amounts, other: QueueShare, resources: list[int]
     ) -> bool:
         left = self._has(other)
@@ -127,7 +125,7 @@ class ReclaimCheck:
 
 
 def saturation(allocated: float, fair_share: float) -> float:
-    """Return how much of its fair share a queue has."""
+    """Return what a queue uses relative to its fair share."""
     if fair_share == UNLIMITED:
         return 0.0
     if fair_share == 0:

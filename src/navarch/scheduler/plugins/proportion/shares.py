@@ -1,4 +1,4 @@
-"""What each queue has, wants and is due."""
+"""The accounts of queues: usage, requests and shares, and the quota that tasks use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from navarch.scheduler.model.request import mig_slices
 
 if TYPE_CHECKING:
     from navarch.scheduler.framework.session import Session
+    from navarch.scheduler.model.job import Task
+    from navarch.scheduler.model.node import Node
+    from navarch.scheduler.model.quantity import Amounts
     from navarch.scheduler.model.queues import Queue
 
 
@@ -17,7 +20,7 @@ UNBOUNDED = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)
 
 
 class QueueShare:
-    """One queue's account. Use is counted in whole numbers, so it can be taken back exactly."""
+    """One queue's account. Usage is in whole numbers, so undoing a change is exact."""
 
     __slots__ = (
         "_allocatable_share",
@@ -36,12 +39,12 @@ class QueueShare:
         self.allocated = NOTHING
         self.allocated_non_preemptible = NOTHING
         self.request = NOTHING
-        """What it has and what its pending tasks ask for."""
+        """What the queue uses plus what its pending tasks request."""
         self.fair_share = NOTHING
         self._allocatable_share: tuple[Amounts, Amounts] | None = None
-        """The fair share it was worked out for, and what it is."""
+        """The fair share that the cached value was computed for, and the value."""
         self._due: tuple[Amounts, tuple[Amounts, Amounts]] | None = None
-        """The same of what it is due."""
+        """The same for `due`."""
 
     @property
     def name(self) -> str:
@@ -50,22 +53,22 @@ class QueueShare:
 
     @property
     def deserved(self) -> Amounts:
-        """What the queue is promised."""
+        """The quota of the queue."""
         return self.queue.deserved
 
     @property
     def limit(self) -> Amounts:
-        """What the queue may have at most."""
+        """The limit of the queue."""
         return self.queue.limit
 
     def requestable(self, resource: int) -> float:
-        """Return how much of what it asks for it could be given."""
+        """Return the part of the request that the limit allows."""
         limit = self.limit[resource]
         request = self.request[resource]
         return request if limit == UNLIMITED else min(limit, request)
 
     def allocatable_share(self) -> Amounts:
-        """Return what the queue may use before others can ask for some of it back."""
+        """Return what the queue may use before other queues can reclaim from it."""
         known = self._allocatable_share
         if known is None or known[0] is not self.fair_share:
             share = Amounts(*(self._allocatable(resource) for resource in range(3)))
@@ -73,9 +76,9 @@ class QueueShare:
         return known[1]
 
     def due(self, total: Amounts) -> tuple[Amounts, Amounts]:
-        """Return the same twice, the second time with `total` where there is no bound.
+        """Return `allocatable_share` twice, the second time with `total` in place of no bound.
 
-        The total of a cluster is always the same.
+        The result is cached: the total of a cluster does not change.
         """
         known = self._due
         if known is None or known[0] is not self.fair_share:
@@ -93,13 +96,13 @@ class QueueShare:
         return share if limit == UNLIMITED else min(limit, share)
 
     def charge(self, amount: Amounts, *, preemptible: bool) -> None:
-        """Add to what the queue has."""
+        """Add to what the queue uses."""
         self.allocated = self.allocated.plus(amount)
         if not preemptible:
             self.allocated_non_preemptible = self.allocated_non_preemptible.plus(amount)
 
     def credit(self, amount: Amounts, *, preemptible: bool) -> None:
-        """Take from what the queue has."""
+        """Subtract from what the queue uses."""
         self.allocated = self.allocated.minus(amount)
         if not preemptible:
             self.allocated_non_preemptible = self.allocated_non_preemptible.minus(amount)
@@ -136,7 +139,7 @@ class Shares:
         return [self.by_name[queue.name] for queue in queues]
 
     def lineage(self, name: str) -> tuple[QueueShare, ...]:
-        """Return the account of a queue, of its parent, and so on; none for an unknown queue."""
+        """Return the accounts of a queue and all its ancestors; none for an unknown queue."""
         known = self._lineages.get(name)
         if known is None:
             queue = self._tree.by_name.get(name)
@@ -146,7 +149,7 @@ class Shares:
         return known
 
     def limited(self, name: str) -> tuple[QueueShare, ...]:
-        """Return those of `lineage` that a limit bounds."""
+        """Return the accounts of `lineage` with a limit."""
         known = self._limited.get(name)
         if known is None:
             known = tuple(share for share in self.lineage(name) if share.limit != UNBOUNDED)
@@ -154,16 +157,37 @@ class Shares:
         return known
 
     def bounds(self, name: str) -> bool:
-        """Say whether anything bounds what work of a queue may have that cannot be interrupted."""
+        """Return whether a limit or quota bounds non-preemptible work of the queue."""
         known = self._bounded.get(name)
         if known is None:
             known = self._bounded[name] = bool(self.limited(name) or self.promised(name))
         return known
 
     def promised(self, name: str) -> tuple[QueueShare, ...]:
-        """Return those of `lineage` whose quota bounds work that cannot be interrupted."""
+        """Return the accounts of `lineage` with a quota, which bounds non-preemptible work."""
         known = self._promised.get(name)
         if known is None:
             known = tuple(share for share in self.lineage(name) if share.deserved != UNBOUNDED)
             self._promised[name] = known
         return known
+
+
+class Charges:
+    """The quota used by each task that is, or was, placed.
+
+    Only requests for GPU memory depend on the GPUs of the node, so only those are stored.
+    """
+
+    def __init__(self) -> None:
+        self._by_task: dict[str, Amounts] = {}
+
+    def enter(self, task: Task, node: Node) -> Amounts:
+        """Return the quota that the task uses on a node, and store it if it depends on the node."""
+        quota = node.quota_of(task.request)
+        if task.request.fixed_quota is None:
+            self._by_task[task.uid] = quota
+        return quota
+
+    def of(self, task: Task) -> Amounts:
+        """Return the quota that the task uses where it is, or was last."""
+        return task.request.fixed_quota or self._by_task[task.uid]

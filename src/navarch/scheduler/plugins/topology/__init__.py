@@ -1,4 +1,4 @@
-"""Keeping tasks of a job close to each other."""
+"""Topology: keeps the tasks of a group within one domain."""
 
 from navarch.scheduler.plugins.topology.plugin import TopologyPlugin
 

@@ -1,4 +1,4 @@
-"""The plugin: node sets to try for a group, closest first, and a preference inside them."""
+"""The plugin: node sets to try for a group, narrowest first, and scores within them."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from navarch.scheduler.framework.extension_points import Subsets
+from navarch.scheduler.framework.hooks import Subsets
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import Topology, TopologyConstraint
 from navarch.scheduler.model.fit import UnschedulableJob
-from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.pod_set import PodSet, SubGroup
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
-from navarch.scheduler.model.task import Task
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.plugins.topology.domains import Domain, build_tree, lowest_common
-from navarch.scheduler.plugins.topology.room import fits, measure
+from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.topology.domains import (
+    Domain,
+    build_tree,
+    fits,
+    lowest_common,
+    measure,
+)
 
 STEPS = 10
-"""Into how many levels preferred domains are graded."""
+"""The number of grades of preferred domains."""
 
 
 @dataclass
-class TopologyPlugin:
-    """Confines groups to one domain of the level they require, nudged to what they prefer."""
+class TopologyPlugin(BuiltInPlugin):
+    """Confines groups to one domain of their required level and prefers their preferred level."""
 
     name: ClassVar[str] = "topology"
 
     _topologies: dict[str, Topology] = field(init=False, repr=False, default_factory=dict)
     _session: Session = field(init=False, repr=False)
     _scores: dict[str, dict[str, float]] = field(init=False, repr=False, default_factory=dict)
-    """Per pod set of the job being placed, the score of each node."""
+    """The score of each node, per pod set of the job that is being placed."""
 
     def on_session_open(self, session: Session) -> None:
         """Register the subsets and the score."""
@@ -48,9 +52,6 @@ class TopologyPlugin:
         session.add_pre_job_allocation_fn(self._begin)
         session.add_subset_nodes_fn(self._subset_nodes, only_for=concerns)
         session.add_node_order_fn(self._score, only_for=concerns)
-
-    def on_session_close(self, session: Session) -> None:
-        """Nothing to do."""
 
     def _begin(self, _job: Job) -> None:
         self._scores = {}
@@ -81,7 +82,7 @@ class TopologyPlugin:
         return [domain.nodes for domain in found] or search.refusal(job)
 
     def _problem(self, job: Job, constraint: TopologyConstraint) -> UnschedulableJob | None:
-        """Return why the constraint means nothing in this cluster, if so."""
+        """Return the error for a constraint on an unknown topology or level, None if valid."""
         topology = self._topologies.get(constraint.topology)
         if topology is None:
             text = f"topology {constraint.topology} does not exist"
@@ -95,7 +96,7 @@ class TopologyPlugin:
 
     @staticmethod
     def _running_on(job: Job, pod_sets: Sequence[PodSet]) -> set[str]:
-        """Return the nodes where members of the group already are."""
+        """Return the nodes that run tasks of the group."""
         return {
             task.node
             for pod_set in pod_sets
@@ -105,7 +106,7 @@ class TopologyPlugin:
 
 
 class DomainSearch:
-    """One group, one node set: which domains could hold it, and in which order to try them."""
+    """The domains of a node set that can hold a group, and the order in which to try them."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class DomainSearch:
         _sort(self._root, self._deepest)
 
     def grades(self) -> dict[str, float]:
-        """Return a score per node: in the order of preferred domains, later is better."""
+        """Return a score per node, by the position of its preferred domain; later is better."""
         domains = list(self._root.at_level(max(self._preferred, self._root.level)))
         return {
             node.name: float(STEPS * (position + 1) // len(domains) * scores.TOPOLOGY)
@@ -135,7 +136,7 @@ class DomainSearch:
         }
 
     def candidates(self, running_on: set[str]) -> list[Domain]:
-        """Return the domains that could hold the tasks: narrow before wide, tight before loose."""
+        """Return the domains that can hold the tasks, narrow before wide, full before empty."""
         top = max(self._required, self._root.level) if self._required else self._root.level
         start = max(self._preferred, self._required, self._root.level)
         found = [
@@ -150,7 +151,7 @@ class DomainSearch:
         return [domain for domain in found if homes.issuperset(n.name for n in domain.nodes)]
 
     def _homes(self, running_on: set[str]) -> set[str]:
-        """Return all nodes of the required-level domains where members already run."""
+        """Return all nodes of the required-level domains that run tasks of the group."""
         return {
             node.name
             for domain in self._root.at_level(max(self._required, self._root.level))
@@ -159,7 +160,7 @@ class DomainSearch:
         }
 
     def refusal(self, job: Job) -> UnschedulableJob:
-        """Return why no domain could hold the tasks."""
+        """Return why no domain can hold the tasks."""
         level = self._constraint.required_level or self._constraint.preferred_level
         summary = (
             f"topology {self._topology.name}, requirement {level} couldn't be satisfied "
@@ -187,7 +188,7 @@ class DomainSearch:
 
 
 def _is_confined(group: SubGroup) -> bool:
-    """Say whether the group, or something in it, asks for nearness."""
+    """Return whether the group, or a group or pod set in it, has a topology constraint."""
     if group.topology is not None:
         return True
     for pod_set in group.pod_sets:
@@ -197,7 +198,7 @@ def _is_confined(group: SubGroup) -> bool:
 
 
 def _sort(domain: Domain, deepest: int) -> None:
-    """Order the domains inside, tightest first, down to level `deepest`."""
+    """Sort the domains, fullest first, down to level `deepest`."""
     if domain.level >= deepest:
         return
     domain.children.sort(key=lambda child: (-child.ratio, child.id))

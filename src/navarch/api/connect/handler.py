@@ -1,0 +1,129 @@
+"""Connect's unary protocol: one POST per call, in JSON or protobuf."""
+
+import asyncio
+import json
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, Message
+
+from navarch.api.connect.methods import ReferenceMethods
+from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
+from navarch.core.errors import InvalidError
+from navarch.ports.agents import AgentApi
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock, Entropy
+from navarch.wire.errors import INTERNAL, code_of, text_of
+from navarch.wire.reference import navarch_pb2 as pb
+
+PREFIX = "/navarch.ControlPlaneService/"
+INFLATED_MAX = 2**20
+
+log = structlog.get_logger(__name__)
+
+Call = Callable[[Any], Awaitable[Message]]
+
+
+class ConnectHandler:
+    """The calls of the Go system's agents and CLI."""
+
+    def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
+        methods = ReferenceMethods(clock, entropy, fleet, agents)
+        self._calls: dict[str, tuple[type[Message], Call]] = {
+            "RegisterNode": (pb.RegisterNodeRequest, methods.register_node),
+            "ReportHealth": (pb.ReportHealthRequest, methods.report_health),
+            "SendHeartbeat": (pb.HeartbeatRequest, methods.send_heartbeat),
+            "GetNodeCommands": (pb.GetNodeCommandsRequest, methods.get_node_commands),
+            "ListNodes": (pb.ListNodesRequest, methods.list_nodes),
+            "GetNode": (pb.GetNodeRequest, methods.get_node),
+            "IssueCommand": (pb.IssueCommandRequest, methods.issue_command),
+            "ListInstances": (pb.ListInstancesRequest, methods.list_instances),
+            "GetInstance": (pb.GetInstanceRequest, methods.get_instance),
+        }
+
+    async def answer(self, name: str, request: Request) -> Reply:
+        """Return the reply to a call, which may be an error."""
+        if name not in self._calls:
+            raise Refusal(404, "unimplemented", f"there is no method {name}")
+        if request.method != "POST":
+            allow = ((b"allow", b"POST"),)
+            raise Refusal(405, "unimplemented", "calls are made with POST", headers=allow)
+        form = request.content_type
+        if form not in (JSON, PROTO):
+            accepted = ((b"accept-post", b"application/json, application/proto"),)
+            text = "send application/json or application/proto"
+            raise Refusal(415, "invalid_argument", text, headers=accepted)
+        kind, call = self._calls[name]
+        try:
+            _check_version(request)
+            message = parse_message(kind, _inflated(request), form)
+            async with asyncio.timeout(_timeout_s(request)):
+                reply = await call(message)
+        except Refusal:
+            raise
+        except Exception as error:  # noqa: BLE001 - reported in Connect's own form
+            return _refused(name, error)
+        return Reply(body=render_message(reply, form), content_type=form)
+
+
+def parse_message(kind: type[Message], body: bytes, form: bytes) -> Message:
+    """Return `body` as a message; unknown fields are ignored."""
+    message = kind()
+    try:
+        if form == PROTO:
+            message.ParseFromString(body)
+        else:
+            json_format.Parse(body or b"{}", message, ignore_unknown_fields=True)
+    except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
+        raise InvalidError(f"unmarshal message: {error}") from error
+    return message
+
+
+def render_message(message: Message, form: bytes) -> bytes:
+    """Return `message` in the encoding of the request."""
+    if form == PROTO:
+        return message.SerializeToString()
+    value = json_format.MessageToDict(message)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _inflated(request: Request) -> bytes:
+    encoding = request.headers.get(b"content-encoding", b"identity")
+    if encoding in (b"identity", b""):
+        return request.body
+    if encoding != b"gzip":
+        raise Refusal(415, "unimplemented", "bodies may be gzip or identity")
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        body = inflater.decompress(request.body, INFLATED_MAX + 1)
+    except zlib.error as error:
+        raise InvalidError("the body is not gzip") from error
+    if len(body) > INFLATED_MAX:
+        raise too_large(INFLATED_MAX)
+    return body
+
+
+def _check_version(request: Request) -> None:
+    version = request.headers.get(b"connect-protocol-version", b"1")
+    if version != b"1":
+        told = version.decode("latin-1")
+        raise InvalidError(f'connect-protocol-version must be "1": got "{told}"')
+
+
+def _timeout_s(request: Request) -> float | None:
+    header = request.headers.get(b"connect-timeout-ms")
+    if header is None:
+        return None
+    if not header.isdigit() or len(header) > 10:
+        raise InvalidError("protocol error: invalid Connect-Timeout-Ms")
+    return int(header) / 1000
+
+
+def _refused(name: str, error: Exception) -> Reply:
+    code = code_of(error)
+    if code is INTERNAL:
+        log.error("connect.failed", method=name, exc_info=error)
+    return error_reply(code.connect, code.name, text_of(error, code))

@@ -1,0 +1,279 @@
+"""Places for runs of equal tasks, from the kept ranking of their kind."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from navarch.scheduler.engine.placement_order import order_of
+from navarch.scheduler.engine.ranking import Ranking, Rules
+from navarch.scheduler.engine.trial import can_try, try_task
+from navarch.scheduler.model.fit import UnschedulableReason
+from navarch.scheduler.model.nodes import SomeNodes
+from navarch.scheduler.model.request import GpuKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from navarch.scheduler.engine.columns import Columns
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.hooks import Hook
+    from navarch.scheduler.model.job import Job, Task
+    from navarch.scheduler.model.node import Node
+
+FORESEEN: Final = frozenset({"static", "node"})
+WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
+
+LOOK_AHEAD_AFTER: Final = 3
+"""After this many tasks of one kind in a row, more of them are expected."""
+LOOK_AHEAD_FIRST: Final = 16
+CUT_SHORT: Final = 4
+ONE_BY_ONE: Final = 8
+"""After an order that ended within `CUT_SHORT` places, this many are computed one by one: while a
+node is the first to be filled, every task on it moves the extreme that scores depend on."""
+WORTH_A_TRIAL: Final = 16
+"""Fewer tasks are placed one by one where a scorer has to see each node as it fills up."""
+LOOK_AHEAD_GROWTH: Final = 4
+
+
+class Unknown(Enum):
+    """The value of a ranking that has not been computed."""
+
+    UNKNOWN = auto()
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+
+def _key(kind: int, job: Job) -> tuple[object, ...]:
+    return (kind, job.namespace, job.queue, job.priority, job.preemptible)
+
+
+class PlaceFinder:
+    """Keeps, for each kind of task, the ranking of all nodes, and finds the next places."""
+
+    def __init__(self, state: ClusterState, columns: Columns) -> None:
+        self._state = state
+        self._columns = columns
+        self._kinds = state.kinds
+        self._rankings: dict[object, Ranking | None] = {}
+        self._refusals: dict[object, str | None] = {}
+        self._never_refused: set[int] = set()
+        """Kinds of tasks that no pre-predicate refuses."""
+        self._usable = self._columns.exact and all(
+            hook.scope == "queue"
+            for hook in state.hooks("is_task_allocation_on_node_over_capacity")
+        )
+        self._looks: Sequence[Hook] = state.hooks("node_pre_order")
+        self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
+        self._ahead = Ahead()
+
+    def kind(self, task: Task) -> int:
+        """Return a number that is equal for tasks with equal requests."""
+        kind = task.kind
+        if kind is None:
+            kind = task.kind = self._kinds.number(task.spec)
+        return kind
+
+    def ranking(self, task: Task, job: Job) -> Ranking | None:
+        """Return the ranking of nodes for such a task, or `None` if it cannot be kept."""
+        kind = self.kind(task)
+        known = self.known_ranking(kind, job)
+        if known is not UNKNOWN:
+            return known
+        rules, anyones = self._rules(task)
+        ranking = None if rules is None else Ranking(self._columns, task, job, rules)
+        self._rankings[kind if anyones else _key(kind, job)] = ranking
+        return ranking
+
+    def known_ranking(self, kind: int, job: Job) -> Ranking | Unknown | None:
+        """Return the ranking for a task of a kind, if it has been computed."""
+        if not self._usable:
+            return None
+        known = self._rankings.get(kind, UNKNOWN)
+        return known if known is not UNKNOWN else self._rankings.get(_key(kind, job), UNKNOWN)
+
+    def refusal(self, task: Task, job: Job) -> UnschedulableReason | None:
+        """Return why the task can go nowhere, as `Session.pre_predicate` would."""
+        kind = self.kind(task)
+        if kind in self._never_refused:
+            return None
+        hooks = [hook for hook in self._state.hooks("pre_predicate") if hook.concerns(task)]
+        for hook in hooks:
+            if hook.scope == "static" and hook.any_job:
+                key = (hook.owner, kind)
+                if key not in self._refusals:
+                    self._refusals[key] = hook.fn(task, job)
+                reason = self._refusals[key]
+            else:
+                reason = hook.fn(task, job)
+            if reason:
+                return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
+        if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
+            self._never_refused.add(kind)
+        return None
+
+    def is_never_refused(self, kind: int) -> bool:
+        """Return whether no pre-predicate ever refuses such a task."""
+        return kind in self._never_refused
+
+    @staticmethod
+    def may_have_room(ranking: Ranking, count: int) -> bool:
+        """Return whether `count` tasks of a kind may fit, without computing anything."""
+        return not ranking.is_hopeless(count)
+
+    @staticmethod
+    def has_room(ranking: Ranking, count: int) -> bool:
+        """Return whether nodes can hold `count` tasks of a kind, as they are now."""
+        if ranking.has_kept_room(count):
+            return True
+        ranking.refresh()
+        return ranking.find_room() >= count
+
+    def _rules(self, task: Task) -> tuple[Rules | None, bool]:
+        """Return the answers that concern the task, if all can be kept; and if for any job."""
+        if task.request.gpu.kind not in WHOLE or task.spec.claims:
+            return None, True
+        state = self._state
+        predicates = [hook for hook in state.hooks("predicate") if hook.concerns(task)]
+        scores = [hook for hook in state.hooks("node_order") if hook.concerns(task)]
+        kept = [hook for hook in predicates if hook.scope != "queue"]
+        anyones = all(hook.any_job for hook in [*kept, *scores])
+        if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
+            # What concerns this task may not concern one of the same kind in another job.
+            return None, False
+        return Rules(kept, scores, self._looks), anyones
+
+    def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
+        """Return the nodes of the next tasks of a kind, in order: of one, or of several of them.
+
+        The list is empty if they do not all fit. The caller puts the tasks there and calls again
+        for the rest.
+        """
+        count = len(tasks)
+        if ranking.is_hopeless(count):
+            return []
+        ahead = self._ahead
+        if ahead.holds(ranking, len(self._columns.log.rows), real=real):
+            if count > 1 and count > ahead.left and not self.has_room(ranking, count):
+                return []
+            return ahead.take(count)
+        ranking.refresh()
+        if count > 1 and ranking.find_room() < count:
+            return []
+        if count > 1 and ranking.moves_an_extreme():
+            # Places beyond the first would not be valid.
+            return self._best(ranking)
+        if count == 1 and not real:
+            return self._best(ranking)  # the next simulation is for another task
+        wanted = ahead.wanted(ranking, count)
+        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_TRIAL and real:
+            places = self._tried(ranking, tasks[:wanted])
+            if places:
+                return places
+        if wanted == 1 or not ranking.foreseeable:
+            places = self._best(ranking)
+            if not places:
+                ranking.find_room()  # so that the next of the kind are turned down without a look
+            return places
+        rows = order_of(self._columns, ranking, wanted, real=real)
+        ahead.keep(ranking, self._columns.at(rows.tolist()), real=real)
+        return ahead.take(count)
+
+    def best_among(self, ranking: Ranking, nodes: Sequence[Node]) -> Node | None:
+        """Return where one task of a kind goes if it may go to some of the nodes only."""
+        rows = nodes.rows if isinstance(nodes, SomeNodes) else {node.index for node in nodes}
+        row = ranking.best_among(rows)
+        return None if row is None else self._columns.nodes[row]
+
+    def _best(self, ranking: Ranking) -> list[Node]:
+        row = ranking.best()
+        self._ahead.forget()
+        return [] if row is None else [self._columns.nodes[row]]
+
+    def _tried(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
+        if not self._columns.whole or not can_try(self._columns, ranking):
+            return []
+        places = try_task(self._columns, ranking, tasks)
+        self._ahead.keep(ranking, places, real=True)
+        return self._ahead.take(len(tasks))
+
+    def placed(self) -> None:
+        """Record that the nodes returned last have been taken, and nothing else has changed."""
+        self._ahead.confirm(len(self._columns.log.rows))
+
+
+class Ahead:
+    """Places computed beyond those requested, valid as long as no other task takes any."""
+
+    def __init__(self) -> None:
+        self._ranking: Ranking | None = None
+        self._nodes: list[Node] = []
+        self._next = 0
+        self._log_length = -1
+        self._real = True
+        self._in_a_row = 0
+        self._size = 0
+        self._careful = 0
+        """How often only one place is computed from now on: the last order ended at once."""
+
+    def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
+        """Return whether there are places left for such tasks."""
+        return (
+            self._log_length == log_length
+            and self._ranking is ranking
+            and self._next < len(self._nodes)
+            and self._real is real
+        )
+
+    @property
+    def left(self) -> int:
+        """How many places have not been taken."""
+        return len(self._nodes) - self._next
+
+    def take(self, count: int) -> list[Node]:
+        """Return the next places."""
+        start = self._next
+        self._next = min(len(self._nodes), start + count)
+        return self._nodes[start : self._next]
+
+    def wanted(self, ranking: Ranking, count: int) -> int:
+        """Return how many places to compute when `count` are requested.
+
+        The longer the run of tasks of one kind, the more of them are expected. After an order that
+        ended early, long orders are avoided for a while.
+        """
+        if self._ranking is not ranking:
+            self._ranking, self._nodes, self._next = ranking, [], 0
+            self._in_a_row = self._size = self._careful = 0
+        elif self._next < len(self._nodes):
+            # Other tasks took places before these were used up, and may well do so again.
+            self._in_a_row = self._size = 0
+        self._in_a_row += 1
+        if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:
+            return 1
+        if self._careful:
+            self._careful -= 1
+            return 1
+        if not self._size:
+            self._size = count if count > 1 else LOOK_AHEAD_FIRST
+        elif len(self._nodes) < self._size:
+            self._size = LOOK_AHEAD_FIRST
+        else:
+            self._size *= LOOK_AHEAD_GROWTH
+        return self._size
+
+    def keep(self, ranking: Ranking, nodes: list[Node], *, real: bool) -> None:
+        """Keep computed places."""
+        self._ranking, self._nodes, self._real = ranking, nodes, real
+        self._next = 0
+        if len(nodes) < min(self._size, CUT_SHORT):
+            self._careful = ONE_BY_ONE
+
+    def forget(self) -> None:
+        """Drop what is left: a place was found without looking here, so the next may differ."""
+        self._nodes, self._next = [], 0
+
+    def confirm(self, log_length: int) -> None:
+        """Record the length of the log that includes the places taken from here."""
+        self._log_length = log_length

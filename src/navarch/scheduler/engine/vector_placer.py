@@ -1,0 +1,283 @@
+"""The placer that works with arrays: equal tasks are placed together, and results are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from navarch.scheduler.engine.columns import FEW, Columns, SomeColumns
+from navarch.scheduler.engine.incremental_index import IncrementalIndex
+from navarch.scheduler.engine.lazy_loading import LazyLoader
+from navarch.scheduler.engine.no_op_moves import NoOpMoveCheck
+from navarch.scheduler.engine.place_finder import UNKNOWN, PlaceFinder
+from navarch.scheduler.engine.ranked_queue import RankedQueue, RankMemory
+from navarch.scheduler.engine.serving_order import ServingOrder
+from navarch.scheduler.framework.node_table import GPU_COLUMN
+from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks, materialise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from navarch.scheduler.engine.ranking import Ranking
+    from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.job_queue import JobIndex
+    from navarch.scheduler.framework.node_table import NodeTable
+    from navarch.scheduler.framework.placing import PlacementAttempt
+    from navarch.scheduler.model.cluster import NodeSpec
+    from navarch.scheduler.model.job import Job, Task
+    from navarch.scheduler.model.node import Node
+
+WORTH_A_TABLE: Final = 4
+"""For fewer tasks, building arrays of some of the nodes costs more than it saves."""
+
+Run = tuple[int, "Sequence[Task]"]
+"""Equal tasks that follow each other, with their kind."""
+
+_index = attrgetter("index")
+
+
+class VectorPlacer:
+    """Decides what `ReferencePlacer` does, in a fraction of the time.
+
+    Scores and orders are kept until something they depend on changes; the scopes that hooks
+    declare state what that is.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._memory = RankMemory()
+        self.waiting: IncrementalIndex = self._new_index(attrgetter("has_pending"))
+        self.interruptible: IncrementalIndex = self._new_index(state.is_interruptible)
+
+    def _new_index(self, holds: Callable[[Job], bool]) -> IncrementalIndex:
+        return IncrementalIndex(self._state, holds)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The resources of all nodes, as arrays."""
+        state = self._state
+        return Columns(state.node_list, state.changes, state.node_list)
+
+    @cached_property
+    def finder(self) -> PlaceFinder:
+        """The rankings of all nodes, by kind of task."""
+        return PlaceFinder(self._state, self.columns)
+
+    @cached_property
+    def serving_order(self) -> ServingOrder:
+        """The order of two jobs among all waiting ones."""
+        return ServingOrder(self._state, self.waiting)
+
+    @cached_property
+    def no_op_moves(self) -> NoOpMoveCheck:
+        """The victims that would return to their places at once."""
+        return NoOpMoveCheck(self._state, self.finder, self.serving_order)
+
+    def load(self) -> None:
+        """Book every task where the snapshot found it, plain gangs without their tasks."""
+        LazyLoader(self._state).load()
+
+    def prepare(self) -> None:
+        """Read the nodes, and the extremes that most scores depend on."""
+        self.columns.sync()
+        if any(hook.measure is not None for hook in self._state.hooks("node_pre_order")):
+            self.columns.extent("gpu")
+
+    def reset(self) -> None:
+        """Drop everything that was derived from hooks: one of them has changed."""
+        self.__dict__.pop("finder", None)
+        self.__dict__.pop("no_op_moves", None)
+
+    def place(
+        self, attempt: PlacementAttempt, tasks: Sequence[Task], nodes: Sequence[Node]
+    ) -> bool:
+        """Put all tasks on some of `nodes`, runs of equal ones together."""
+        everywhere = nodes is self._state.node_list
+        finder = self.finder if everywhere else self._finder_among(tasks, nodes)
+        if finder is None:
+            return all(self._place_among(attempt, task, nodes) for task in materialise(tasks))
+        if isinstance(tasks, LazyTasks) and (kind := tasks.pod_set.kind) is not None:
+            return self._place_run(finder, attempt, (kind, tasks), nodes)
+        if isinstance(tasks, LazyMixedTasks):
+            # If one of the kinds finds no room, no task is even materialised.
+            shapes = [(shape.kind, tasks.part(shape)) for shape in tasks.shapes]
+            if self._lacks_room(finder, attempt, shapes):
+                return False
+            runs = _runs(finder, tasks.materialise())
+        else:
+            runs = _runs(finder, tasks)
+            if len(runs) > 1 and self._lacks_room(finder, attempt, runs):
+                return False
+        return all(self._place_run(finder, attempt, run, nodes) for run in runs)
+
+    def _finder_among(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> PlaceFinder | None:
+        """Return a finder for some of the nodes, or `None` if one is not worth building."""
+        if len(tasks) < WORTH_A_TABLE or not nodes:
+            return None
+        return PlaceFinder(self._state, SomeColumns(nodes, self._state.changes))
+
+    def _place_run(
+        self, finder: PlaceFinder, attempt: PlacementAttempt, run: Run, nodes: Sequence[Node]
+    ) -> bool:
+        """Place equal tasks together, on the nodes they would get one after another."""
+        kind, tasks = run
+        job, real = attempt.job, attempt.real
+        ranking = finder.known_ranking(kind, job)
+        if ranking is UNKNOWN:
+            ranking = finder.ranking(tasks[0], job)
+        if ranking is None:
+            return all(attempt.place_task(task, nodes) for task in materialise(tasks))
+        if not finder.is_never_refused(kind):
+            refusal = finder.refusal(tasks[0], job)
+            if refusal is not None:
+                if attempt.record:
+                    self._state.note_task_reason(refusal)
+                return False
+        left = tasks
+        while places := finder.next_nodes(ranking, left, real=real):
+            left = materialise(left)
+            count = len(places)
+            if count == len(left):
+                self._put(attempt, ranking, left, places)
+                finder.placed()
+                return True
+            self._put(attempt, ranking, left[:count], places)
+            finder.placed()
+            left = left[count:]
+        if attempt.record:
+            self._state.unplaced[job.name] = (tasks, job)
+        return False
+
+    def _put(
+        self,
+        attempt: PlacementAttempt,
+        ranking: Ranking,
+        tasks: Sequence[Task],
+        nodes: Sequence[Node],
+    ) -> None:
+        """Put each task on its node."""
+        if attempt.real and ranking.can_start(nodes):
+            attempt.statement.allocate_all(tasks, nodes)
+            if len(nodes) > FEW:
+                counts = Counter(map(_index, nodes))
+                if len(counts) > FEW:
+                    self.columns.take(list(counts), list(counts.values()), tasks[0].request)
+            return
+        for task, node in zip(tasks, nodes, strict=True):
+            now = attempt.real and not ranking.must_wait(node) and node.fits_now(task.request)
+            attempt.put(task, node, now=now)
+
+    def _lacks_room(
+        self, finder: PlaceFinder, attempt: PlacementAttempt, parts: Sequence[Run]
+    ) -> bool:
+        """Return whether some part certainly does not fit, before others are placed in vain."""
+        if not attempt.real:
+            return False
+        job = attempt.job
+        rankings: list[Ranking] = []
+        for kind, tasks in parts:
+            ranking = finder.known_ranking(kind, job)
+            if ranking is UNKNOWN or not finder.is_never_refused(kind):
+                ranking = finder.ranking(tasks[0], job)
+                if finder.refusal(tasks[0], job) is not None:
+                    return False
+            if ranking is None:
+                return False
+            rankings.append(ranking)
+        # First the answers that need no computation.
+        for has_room in (finder.may_have_room, finder.has_room):
+            for (_, tasks), ranking in zip(parts, rankings, strict=True):
+                if not has_room(ranking, len(tasks)):
+                    if attempt.record:
+                        self._state.unplaced[job.name] = (tasks, job)
+                    return True
+        return False
+
+    def _place_among(self, attempt: PlacementAttempt, task: Task, nodes: Sequence[Node]) -> bool:
+        """Place one task on some of the nodes, with the ranking of all of them."""
+        finder, job = self.finder, attempt.job
+        ranking = None if attempt.real else finder.ranking(task, job)
+        if ranking is None:
+            return attempt.place_task(task, nodes)
+        if finder.refusal(task, job) is not None:
+            return False
+        node = finder.best_among(ranking, nodes)
+        return node is not None and attempt.put(task, node, now=False)
+
+    def queue(
+        self, jobs: Iterable[Job], *, victims: bool = False, depth: int | None = None
+    ) -> RankedQueue:
+        """Return a queue of `jobs`, at most `depth` of the best per leaf."""
+        queue = self._new_queue(victims=victims)
+        queue.fill(jobs, depth)
+        return queue
+
+    def queue_from(
+        self, index: JobIndex, wanted: Callable[[Job], bool], *, victims: bool = False
+    ) -> RankedQueue:
+        """Return a queue of the wanted jobs of an index.
+
+        If the order of jobs can be kept, the cost depends only on the jobs that are handed out.
+        """
+        _, key, is_kept = self._state.job_order()
+        costs = victims and bool(self._state.hooks("victim_cost"))
+        if key is None or not is_kept or costs or not isinstance(index, IncrementalIndex):
+            return self.queue(filter(wanted, index.jobs), victims=victims)
+        return self._new_queue(victims=victims, key=key).read(index.leaves(key), wanted)
+
+    def _new_queue(
+        self, *, victims: bool, key: Callable[[Job], object] | None = None
+    ) -> RankedQueue:
+        return RankedQueue(self._state, self._memory, victims=victims, key=key)
+
+    def node_table(self) -> NodeTable:
+        """Return all nodes as arrays."""
+        return self.columns.up_to_date().table()
+
+    def free_gpus(self) -> list[int]:
+        """Return what each node has, idle or coming free, in hundredths of whole GPUs."""
+        free: list[int] = self.columns.up_to_date().free[:, GPU_COLUMN].tolist()
+        return free
+
+    def free_gpu_counts(self) -> Mapping[int, int]:
+        """Return how many nodes with GPUs have each amount of `free_gpus`."""
+        return self.columns.up_to_date().extent("gpu").counts
+
+    def gpus_to_spare(self) -> int:
+        """Return all unpromised GPUs, whole, shared or sliced, in hundredths."""
+        if self._state.changes.shares:
+            return sum(node.gpu_to_spare() for node in self._state.nodes.values())
+        columns = self.columns.up_to_date()
+        gpus = columns.extent("gpu")
+        spare = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
+        sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+        return spare + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
+
+    def rows_with_gpus(self) -> set[int]:
+        """Return the nodes on which a GPU, whole, shared or sliced, is idle or coming free."""
+        if self._state.changes.shares:
+            return {n.index for n in self._state.nodes.values() if n.has_available_gpus()}
+        columns = self.columns.up_to_date()
+        # No GPU is shared, so idle and coming amounts are whole numbers of GPUs.
+        rows = columns.extent("gpu").rows.copy()
+        sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+        rows.update(n.index for n in sliced if n.has_available_gpus())
+        return rows
+
+
+def _runs(finder: PlaceFinder, tasks: Sequence[Task]) -> list[Run]:
+    """Return the tasks in order, equal ones that follow each other together."""
+    runs: list[Run] = []
+    start = 0
+    for kind, equal in groupby(map(finder.kind, tasks)):
+        end = start + len(list(equal))
+        runs.append((kind, tasks[start:end]))
+        start = end
+    return runs
+
+
+def _has_more_than_whole_gpus(spec: NodeSpec) -> bool:
+    return bool(spec.mig or spec.dra_gpus)

@@ -1,0 +1,243 @@
+"""A control plane with its HTTP and gRPC servers on loopback, for tests of the API."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
+
+from navarch.api.auth import Anyone, Authenticator, BearerToken
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
+from navarch.api.http.server import HttpServer, listen
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.errors import NotFoundError
+from navarch.core.health import CheckResult
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.health.policy.engine import PolicySet
+from navarch.ports.agents import Registration
+from navarch.ports.store import Store
+from navarch.service.agents import AgentService, Timing
+from navarch.service.fleet import FleetService
+from navarch.service.fleet_health import FleetHealthService
+from navarch.service.held import HeldService
+from navarch.service.jobs import JobService
+from navarch.service.joining import JoinService
+from navarch.service.records import EvidenceService
+from navarch.sim.kernel.clock import InlineOffload
+from navarch.stores.evidence import MemoryArchive
+from navarch.stores.memory import MemoryStore
+from navarch.stores.telemetry import TelemetryTable
+
+H100 = Offering(
+    provider=ProviderName("sim"),
+    instance_type="h100-8x",
+    region="r1",
+    zone="r1-a",
+    gpu_type="h100",
+    price_per_hour=Decimal("98.32"),
+)
+
+
+@dataclass(slots=True)
+class LocalApi:
+    """One control plane without its loops: only API calls change its state."""
+
+    store: Store
+    columns: TelemetryTable
+    fleet: FleetService
+    agents: AgentService
+    desk: HeartbeatDesk
+    app: HttpApp
+    auth: Authenticator
+    evidence: EvidenceService
+    injected: list[tuple[NodeId, CheckResult]] = field(default_factory=list)
+    http_url: str = ""
+    grpc_url: str = ""
+
+    async def register(self, name: str, gpus: int = 8) -> NodeId:
+        """Register an agent on a machine that Navarch did not buy."""
+        node = NodeId(name)
+        hardware = Inventory(
+            gpus=tuple(Gpu(index=i, uuid=f"GPU-{name}-{i}") for i in range(gpus)), hostname=name
+        )
+        await self.agents.register(Registration(node=node, place=H100, inventory=hardware))
+        return node
+
+
+def build_local_api(
+    *,
+    token: str | None = None,
+    ready: Callable[[], str | None] = lambda: None,
+    limits: HttpLimits | None = None,
+    with_snapshot: bool = True,
+    store: Store | None = None,
+    missing_agent: Callable[[Pool], str | None] = lambda _: None,
+    policies: Callable[[], PolicySet] | None = None,
+) -> LocalApi:
+    """Return a control plane with servers that are not started yet."""
+    clock, entropy = SystemClock(), SystemEntropy()
+    store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
+    columns = TelemetryTable(clock, timeout=timedelta(seconds=90))
+    injected: list[tuple[NodeId, CheckResult]] = []
+    fleet = FleetService(
+        clock,
+        entropy,
+        store,
+        columns,
+        offerings=_offerings,
+        inject=_injecting(store, injected),
+        missing_agent=missing_agent,
+    )
+    agents = AgentService(
+        clock,
+        store,
+        columns,
+        timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
+        policies=policies,
+    )
+    desk = HeartbeatDesk(agents, columns)
+    auth = BearerToken(token) if token else Anyone()
+    evidence = EvidenceService(store, MemoryArchive())
+    app = build_http_app(
+        clock,
+        entropy,
+        fleet,
+        agents,
+        auth=auth,
+        desk=desk,
+        ready=ready,
+        snapshot=store.fleet if with_snapshot else None,
+        limits=limits,
+        evidence=evidence,
+        held=HeldService(clock, store),
+        joins=JoinService(clock, store),
+        join_tokens=JoinService(clock, store),
+        jobs=JobService(clock, store, InlineOffload(), Scheduling),
+        fleet_health=FleetHealthService(clock, store),
+    )
+    return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
+
+
+@asynccontextmanager
+async def serve_local_api(
+    local: LocalApi,
+    *,
+    http: bool = True,
+    grpc: bool = True,
+    request_within: timedelta = timedelta(seconds=30),
+) -> AsyncIterator[LocalApi]:
+    """Serve on free loopback ports until the block ends."""
+    async with asyncio.TaskGroup() as tasks:
+        running = []
+        if http:
+            listener = listen("127.0.0.1", 0)
+            local.http_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server = HttpServer(
+                SystemClock(),
+                local.app,
+                listener=listener,
+                heartbeat_interval=timedelta(seconds=10),
+                request_within=request_within,
+            )
+            running.append(tasks.create_task(server.run()))
+        if grpc:
+            grpc_server = GrpcServer(
+                local.fleet,
+                local.agents,
+                auth=local.auth,
+                desk=local.desk,
+                address="127.0.0.1:0",
+                evidence=local.evidence,
+                joins=JoinService(SystemClock(), local.store),
+            )
+            local.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
+            running.append(tasks.create_task(grpc_server.run()))
+        try:
+            yield local
+        finally:
+            for task in running:
+                task.cancel()
+
+
+async def _offerings() -> Sequence[Offering]:
+    return (H100,)
+
+
+def _injecting(
+    store: Store, injected: list[tuple[NodeId, CheckResult]]
+) -> Callable[[NodeId, CheckResult], Awaitable[None]]:
+    async def inject(node: NodeId, result: CheckResult) -> None:
+        if node not in store.fleet().nodes:
+            raise NotFoundError(f"node not found: {node}")
+        injected.append((node, result))
+
+    return inject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppResponse:
+    """A complete response of an application."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+async def call_app(
+    app: HttpApp,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    **headers: str,
+) -> AppResponse:
+    """Call an application without a server; `content_type=...` is the header of that name.
+
+    The Host header is `localhost` unless `host=...` gives another.
+    """
+    headers.setdefault("host", "localhost")
+    route, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(route),
+        "raw_path": route.encode(),
+        "query_string": query.encode(),
+        "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
+    }
+    sent: list[MutableMapping[str, Any]] = []
+    incoming: list[MutableMapping[str, Any]] = [
+        {"type": "http.request", "body": body, "more_body": False}
+    ]
+
+    async def receive() -> MutableMapping[str, Any]:
+        if incoming:
+            return incoming.pop()
+        # The client never disconnects; the waiting task is cancelled at the end.
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return AppResponse(
+        status=sent[0]["status"],
+        headers={name.decode(): value.decode() for name, value in sent[0]["headers"]},
+        body=b"".join(message.get("body", b"") for message in sent[1:]),
+    )
