@@ -217,7 +217,7 @@ class ScenarioRunner:
             fleet.on_clear.append(self.jobs.change_pace_on)
         fleet.on_end.append(self.jobs.fail_on)
 
-    # What happens around the stage
+    # What happens to machines
 
     def _make_agent(self, machine: Machine) -> SimAgent:
         """Return an agent for a bought machine, with what its offering says."""
@@ -297,7 +297,7 @@ class ScenarioRunner:
             draining=counter.by_status[NodeStatus.DRAINING],
         )
 
-    # The performance
+    # The run
 
     async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
         """Play the scenario, stay for as long as `linger` does, and return the outcome."""

@@ -50,7 +50,7 @@ class Checkers:
     """Raises AssertionError at the first revision that breaks a law."""
 
     may_be_retired: set[NodeId] = field(default_factory=set)
-    """Nodes that the story itself asked to be given back, or whose machines it took away."""
+    """Nodes that the story itself retires, or whose machines it ends."""
     born: dict[NodeId, object] = field(default_factory=dict)
     _tallies: dict[PoolName, Tally] = field(default_factory=dict)
     """Of the pools as they were at the revision that was watched last."""
