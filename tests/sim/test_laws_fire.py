@@ -213,7 +213,7 @@ async def cordoned(world: World) -> None:
 
 async def without_a_control_plane(world: World) -> None:
     await whole(world)
-    world.down_s = 7200.0
+    world.leadership.down_s = 7200.0
     world.crash()
 
 
@@ -610,7 +610,7 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
         async def story(world: World) -> None:
             await asking.before(world)
             watched = leader_provider(
-                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws
+                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws.enforce
             )
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
@@ -917,7 +917,7 @@ def test_the_world_ends_with_a_plan_that_breaks_a_law_by(
     pool: Pool, where: str, habit: object, law: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def idle(world: World) -> None:
-        world.load = lambda _: 0.0
+        world.hosts.load = lambda _: 0.0
 
     async def story(world: World) -> None:
         world.workloads.drain_s = (3600.0, 3600.0)

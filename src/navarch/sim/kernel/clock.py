@@ -78,12 +78,12 @@ class SeededEntropy:
         return f"{kind}-{self._random.getrandbits(48):012x}"
 
     def secret(self) -> bytes:
-        """Return 32 bytes that nobody would guess, but for the seed."""
+        """Return 32 bytes that only the seed decides."""
         return self._random.randbytes(32)
 
 
 class InlineOffload:
-    """Runs blocking calls where they stand: in virtual time nobody waits for them."""
+    """Runs blocking calls inline: they take no virtual time."""
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what `call` returns."""

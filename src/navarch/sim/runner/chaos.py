@@ -31,7 +31,7 @@ CHAIN_MAX = 10
 """Over how many steps one correlated failure may lead to another."""
 
 REPLACED_AFTER_S = (30.0, 60.0)
-"""How long an exchanged machine takes to come up where nobody says."""
+"""The time that a replaced machine takes to come up, by default."""
 
 _SCOPES = {
     CascadeScope.RACK: TargetScope.RACK,

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Environment(Protocol):
-    """Where agents live and whom they speak to."""
+    """The control plane and the network that agents use."""
 
     @property
     def clock(self) -> Clock:
@@ -40,7 +40,7 @@ class Environment(Protocol):
         ...
 
     def stop_agent(self, machine: Machine) -> None:
-        """End the agent on a machine that nobody here bought."""
+        """Stop the agent on a machine that the control plane did not buy."""
         ...
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:

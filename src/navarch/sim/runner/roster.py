@@ -19,7 +19,7 @@ class Roster:
 
     @property
     def names(self) -> Sequence[NodeId]:
-        """Everybody, until somebody comes or leaves."""
+        """All names; the sequence is live."""
         return self._names
 
     def add(self, name: NodeId) -> None:

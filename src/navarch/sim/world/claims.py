@@ -6,7 +6,7 @@ from navarch.ports.store import Committed, Matter, Store
 
 
 class Claims:
-    """Follows a store, so that who has a machine is known without asking every node."""
+    """An index of nodes by machine, advanced with every commit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -62,7 +62,7 @@ class Failure:
 
     @cached_property
     def result(self) -> CheckResult | None:
-        """What the machine's checks say; nothing where nobody can hear them."""
+        """What the machine's checks report; None if it cannot be reached."""
         if self.said is not None:
             return self.said
         text = self.message

@@ -34,7 +34,7 @@ Laws = Callable[[], AbstractContextManager[None]]
 
 
 class Crash(BaseException):
-    """The control plane's process has died at this very line."""
+    """The control plane's process has died at this call."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class CrashPoint:
 
 @dataclass(slots=True)
 class LeaderStore:
-    """The store as one incarnation sees it: now and then somebody else was quicker."""
+    """The store as one process uses it; a share of its commits conflicts."""
 
     store: Store
     crash_point: CrashPoint
@@ -149,7 +149,7 @@ class LeaderStore:
     def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
-            raise ConflictError("somebody else was quicker")
+            raise ConflictError("another writer was faster")
         what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
@@ -232,7 +232,7 @@ class LeaderProvider:
         return self.crash_point.call("provision", self.cloud.provision, request)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
-        """End one machine, which nobody may want any more."""
+        """End one machine, which no node may need any more."""
         with self.laws():
             for node in self.claims.wanted_by(instance):
                 raise AssertionError(
@@ -276,7 +276,7 @@ class LeaderProvider:
 
 @dataclass(slots=True)
 class AnnouncingProvider(LeaderProvider):
-    """One that also says what it will do to machines, and where they stand."""
+    """A provider that also announces notices and topology."""
 
     def notices(self) -> Coroutine[Any, Any, Sequence[Announcement]]:
         """Return what is announced."""
