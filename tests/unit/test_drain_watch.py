@@ -1,4 +1,4 @@
-"""Which changes have drains planned."""
+"""Changes that cause drains to be planned."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ BROKEN = Retirement(reason="XID 79")
 
 
 class Site:
-    """A store, and whoever plans drains around it, with nothing left to plan."""
+    """A store and the planning of drains, with no plan due."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         clock, entropy = SimClock(), SeededEntropy("1")
@@ -33,7 +33,7 @@ class Site:
         self.planning = watch.planning
 
     async def change(self, *nodes: Node) -> datetime | None:
-        """Return from when on there is something to plan, once `nodes` are so."""
+        """Commit `nodes` and return when the next plan is due."""
         await self.store.commit(Change(nodes=nodes), based_on=self.store.fleet().revision)
         return self.planning.agenda.due_at()
 
@@ -52,7 +52,7 @@ def played(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def test_nothing_is_planned_while_nobody_leaves() -> None:
+def test_no_plan_is_due_while_no_node_leaves() -> None:
     async def story(site: Site) -> None:
         await site.fill(a_node("training-0"))
         assert await site.change(a_node("training-1")) is None
@@ -61,7 +61,7 @@ def test_nothing_is_planned_while_nobody_leaves() -> None:
     played(story)
 
 
-def test_who_waits_for_a_replacement_hears_of_it() -> None:
+def test_a_requested_replacement_makes_a_plan_due() -> None:
     async def story(site: Site) -> None:
         await site.fill(a_node("training-0", retiring=BROKEN), a_node("training-1"))
         asked_for = a_node("training-2", phase=Phase.REQUESTED)
@@ -70,7 +70,7 @@ def test_who_waits_for_a_replacement_hears_of_it() -> None:
     played(story)
 
 
-def test_when_the_last_has_left_no_date_is_kept() -> None:
+def test_no_plan_is_due_after_the_last_drain() -> None:
     async def story(site: Site) -> None:
         draining = a_node("training-0", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
         other = evolve(draining, id=a_node("training-1").id)
@@ -85,7 +85,7 @@ def test_when_the_last_has_left_no_date_is_kept() -> None:
     played(story)
 
 
-def test_who_begins_to_drain_gives_its_pool_a_date_and_nothing_to_plan() -> None:
+def test_the_start_of_a_drain_makes_a_plan_due_at_its_timeout() -> None:
     async def story(site: Site) -> None:
         await site.fill(a_node("training-0"), a_node("training-1"))
         timeout = site.store.fleet().pools[a_pool().name].drain_timeout
@@ -103,7 +103,7 @@ def test_who_begins_to_drain_gives_its_pool_a_date_and_nothing_to_plan() -> None
     played(story)
 
 
-def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_again() -> None:
+def test_a_drain_that_starts_during_a_commit_makes_another_plan_due() -> None:
     async def story(site: Site) -> None:
         waiting = a_node("training-0", retiring=BROKEN)
         await site.fill(a_node("training-0"), a_node("training-1"), a_node("training-2"))

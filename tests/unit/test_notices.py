@@ -1,4 +1,4 @@
-"""What the workload system is told, and what its answer brings about."""
+"""Notices to the workload system, and the effects of its answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LEAVING = a_node(
 
 
 class Workloads:
-    """A workload system that gives the answers it was given, and then says yes."""
+    """A workload system that returns the given answers, then True."""
 
     name = "workloads"
 
@@ -53,10 +53,10 @@ class Workloads:
         return answer
 
 
-def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list[str]]:
-    """Return `node` after one notice and two rounds of the watch, half a pause and one later.
+def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list[str]]:
+    """Return `node` after one notice and two rounds of the watch, half a poll interval apart.
 
-    With it come the kinds of events by commit, and what the workload system was asked.
+    Also return the kinds of events by commit, and the calls to the workload system.
     """
 
     async def story() -> tuple[Node, list[list[str]], list[str]]:
@@ -83,24 +83,24 @@ def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list
         return runner.run(story())
 
 
-def test_an_idle_node_is_let_go_of_in_the_commit_that_says_who_was_told() -> None:
-    node, commits, calls = told(LEAVING)
+def test_an_idle_node_is_terminated_in_the_commit_that_records_the_notice() -> None:
+    node, commits, calls = run_drain(LEAVING)
 
     assert (node.phase, node.told) == (Phase.TERMINATING, NotifiedState.DRAINING)
     assert commits == [["node.announced", "node.terminating"]]
     assert calls == ["drain", "is_drained"]
 
 
-def test_a_node_that_works_is_asked_about_again_and_not_before_its_time() -> None:
-    node, commits, calls = told(LEAVING, False, False)
+def test_a_busy_node_is_polled_again_only_after_the_poll_interval() -> None:
+    node, commits, calls = run_drain(LEAVING, False, False)
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain", "is_drained", "is_drained"]
 
 
-def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> None:
-    node, commits, calls = told(LEAVING, None, False)
+def test_a_notice_is_recorded_although_the_workload_system_does_not_answer_the_poll() -> None:
+    node, commits, calls = run_drain(LEAVING, None, False)
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
@@ -108,7 +108,7 @@ def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> 
 
 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
-    node, commits, calls = told(evolve(LEAVING, retiring=None))
+    node, commits, calls = run_drain(evolve(LEAVING, retiring=None))
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]

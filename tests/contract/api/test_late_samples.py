@@ -45,7 +45,7 @@ Road = Callable[[LocalApi], Awaitable[Any]]
 
 
 async def departed(local: LocalApi) -> None:
-    """Let a machine that was bought register, serve and be given back, until it is gone."""
+    """Register a bought machine, then terminate it until it is gone."""
     store, born = local.store, a_node(NODE, phase=Phase.BOOTING)
     await store.commit(Change(pools=[a_pool()], nodes=[born]), based_on=0)
     hardware = Inventory(gpus=(Gpu(index=0, uuid="GPU-0"),))

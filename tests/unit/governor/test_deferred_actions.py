@@ -1,4 +1,4 @@
-"""What automation was kept from doing: seen, released, told."""
+"""Deferred actions: listing, release and alerts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ def waiting(name: str, held: Deferred = BUDGET) -> Node:
     return a_node(name, held=held)
 
 
-def test_everything_held_back_is_listed_longest_first() -> None:
+def test_deferred_actions_are_listed_oldest_first() -> None:
     later = evolve(BUDGET, since=NOW.replace(minute=30))
 
     async def story(_: MemoryStore, held: HeldService) -> None:
@@ -69,7 +69,7 @@ def test_a_node_is_released_and_the_reason_kept() -> None:
     play(story, waiting("training-1"))
 
 
-def test_a_pool_is_released_as_a_whole_but_not_what_is_a_dry_run() -> None:
+def test_releasing_a_pool_releases_every_action_except_dry_runs() -> None:
     async def story(_: MemoryStore, held: HeldService) -> None:
         found = await held.release_held(pool=PoolName("training"), reason="")
         assert [x.node for x in found] == ["training-1", "training-2"]
@@ -85,7 +85,7 @@ def test_a_pool_is_released_as_a_whole_but_not_what_is_a_dry_run() -> None:
         ("nobody", NotFoundError, "node not found"),
     ],
 )
-def test_what_cannot_be_released_says_why(node: str, error: type[Exception], said: str) -> None:
+def test_a_refused_release_states_the_reason(node: str, error: type[Exception], said: str) -> None:
     async def story(_: MemoryStore, held: HeldService) -> None:
         with pytest.raises(error, match=said):
             await held.release_held([NodeId(node)], reason="")
@@ -95,7 +95,7 @@ def test_what_cannot_be_released_says_why(node: str, error: type[Exception], sai
     play(story, a_node("training-0"), waiting("training-1", DRY))
 
 
-def test_a_pool_that_is_held_as_a_whole_is_released_so_that_it_replaces_again() -> None:
+def test_a_pool_with_suspended_replacement_replaces_again_after_its_release() -> None:
     async def story(store: MemoryStore, held: HeldService) -> None:
         pool = evolve(a_pool(), held="replacements fall ill")
         await store.commit(Change(pools=[pool]), based_on=store.fleet().revision)
@@ -105,9 +105,7 @@ def test_a_pool_that_is_held_as_a_whole_is_released_so_that_it_replaces_again() 
     play(story)
 
 
-def test_what_no_remediator_has_decided_cannot_be_released_and_the_refusal_says_what_to_do() -> (
-    None
-):
+def test_an_undecided_action_cannot_be_released_and_the_refusal_has_a_remedy() -> None:
     async def story(store: MemoryStore, held: HeldService) -> None:
         for request in (
             held.release_held([NodeId("training-1")], reason=""),
@@ -122,7 +120,7 @@ def test_what_no_remediator_has_decided_cannot_be_released_and_the_refusal_says_
     play(story, waiting("training-1", UNDECIDED))
 
 
-def test_a_pool_is_released_as_a_whole_but_not_what_is_not_decided() -> None:
+def test_releasing_a_pool_skips_undecided_actions() -> None:
     async def story(_: MemoryStore, held: HeldService) -> None:
         found = await held.release_held(pool=PoolName("training"), reason="")
         assert [x.node for x in found] == ["training-1"]

@@ -1,4 +1,4 @@
-"""Laws of computed heartbeats: who is awake is known, whatever came before."""
+"""Laws of computed liveness."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_the_first_to_be_overdue_is_found_as_if_all_were_looked_at(
+def test_the_first_overdue_node_is_the_same_as_by_checking_every_node(
     steps: list[tuple[NodeId, str, float]],
 ) -> None:
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Nodes that nobody uses: who may go, and who goes first."""
+"""Removal of empty nodes: conditions and order."""
 
 from datetime import timedelta
 
@@ -35,7 +35,7 @@ def nodes(count: int = 4, phase: Phase = Phase.READY) -> list[Node]:
     ]
 
 
-def test_empty_nodes_go_down_to_the_minimum_oldest_first() -> None:
+def test_empty_nodes_are_removed_down_to_the_minimum_oldest_first() -> None:
     assert empty(a_lean_pool(), nodes(), IDLE, now=NOW) == [
         "training-0",
         "training-1",
@@ -44,7 +44,7 @@ def test_empty_nodes_go_down_to_the_minimum_oldest_first() -> None:
     assert empty(a_lean_pool(4), nodes(), IDLE, now=NOW) == []
 
 
-def test_who_had_work_in_the_window_stays_and_so_does_who_was_not_watched_for_so_long() -> None:
+def test_nodes_with_recent_work_or_short_observation_stay() -> None:
     peaks = {NodeId("training-0"): 5.0, NodeId("training-2"): 4.9, NodeId("training-3"): 97.0}
 
     assert empty(a_lean_pool(), nodes(), peaks, now=NOW) == ["training-2"]
@@ -62,7 +62,7 @@ def test_a_pool_above_the_limit_keeps_its_empty_nodes() -> None:
     assert empty(paused, nodes(), IDLE, now=NOW) == []
 
 
-def test_a_pool_that_does_not_ask_for_it_keeps_its_empty_nodes() -> None:
+def test_pools_without_the_setting_keep_their_empty_nodes() -> None:
     pool = a_lean_pool(disruption=Disruption())
     assert empty(pool, nodes(), IDLE, now=NOW) == []
 
@@ -77,11 +77,11 @@ def test_a_pool_that_does_not_ask_for_it_keeps_its_empty_nodes() -> None:
     ],
     ids=["booting", "draining", "unhealthy", "waiting"],
 )
-def test_what_does_not_serve_is_not_empty_but_something_else(members: list[Node]) -> None:
+def test_a_node_out_of_service_is_not_empty(members: list[Node]) -> None:
     assert empty(a_lean_pool(), members, IDLE, now=NOW) == []
 
 
-def test_the_budget_and_its_window_hold_for_empty_nodes_too() -> None:
+def test_the_disruption_budget_and_its_window_apply_to_empty_nodes() -> None:
     one = DisruptionBudget(nodes_max=1, share_max=0.0)
     none = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EMPTY,), hours="09:00-17:00")
     pool = a_lean_pool(disruption=Disruption(empty_after=TEN_MINUTES, budgets=(one,)))
@@ -91,17 +91,17 @@ def test_the_budget_and_its_window_hold_for_empty_nodes_too() -> None:
     assert empty(pool, nodes(), IDLE, now=NOW + timedelta(hours=9)) == ["training-0"]
 
 
-def test_what_is_still_starting_next_to_empty_nodes_goes_first() -> None:
+def test_starting_nodes_are_removed_before_empty_ones() -> None:
     members = [*nodes(3), a_node("training-3", phase=Phase.BOOTING)]
 
     assert empty(a_lean_pool(3), members, IDLE, now=NOW) == ["training-3"]
 
 
-def test_while_much_is_broken_nothing_is_taken() -> None:
+def test_nothing_is_removed_while_many_nodes_are_broken() -> None:
     assert empty(a_lean_pool(held="most is broken"), nodes(), IDLE, now=NOW) == []
 
 
-def test_a_gang_goes_as_a_whole_or_stays() -> None:
+def test_a_gang_is_removed_as_a_whole_or_not_at_all() -> None:
     gang = Gang(id="training-g0", nodes=2, offering=H100)
     other = Gang(id="training-g2", nodes=2, offering=H100)
     members = [evolve(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
@@ -111,7 +111,7 @@ def test_a_gang_goes_as_a_whole_or_stays() -> None:
     assert empty(pool, members, busy, now=NOW) == ["training-2", "training-3"]
 
 
-def test_of_nodes_that_are_too_many_the_idle_go_before_the_busy_however_old() -> None:
+def test_idle_surplus_nodes_are_removed_before_busy_ones() -> None:
     loads = {NodeId("training-0"): 90.0, NodeId("training-1"): 0.0, NodeId("training-2"): 95.0}
 
     plan = plan_pool(
@@ -126,7 +126,7 @@ def test_of_nodes_that_are_too_many_the_idle_go_before_the_busy_however_old() ->
     assert retired == ["training-1", "training-0"], "of the busy ones the oldest"
 
 
-def test_of_gangs_that_are_too_many_the_idle_one_goes() -> None:
+def test_the_idle_surplus_gang_is_removed() -> None:
     first = Gang(id="training-g0", nodes=2, offering=H100)
     second = Gang(id="training-g2", nodes=2, offering=H100)
     members = [evolve(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]

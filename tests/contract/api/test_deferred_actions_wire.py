@@ -1,4 +1,4 @@
-"""What automation was kept from doing, over the wire and on the command line."""
+"""Deferred actions over the wire and on the command line."""
 
 import asyncio
 import json

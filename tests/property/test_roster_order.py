@@ -1,4 +1,4 @@
-"""A roster is a dictionary's order, with a place for each."""
+"""An ordered set of names with the index of each."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ moves = st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef").map(NodeId))
 
 
 @given(moves)
-def test_names_stand_in_the_order_in_which_they_came(moves: list[tuple[bool, NodeId]]) -> None:
+def test_names_are_in_insertion_order(moves: list[tuple[bool, NodeId]]) -> None:
     roster, known = Roster(), dict[NodeId, None]()
     for comes, name in moves:
         if comes:

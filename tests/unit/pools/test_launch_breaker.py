@@ -1,4 +1,4 @@
-"""A pool whose machines do not come up stops buying them."""
+"""The launch circuit breaker: pools stop buying machines that do not come up."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -40,7 +40,7 @@ POOL = Pool(
 
 
 def a_node(number: int, phase: Phase, *, asked: float = 0, **more: object) -> Node:
-    """Return a node that was asked for so many minutes from now."""
+    """Return a node that was requested so many minutes from now."""
     name = NodeId(f"training-{number}")
     at = NOW + timedelta(minutes=asked)
     launch = Launch(
@@ -57,7 +57,7 @@ def a_node(number: int, phase: Phase, *, asked: float = 0, **more: object) -> No
 
 
 def failed(number: int, at: float, *, asked: float | None = None) -> Node:
-    """Return a node that was given up so many minutes from now; asked for just before."""
+    """Return a node that was abandoned so many minutes from now, just after its request."""
     moment = NOW + timedelta(minutes=at)
     why = Retirement(reason="setting it up failed 3 times", failed_at=moment)
     return a_node(number, Phase.GONE, asked=at - 1 if asked is None else asked, retiring=why)
@@ -79,13 +79,13 @@ def bought(
     return sum(isinstance(action, Request) for action in plan.actions)
 
 
-def test_a_few_machines_that_do_not_come_up_are_replaced_like_any_other() -> None:
+def test_a_few_machines_that_do_not_come_up_are_replaced() -> None:
     nodes = [failed(number, at=-number - 1.0) for number in range(MACHINES_MAX - 1)]
     assert brake_on(*nodes) is None
     assert bought(None, *nodes) == 10
 
 
-def test_the_third_in_a_row_stops_the_pool_and_the_reason_says_what_happened() -> None:
+def test_the_third_failure_in_a_row_stops_the_pool_with_a_reason() -> None:
     nodes = [failed(number, at=number - 3.0) for number in range(3)]
     brake = brake_on(*nodes)
     assert brake is not None
@@ -96,7 +96,7 @@ def test_the_third_in_a_row_stops_the_pool_and_the_reason_says_what_happened() -
     )
 
 
-def test_after_the_pause_one_is_tried_and_no_other_while_it_is_on_its_way() -> None:
+def test_after_the_pause_one_machine_is_tried_at_a_time() -> None:
     nodes = [failed(number, at=number - 3.0) for number in range(3)]
     later = NOW + FIRST_PAUSE
     assert bought(brake_on(*nodes, now=later), *nodes, now=later) == 1
@@ -116,32 +116,32 @@ def test_each_probe_that_fails_doubles_the_pause_up_to_an_hour() -> None:
     assert pauses == [FIRST_PAUSE * 2**doublings for doublings in range(4)] + [LONGEST_PAUSE] * 2
 
 
-def test_a_hundred_that_were_bought_together_close_it_once() -> None:
+def test_a_hundred_failures_of_one_purchase_open_the_breaker_once() -> None:
     nodes = [failed(number, at=number / 100, asked=-9) for number in range(100)]
     brake = brake_on(*nodes, now=NOW + timedelta(minutes=1))
     assert brake is not None
     assert brake.until == NOW + timedelta(minutes=0.02) + FIRST_PAUSE
 
 
-def test_the_first_that_reports_in_lets_the_pool_buy_as_before() -> None:
+def test_the_first_registration_closes_the_breaker() -> None:
     nodes = [failed(number, at=-9) for number in range(5)]
     assert brake_on(*nodes) is not None
     assert brake_on(*nodes, served(7, at=-1)) is None
     assert brake_on(*nodes, served(7, at=-30)) is not None
 
 
-def test_what_failed_before_somebody_released_the_brake_does_not_count() -> None:
+def test_failures_before_a_release_by_an_operator_do_not_count() -> None:
     nodes = [failed(number, at=-9) for number in range(5)]
     assert brake_on(*nodes, pool=evolve(POOL, brake_released_at=NOW)) is None
 
 
-def test_a_machine_that_was_taken_away_while_it_booted_is_nobodys_failure() -> None:
+def test_a_machine_reclaimed_during_its_boot_is_not_a_failure() -> None:
     lost = Retirement(reason="the provider is taking the machine away")
     nodes = [a_node(number, Phase.GONE, retiring=lost) for number in range(9)]
     assert brake_on(*nodes) is None
 
 
-def test_machines_that_are_late_all_at_once_are_given_up_and_not_bought_again() -> None:
+def test_machines_that_are_all_late_are_terminated_and_not_bought_again() -> None:
     nodes = [a_node(number, Phase.BOOTING, asked=-30) for number in range(10)]
     brake = brake_on(*nodes)
     tokens = (Token(f"new-{number}") for number in range(100))
@@ -155,7 +155,7 @@ def test_machines_that_are_late_all_at_once_are_given_up_and_not_bought_again() 
     assert plan.wake_at == brake.until
 
 
-def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
+def test_the_breaker_is_recorded_once_when_it_opens_and_once_when_it_closes() -> None:
     nodes = [failed(number, at=-1) for number in range(3)]
     brake = brake_on(*nodes)
     assert brake is not None
@@ -166,7 +166,7 @@ def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
     assert plan.actions[0] == SetLaunchBreaker(reason=None)
 
 
-def test_a_gang_is_tried_as_a_whole() -> None:
+def test_a_probe_of_a_gang_is_the_whole_gang() -> None:
     pool = evolve(POOL, gang=4, nodes_wanted=8)
     nodes = [failed(number, at=-30) for number in range(3)]
     assert bought(brake_on(*nodes, pool=pool), *nodes, pool=pool) == 4
@@ -181,7 +181,7 @@ def test_a_gang_is_tried_as_a_whole() -> None:
         max_size=30,
     )
 )
-def test_a_braked_pool_never_buys_more_than_one_machine_and_an_unbraked_one_all(
+def test_an_open_breaker_allows_one_machine_and_a_closed_one_all(
     lives: list[tuple[str, float]],
 ) -> None:
     nodes = []
@@ -215,7 +215,7 @@ def stood_at(offering: Offering, node: Node) -> Node:
     return evolve(node, launch=evolve(node.launch, offering=offering))
 
 
-def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
+def test_only_the_offering_whose_machines_fail_is_quarantined() -> None:
     failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
     elsewhere = stood_at(THERE, served(9, at=-1))
     (place,) = quarantined_offerings(POOL, [*failures, elsewhere], now=NOW)
@@ -224,7 +224,7 @@ def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
     assert not quarantined_offerings(POOL, failures[1:], now=NOW), "two may be an accident"
 
 
-def test_a_place_is_shunned_until_a_machine_comes_up_there_and_comes_last_for_an_hour() -> None:
+def test_a_quarantine_lasts_until_a_machine_comes_up_and_ranks_last_for_an_hour() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
     assert quarantined_offerings(POOL, [*failures, served(8, at=-6)], now=NOW)
     assert not quarantined_offerings(POOL, [*failures, served(8, at=-4)], now=NOW)
@@ -232,7 +232,7 @@ def test_a_place_is_shunned_until_a_machine_comes_up_there_and_comes_last_for_an
     assert place.last_until == NOW - timedelta(minutes=5) + LONGEST_PAUSE
 
 
-def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
+def test_a_quarantined_offering_is_bought_only_as_the_last_resort() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
     shy = quarantined_offerings(POOL, failures, now=NOW)
     tokens = (Token(f"new-{number}") for number in range(1000))
@@ -244,7 +244,7 @@ def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
         assert "but machines did not come up there lately" in request.table
 
 
-def test_one_machine_is_tried_at_once_at_a_place_that_has_not_failed_yet() -> None:
+def test_one_machine_is_tried_at_once_at_an_offering_without_failures() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     both = evolve(POOL, offerings=(HERE, THERE))
     brake = brake_on(*failures, pool=both)
@@ -257,7 +257,7 @@ def test_one_machine_is_tried_at_once_at_a_place_that_has_not_failed_yet() -> No
     assert (brake.until, brake.allowance) == (NOW + 2 * FIRST_PAUSE, 0)
 
 
-def test_no_more_than_one_is_tried_at_a_time_where_the_other_place_is_sold_out() -> None:
+def test_one_machine_at_a_time_is_tried_while_the_other_offering_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     both = evolve(POOL, offerings=(HERE, THERE))
     asked_before = a_node(7, Phase.BOOTING, asked=-2)
@@ -266,11 +266,11 @@ def test_no_more_than_one_is_tried_at_a_time_where_the_other_place_is_sold_out()
     assert bought(brake_on(*failures, asked_since, pool=both), *failures, pool=both) == 0
 
 
-def asked_where(plan: Plan) -> list[Offering]:
+def requested_offerings(plan: Plan) -> list[Offering]:
     return [action.launch.offering for action in plan.actions if isinstance(action, Request)]
 
 
-def test_a_place_that_failed_is_not_tried_without_pause_while_the_other_is_sold_out() -> None:
+def test_a_failed_offering_is_tried_with_pauses_while_the_other_is_sold_out() -> None:
     failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
@@ -279,7 +279,7 @@ def test_a_place_that_failed_is_not_tried_without_pause_while_the_other_is_sold_
         minute = next(
             minute
             for minute in range(1, 100)
-            if asked_where(
+            if requested_offerings(
                 plan_sold_out(THERE, both, failures, tokens, at + timedelta(minutes=minute))
             )
         )
@@ -292,7 +292,7 @@ def test_a_place_that_failed_is_not_tried_without_pause_while_the_other_is_sold_
 def plan_sold_out(
     place: Offering, pool: Pool, nodes: list[Node], tokens: Iterator[Token], now: datetime
 ) -> Plan:
-    """Plan at a time when `place` is known to have nothing."""
+    """Plan while `place` is known to be sold out."""
     sold_out = Stockouts().after_refusal(place, Refusal.CAPACITY, "sold out", asked_at=now, now=now)
     return plan_pool(
         pool,
@@ -305,28 +305,28 @@ def plan_sold_out(
     )
 
 
-def test_what_comes_up_elsewhere_does_not_let_a_pool_buy_at_once_where_machines_fail() -> None:
+def test_success_at_another_offering_does_not_lift_a_quarantine() -> None:
     nodes = [failed(number, at=-9) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
     both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     assert brake_on(*nodes, pool=both) is None
-    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
+    assert requested_offerings(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
     nodes.append(a_node(10, Phase.BOOTING, asked=-1))
-    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == []
+    assert requested_offerings(plan_sold_out(THERE, both, nodes, tokens, NOW)) == []
 
 
-def test_an_hour_after_the_last_failure_one_is_tried_there_first_and_the_rest_elsewhere() -> None:
+def test_an_hour_after_the_last_failure_one_machine_is_tried_at_the_failed_offering() -> None:
     nodes = [failed(number, at=-61) for number in range(MACHINES_MAX)]
     nodes.append(stood_at(THERE, served(9, at=-1)))
     both = evolve(POOL, offerings=(HERE, THERE))
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(both, nodes, now=NOW)
     plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
-    assert asked_where(plan) == [HERE] + [THERE] * 8
+    assert requested_offerings(plan) == [HERE] + [THERE] * 8
 
 
-def test_a_gang_that_lacks_a_member_where_machines_fail_waits_like_everybody_else() -> None:
+def test_a_missing_member_of_a_gang_waits_for_the_quarantine_of_its_offering() -> None:
     gang = Gang(id="training-g0", nodes=2, offering=HERE)
     nodes = [failed(number, at=-1) for number in range(MACHINES_MAX)]
     nodes.append(a_node(9, Phase.BOOTING, asked=-2, gang=gang, waiting=True))
@@ -334,9 +334,9 @@ def test_a_gang_that_lacks_a_member_where_machines_fail_waits_like_everybody_els
     tokens = (Token(f"new-{number}") for number in range(1000))
     shy = quarantined_offerings(pool, nodes, now=NOW)
     plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, quarantined=shy)
-    assert asked_where(plan) == []
+    assert requested_offerings(plan) == []
     later = NOW + FIRST_PAUSE
     shy = quarantined_offerings(pool, nodes, now=later)
-    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)) == [
-        HERE
-    ]
+    assert requested_offerings(
+        plan_pool(pool, nodes, now=later, new_tokens=tokens, quarantined=shy)
+    ) == [HERE]

@@ -1,4 +1,4 @@
-"""Running a simulation."""
+"""The virtual event loop: results, timers, sleeps and call order."""
 
 import asyncio
 import gc
@@ -10,28 +10,28 @@ from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
 
 
-class Vast:
-    """What came of a story that would fill books."""
+class CostlyRepr:
+    """A result that counts calls of its repr."""
 
-    spelled_out = 0
+    repr_calls = 0
 
     def __repr__(self) -> str:
-        self.spelled_out += 1
+        self.repr_calls += 1
         return "and so on"
 
 
-def test_what_comes_of_a_story_is_returned_without_being_spelled_out() -> None:
-    vast = Vast()
+def test_the_result_of_a_simulation_is_returned_without_calling_its_repr() -> None:
+    result = CostlyRepr()
 
-    async def story() -> Vast:
+    async def story() -> CostlyRepr:
         await SimClock().sleep(3600)
-        return vast
+        return result
 
-    assert run_simulated(story()) is vast
-    assert vast.spelled_out == 0
+    assert run_simulated(story()) is result
+    assert result.repr_calls == 0
 
 
-def test_what_goes_wrong_in_a_story_is_raised() -> None:
+def test_an_error_in_a_simulation_is_raised() -> None:
     async def story() -> None:
         await SimClock().sleep(1)
         raise LookupError("lost")
@@ -40,7 +40,7 @@ def test_what_goes_wrong_in_a_story_is_raised() -> None:
         run_simulated(story())
 
 
-def test_a_timer_that_was_called_off_may_be_the_last_there_was() -> None:
+def test_the_last_timer_can_be_a_cancelled_one() -> None:
     rang: list[str] = []
 
     async def story() -> None:
@@ -79,7 +79,7 @@ def test_timers_due_at_the_same_instant_run_in_the_order_in_which_they_were_set(
     assert order == ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
-def test_a_sleeper_that_is_cancelled_wakes_at_once_and_is_told_why() -> None:
+def test_a_cancelled_sleep_ends_at_once_with_the_cancel_message() -> None:
     async def story() -> tuple[float, tuple[object, ...]]:
         clock = SimClock()
         sleeper = asyncio.ensure_future(clock.sleep(100))
@@ -92,7 +92,7 @@ def test_a_sleeper_that_is_cancelled_wakes_at_once_and_is_told_why() -> None:
     assert run_simulated(story()) == (3.0, ("enough",))
 
 
-def test_a_sleeper_may_be_cancelled_at_the_very_moment_of_waking() -> None:
+def test_a_sleep_can_be_cancelled_at_the_moment_it_ends() -> None:
     woken: list[str] = []
 
     async def story() -> None:
@@ -108,7 +108,7 @@ def test_a_sleeper_may_be_cancelled_at_the_very_moment_of_waking() -> None:
                 woken.append(f"at {clock.monotonic():g}")
                 raise
 
-        # Not asleep yet, so that what rings first at that moment calls it off.
+        # The sleep has not begun, so the first timer of that moment cancels it.
         sleeper = asyncio.ensure_future(sleep())
         clock.loop.call_at(5.0, sleeper.cancel)
         with pytest.raises(asyncio.CancelledError):
@@ -118,7 +118,7 @@ def test_a_sleeper_may_be_cancelled_at_the_very_moment_of_waking() -> None:
     assert woken == ["cancelled", "at 7"]
 
 
-def test_a_sleep_can_be_limited_and_sleeps_gathered() -> None:
+def test_sleeps_work_with_timeouts_and_gather() -> None:
     async def story() -> float:
         clock = SimClock()
         with pytest.raises(TimeoutError):
@@ -129,7 +129,7 @@ def test_a_sleep_can_be_limited_and_sleeps_gathered() -> None:
     assert run_simulated(story()) == 5.0
 
 
-def test_those_who_wake_together_wake_in_the_order_in_which_they_lay_down() -> None:
+def test_sleeps_that_end_together_end_in_the_order_they_began() -> None:
     woken: list[int] = []
 
     async def story() -> None:
@@ -145,7 +145,7 @@ def test_those_who_wake_together_wake_in_the_order_in_which_they_lay_down() -> N
     assert woken == [0, 1, 2, 3, 4]
 
 
-def test_sleeps_leave_nothing_to_be_searched_for_even_if_cut_short() -> None:
+def test_finished_and_cancelled_sleeps_leave_no_cyclic_garbage() -> None:
     async def story() -> int:
         clock = SimClock()
         gc.collect()
@@ -164,7 +164,7 @@ def test_sleeps_leave_nothing_to_be_searched_for_even_if_cut_short() -> None:
     assert run_simulated(story()) < 10
 
 
-def test_who_was_to_be_called_is_called_after_another_has_failed() -> None:
+def test_remaining_callbacks_run_after_one_has_failed() -> None:
     called: list[str] = []
 
     def fail() -> None:
@@ -182,9 +182,7 @@ def test_who_was_to_be_called_is_called_after_another_has_failed() -> None:
     loop.close()
 
 
-def test_who_is_stopped_calls_whom_it_was_to_call_by_then_and_the_others_when_it_runs_again() -> (
-    None
-):
+def test_stop_runs_ready_callbacks_and_leaves_later_ones_for_the_next_run() -> None:
     called: list[str] = []
     loop = SimLoop()
 
@@ -202,7 +200,7 @@ def test_who_is_stopped_calls_whom_it_was_to_call_by_then_and_the_others_when_it
     loop.close()
 
 
-def test_a_stop_that_something_went_wrong_before_stops_nothing_later() -> None:
+def test_a_stop_before_an_error_does_not_stop_the_next_run() -> None:
     def fail() -> None:
         raise LookupError("lost")
 
@@ -216,36 +214,34 @@ def test_a_stop_that_something_went_wrong_before_stops_nothing_later() -> None:
     loop.close()
 
 
-def test_what_a_moment_brings_about_comes_before_what_is_set_for_that_moment_in_the_course() -> (
-    None
-):
+def test_callbacks_of_a_moment_run_before_timers_added_for_that_moment() -> None:
     called: list[str] = []
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
 
         def first() -> None:
-            loop.call_at(5.0, called.append, "set for the moment that has come")
+            loop.call_at(5.0, called.append, "timer added for this moment")
             loop.call_soon(second)
 
         def second() -> None:
             called.append("called")
-            loop.call_soon(called.append, "called by the one who was called")
+            loop.call_soon(called.append, "callback of the callback")
 
         loop.call_at(5.0, first)
-        loop.call_at(5.0, called.append, "set before")
+        loop.call_at(5.0, called.append, "earlier timer")
         await asyncio.sleep(6)
 
     run_simulated(story())
     assert called == [
-        "set before",
+        "earlier timer",
         "called",
-        "called by the one who was called",
-        "set for the moment that has come",
+        "callback of the callback",
+        "timer added for this moment",
     ]
 
 
-def test_who_was_called_off_is_not_called() -> None:
+def test_cancelled_callbacks_are_not_called() -> None:
     called: list[str] = []
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""How long a fault waits for the decision about it, whatever else goes on."""
+"""The delay between a fault and its decision under load."""
 
 import asyncio
 from datetime import timedelta
@@ -18,7 +18,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 
 
 class SlowDisk(MemoryStore):
-    """A store whose every commit takes two seconds."""
+    """A store with commits of two seconds."""
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         await asyncio.sleep(2.0)
@@ -32,7 +32,7 @@ def broken(name: str) -> Node:
     return evolve(a_node(name), health=Health.UNHEALTHY, conditions=(condition,))
 
 
-def test_a_slow_disk_does_not_make_the_next_fault_wait() -> None:
+def test_a_slow_disk_does_not_delay_the_next_fault() -> None:
     clock, store = SimClock(), SlowDisk(Cluster(id="c", secret=b"x" * 32))
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""One listing held against the fleet."""
+"""Inventory reconciliation: one listing compared with the fleet."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ def a_machine(
     )
 
 
-def learn(
+def reconcile(
     nodes: Sequence[Node],
     machines: Sequence[Instance],
     *,
@@ -70,87 +70,87 @@ def learn(
 
 
 def thrice(nodes: Sequence[Node], machines: Sequence[Instance], **given: object) -> Findings:
-    lesson = learn(nodes, machines, **given)  # type: ignore[arg-type]
+    findings = reconcile(nodes, machines, **given)  # type: ignore[arg-type]
     for _ in range(2):
-        lesson = learn(nodes, machines, before=lesson.seen, **given)  # type: ignore[arg-type]
-    return lesson
+        findings = reconcile(nodes, machines, before=findings.seen, **given)  # type: ignore[arg-type]
+    return findings
 
 
-def phases(lesson: Findings) -> dict[str, Phase]:
-    return {node.id: node.phase for node in lesson.change.nodes}
+def phases(findings: Findings) -> dict[str, Phase]:
+    return {node.id: node.phase for node in findings.change.nodes}
 
 
-def test_a_listing_that_shows_what_we_know_teaches_nothing() -> None:
-    assert learn([a_node("training-0")], [a_machine()]).change.empty
+def test_a_listing_that_matches_the_fleet_has_no_findings() -> None:
+    assert reconcile([a_node("training-0")], [a_machine()]).change.empty
 
 
-def test_a_machine_whose_purchase_was_in_doubt_is_found_by_its_token() -> None:
-    lesson = learn([a_node("training-0", phase=Phase.REQUESTED)], [a_machine()])
-    (node,) = lesson.change.nodes
+def test_a_launch_of_unknown_outcome_is_resolved_by_its_token() -> None:
+    findings = reconcile([a_node("training-0", phase=Phase.REQUESTED)], [a_machine()])
+    (node,) = findings.change.nodes
     assert (node.phase, node.instance) == (Phase.BOOTING, "i-training-0")
 
 
-def test_a_machine_that_the_provider_has_ended_is_gone_and_its_account_closed() -> None:
+def test_a_machine_ended_by_the_provider_is_gone_and_its_ledger_entry_closed() -> None:
     ended_at = NOW - timedelta(minutes=3)
     machine = a_machine(status=InstanceStatus.TERMINATED, ended_at=ended_at)
-    lesson = learn([a_node("training-0")], [machine])
-    assert phases(lesson) == {"training-0": Phase.GONE}
-    assert [launch.ended_at for launch in lesson.change.launches] == [ended_at]
+    findings = reconcile([a_node("training-0")], [machine])
+    assert phases(findings) == {"training-0": Phase.GONE}
+    assert [launch.ended_at for launch in findings.change.launches] == [ended_at]
 
 
 def test_a_terminated_node_is_gone_once_a_listing_after_the_lag_lacks_it() -> None:
     node = a_node("training-0", phase=Phase.TERMINATING, retiring=GOING)
     recently = {node.id: NOW - LAG / 2}
     long_ago = {node.id: NOW - LAG}
-    assert phases(learn([node], [], stopped_at=recently)) == {}
-    assert phases(learn([node], [], stopped_at=long_ago)) == {"training-0": Phase.GONE}
+    assert phases(reconcile([node], [], stopped_at=recently)) == {}
+    assert phases(reconcile([node], [], stopped_at=long_ago)) == {"training-0": Phase.GONE}
 
 
 def test_a_machine_must_be_missing_three_times_and_silent_to_have_vanished() -> None:
     node = a_node("training-0")
-    assert phases(learn([node], [])) == {}
+    assert phases(reconcile([node], [])) == {}
     assert phases(thrice([node], [])) == {"training-0": Phase.GONE}
     assert phases(thrice([node], [], silent=False)) == {}
 
 
-def test_a_machine_that_reappears_is_counted_anew() -> None:
+def test_a_machine_that_reappears_resets_the_count_of_misses() -> None:
     node = a_node("training-0")
-    lesson = learn([node], [], before=Seen(missed={node.id: 2}), silent=False)
-    assert lesson.seen.missed == {node.id: 3}
-    assert learn([node], [a_machine()], before=lesson.seen).seen.missed == {}
+    findings = reconcile([node], [], before=Seen(missed={node.id: 2}), silent=False)
+    assert findings.seen.missed == {node.id: 3}
+    assert reconcile([node], [a_machine()], before=findings.seen).seen.missed == {}
 
 
-def test_a_machine_too_young_to_be_listed_is_not_missed() -> None:
+def test_a_machine_too_new_for_the_listing_is_not_missing() -> None:
     node = a_node("training-0", phase=Phase.BOOTING)
     assert node.launch is not None
     young = evolve(node, launch=evolve(node.launch, launched_at=NOW - LAG / 2))
-    assert learn([young], []).seen.missed == {}
+    assert reconcile([young], []).seen.missed == {}
 
 
-def test_a_leaked_machine_is_ended_only_after_three_sightings() -> None:
+def test_a_leaked_machine_is_terminated_only_after_three_listings() -> None:
     gone = a_node("training-0", phase=Phase.GONE, retiring=GOING)
-    assert learn([gone], [a_machine()]).to_terminate == ()
+    assert reconcile([gone], [a_machine()]).to_terminate == ()
     ((machine, owner),) = thrice([gone], [a_machine()]).to_terminate
     assert (machine.id, owner.node) == ("i-training-0", "training-0")
 
 
-def test_a_machine_bought_under_an_older_token_of_the_node_is_leaked() -> None:
-    lesson = thrice([a_node("training-0")], [a_machine("i-2", token="older"), a_machine()])
-    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-2"]
-    assert phases(lesson) == {}
+def test_a_machine_with_an_older_token_of_the_node_is_leaked() -> None:
+    findings = thrice([a_node("training-0")], [a_machine("i-2", token="older"), a_machine()])
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-2"]
+    assert phases(findings) == {}
 
 
-def test_a_stray_listed_first_does_not_take_the_place_of_the_nodes_own_machine() -> None:
-    """Found by a storm: the second machine in the list was killed, and it was the right one."""
+def test_an_orphan_listed_first_does_not_replace_the_machine_of_the_node() -> None:
+    """Found by a random run: the second machine of the list was terminated, the right one."""
     node = a_node("training-0", phase=Phase.REQUESTED)
-    lesson = thrice([node], [a_machine("i-1", token="older"), a_machine("i-2")])
-    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-1"]
-    assert [found.instance for found in lesson.change.nodes] == ["i-2"]
+    findings = thrice([node], [a_machine("i-1", token="older"), a_machine("i-2")])
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-1"]
+    assert [found.instance for found in findings.change.nodes] == ["i-2"]
 
 
-def test_of_two_machines_under_one_token_the_second_must_go() -> None:
-    lesson = thrice([a_node("training-0")], [a_machine(), a_machine("i-twin")])
-    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-twin"]
+def test_the_second_of_two_machines_with_one_token_is_terminated() -> None:
+    findings = thrice([a_node("training-0")], [a_machine(), a_machine("i-twin")])
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-twin"]
 
 
 def test_a_second_machine_listed_first_does_not_replace_the_machine_of_a_node() -> None:
@@ -184,7 +184,7 @@ def test_a_machine_of_a_refused_launch_is_an_orphan() -> None:
 
 def test_no_machine_is_adopted_into_a_deleted_pool() -> None:
     pool = a_pool(next_index=3, deleted=True)
-    assert learn([], [a_machine("i-9", "training-12")], pool=pool).change.nodes == []
+    assert reconcile([], [a_machine("i-9", "training-12")], pool=pool).change.nodes == []
 
 
 @pytest.mark.parametrize(
@@ -198,52 +198,52 @@ def test_a_signature_is_valid_for_one_machine_only(changed: dict[str, str]) -> N
 
 def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> None:
     stranger = a_machine("i-theirs", labels={"owner": "somebody else"})
-    lesson = thrice([], [stranger])
-    assert lesson.to_terminate == ()
-    first = learn([], [stranger])
+    findings = thrice([], [stranger])
+    assert findings.to_terminate == ()
+    first = reconcile([], [stranger])
     assert ["i-theirs" in event.reason for event in first.change.events] == [True]
-    assert learn([], [stranger], before=first.seen).change.empty
+    assert reconcile([], [stranger], before=first.seen).change.empty
 
 
-def test_a_machine_that_wears_our_name_without_our_signature_is_a_stranger() -> None:
+def test_a_machine_with_our_labels_but_no_signature_is_not_ours() -> None:
     forged = {**a_machine().labels, SIGNATURE: "0" * 32}
-    lesson = thrice([], [a_machine("i-forged", labels=forged)])
-    assert lesson.to_terminate == ()
-    first = learn([], [a_machine("i-forged", labels=forged)])
+    findings = thrice([], [a_machine("i-forged", labels=forged)])
+    assert findings.to_terminate == ()
+    first = reconcile([], [a_machine("i-forged", labels=forged)])
     assert "without the signature" in first.change.events[0].reason
 
 
-def test_a_machine_of_another_cluster_is_a_stranger() -> None:
+def test_a_machine_of_another_cluster_is_not_ours() -> None:
     other = Cluster(id="cluster-2", secret=b"s" * 32)
     owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t"))
     assert thrice([], [a_machine(labels=other.labels(owner))]).to_terminate == ()
 
 
-def test_a_machine_that_the_store_has_forgotten_is_taken_back() -> None:
-    lesson = learn([], [a_machine("i-9", "training-12")], pool=a_pool(next_index=3))
-    (node,) = lesson.change.nodes
+def test_a_machine_missing_from_the_store_is_adopted() -> None:
+    findings = reconcile([], [a_machine("i-9", "training-12")], pool=a_pool(next_index=3))
+    (node,) = findings.change.nodes
     assert (node.id, node.instance, node.phase) == ("training-12", "i-9", Phase.BOOTING)
-    assert [pool.next_index for pool in lesson.change.pools] == [13]
+    assert [pool.next_index for pool in findings.change.pools] == [13]
 
 
-def test_forgotten_machines_are_taken_back_up_to_the_maximum() -> None:
+def test_missing_machines_are_adopted_up_to_the_maximum() -> None:
     machines = [a_machine(f"i-{n}", f"training-{n}") for n in range(5)]
-    lesson = thrice([], machines, pool=a_pool(size=1, nodes_max=2))
-    assert [node.id for node in lesson.change.nodes] == ["training-0", "training-1"]
-    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-2", "i-3", "i-4"]
+    findings = thrice([], machines, pool=a_pool(size=1, nodes_max=2))
+    assert [node.id for node in findings.change.nodes] == ["training-0", "training-1"]
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-2", "i-3", "i-4"]
 
 
-def test_a_machine_whose_number_was_given_out_here_is_not_taken_back() -> None:
-    lesson = thrice([], [a_machine("i-9", "training-2")], pool=a_pool(next_index=3))
-    assert lesson.change.nodes == []
-    assert [machine.id for machine, _ in lesson.to_terminate] == ["i-9"]
+def test_a_machine_with_a_name_that_was_issued_here_is_not_adopted() -> None:
+    findings = thrice([], [a_machine("i-9", "training-2")], pool=a_pool(next_index=3))
+    assert findings.change.nodes == []
+    assert [machine.id for machine, _ in findings.to_terminate] == ["i-9"]
 
 
-def test_what_a_stray_cost_is_in_the_ledger_from_its_launch_to_its_end() -> None:
+def test_the_ledger_records_the_cost_of_an_orphan_from_launch_to_end() -> None:
     gone = a_node("training-0", phase=Phase.GONE, retiring=GOING)
-    alive = learn([gone], [a_machine()])
+    alive = reconcile([gone], [a_machine()])
     assert [launch.ended_at for launch in alive.change.launches] == [None]
     dead = a_machine("i-2", token="older", status=InstanceStatus.TERMINATED, ended_at=NOW)
-    closed = learn([gone], [dead], before=alive.seen)
+    closed = reconcile([gone], [dead], before=alive.seen)
     assert [launch.ended_at for launch in closed.change.launches] == [NOW]
-    assert learn([gone], [dead], before=closed.seen).change.launches == []
+    assert reconcile([gone], [dead], before=closed.seen).change.launches == []

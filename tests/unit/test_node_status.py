@@ -1,4 +1,4 @@
-"""The words operators see are functions of phase, cordon and health."""
+"""The status shown to operators is a function of phase, cordon and health."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from navarch.testing.worlds import NOW, a_node
         (Phase.GONE, Health.UNHEALTHY, "by hand", NodeStatus.TERMINATED),
     ],
 )
-def test_the_first_word_that_fits_is_the_status(
+def test_the_first_matching_status_is_shown(
     phase: Phase, health: Health, cordoned: str | None, word: NodeStatus
 ) -> None:
     assert node_status(a_node("n", phase=phase, health=health, cordoned=cordoned)) is word
@@ -50,19 +50,19 @@ def test_a_node_has_no_status_before_it_registers(phase: Phase) -> None:
         (Phase.GONE, InstanceState.TERMINATED),
     ],
 )
-def test_the_state_of_a_machine_follows_the_phase_of_its_node(
+def test_the_state_of_a_machine_follows_from_the_phase_of_its_node(
     phase: Phase, state: InstanceState
 ) -> None:
     assert instance_state(a_node("n", phase=phase)) is state
 
 
-def test_a_machine_that_never_ran_has_failed() -> None:
+def test_a_machine_that_never_ran_is_shown_as_failed() -> None:
     assert instance_state(a_node("n", phase=Phase.GONE, registered_at=None)) is InstanceState.FAILED
 
 
 @pytest.mark.parametrize("before", list(Phase))
 @pytest.mark.parametrize("after", list(Phase))
-def test_only_the_moves_in_the_table_are_possible(before: Phase, after: Phase) -> None:
+def test_only_the_transitions_in_the_table_are_allowed(before: Phase, after: Phase) -> None:
     node = a_node("n", phase=before)
     if after in NEXT_PHASES[before]:
         assert node.move_to(after, at=NOW).phase is after

@@ -1,4 +1,4 @@
-"""The loop that places jobs, and what keeps their nodes from being taken away."""
+"""The controller that places jobs, and the protection of their nodes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Case:
-    """A store, a loop over it, and how often the scheduler was asked for its settings."""
+    """A store, a job controller, and a count of how often it read the scheduler settings."""
 
     def __init__(self, scheduling: Scheduling | None = None) -> None:
         self.clock = SimClock()
@@ -39,7 +39,7 @@ class Case:
         self.loop = JobReconciler(self.clock, self.store, self, scheduling=lambda: self._scheduling)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Stand in for the thread that looks at jobs."""
+        """Run inline what the controller runs in a thread."""
         self.looks += 1
         return await InlineOffload().run(call)
 
@@ -50,7 +50,7 @@ class Case:
         return self.store.fleet().jobs[JobName(job)].state
 
 
-def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+def run(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
     async def main() -> None:
         await story(Case(scheduling))
 
@@ -58,7 +58,7 @@ def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None
         runner.run(main())
 
 
-def test_only_jobs_and_where_they_could_go_wake_the_loop() -> None:
+def test_only_changes_of_jobs_and_capacity_wake_the_controller() -> None:
     async def story(case: Case) -> None:
         assert case.loop.due_at() is None
         await case.write(pools=[a_pool()], nodes=[a_node("n0")])
@@ -77,7 +77,7 @@ def test_only_jobs_and_where_they_could_go_wake_the_loop() -> None:
         await case.write(nodes=[a_node("n1")])
         assert case.loop.due_at() == case.clock.now() + PAUSE
 
-    told(story)
+    run(story)
 
 
 def test_a_job_that_fits_is_placed_at_once() -> None:
@@ -86,20 +86,20 @@ def test_a_job_that_fits_is_placed_at_once() -> None:
         await case.loop.reconcile()
         assert case.state("j") is JobState.PLACED
 
-    told(story)
+    run(story)
 
 
-def test_nothing_is_looked_at_again_while_nothing_has_changed() -> None:
+def test_no_plan_is_made_while_nothing_has_changed() -> None:
     async def story(case: Case) -> None:
         await case.write(pools=[a_pool()], jobs=[a_job("j")])
         moments = [await case.loop.reconcile() for _ in range(5)]
         assert case.looks == 1
         assert all(moment is not None and moment > case.clock.now() for moment in moments)
 
-    told(story)
+    run(story)
 
 
-def test_a_new_node_is_looked_at_within_a_second_or_so() -> None:
+def test_a_new_node_is_considered_within_about_a_second() -> None:
     async def story(case: Case) -> None:
         await case.write(pools=[a_pool()], jobs=[a_job("j")])
         await case.loop.reconcile()
@@ -111,7 +111,7 @@ def test_a_new_node_is_looked_at_within_a_second_or_so() -> None:
         await case.loop.reconcile()
         assert case.state("j") is JobState.PLACED
 
-    told(story)
+    run(story)
 
 
 def test_a_fleet_without_jobs_costs_nothing() -> None:
@@ -120,10 +120,10 @@ def test_a_fleet_without_jobs_costs_nothing() -> None:
         assert await case.loop.reconcile() is None
         assert case.looks == 0
 
-    told(story)
+    run(story)
 
 
-def test_a_search_that_was_given_up_is_told_once() -> None:
+def test_an_abandoned_search_is_recorded_once() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool()],
@@ -138,10 +138,10 @@ def test_a_search_that_was_given_up_is_told_once() -> None:
         assert said == ["preempt gave up looking for room after 0 simulations"]
 
     bounded = Parameters(simulations_per_action=0)
-    told(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))
+    run(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))
 
 
-def test_jobs_that_are_long_over_are_forgotten() -> None:
+def test_jobs_that_ended_long_ago_are_deleted() -> None:
     async def story(case: Case) -> None:
         now = case.clock.now()
         await case.write(
@@ -159,7 +159,7 @@ def test_jobs_that_are_long_over_are_forgotten() -> None:
         await case.loop.reconcile()
         assert not case.store.fleet().jobs
 
-    told(story)
+    run(story)
 
 
 def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
@@ -169,17 +169,17 @@ def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
         assert not await notifier.is_drained(NodeId("n0"))
         assert await notifier.is_drained(NodeId("n1"))
 
-    told(story)
+    run(story)
 
 
 class Idle:
-    """Every node says that it does nothing."""
+    """Telemetry that reports every node as idle."""
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
         return [0.0 for _ in nodes]
 
 
-def test_gpus_that_a_job_holds_are_in_use_whatever_it_does_with_them() -> None:
+def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
     async def story(case: Case) -> None:
         readings = HeldReadings(case.store, Idle())
         names = [NodeId("n0"), NodeId("n1")]
@@ -193,4 +193,4 @@ def test_gpus_that_a_job_holds_are_in_use_whatever_it_does_with_them() -> None:
         await case.write(jobs=[ended])
         assert list(readings.utilization(names)) == [0.0, 0.0]
 
-    told(story)
+    run(story)

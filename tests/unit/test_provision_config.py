@@ -1,4 +1,4 @@
-"""From the file to the parts that choose, size and hold back; and what a reload changes."""
+"""Schedulers, autoscalers and budgets from the configuration, and their reload."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -80,7 +80,7 @@ def test_without_a_strategy_the_scheduler_of_the_embedding_program_chooses() -> 
     assert provision_schedulers(config(text), own) == {PoolName("p"): own}
 
 
-def test_spot_comes_before_on_demand_everywhere_if_it_is_listed_first() -> None:
+def test_spot_is_preferred_to_on_demand_in_every_region_if_listed_first() -> None:
     text = """
 pools:
   p:
@@ -181,7 +181,7 @@ def test_a_reload_changes_budgets_and_strategies_while_the_server_runs(tmp_path:
     serve(tmp_path, "pools: {p: " + POOL % "availability" + "}", tell)
 
 
-def test_a_reload_that_names_a_missing_part_changes_nothing(tmp_path: Path) -> None:
+def test_a_reload_that_names_a_missing_extension_changes_nothing(tmp_path: Path) -> None:
     async def tell(server: Server, running: Running) -> None:
         lines = "provider: c, instance_type: h100-8x, max_nodes: 3"
         bad = f"pools: {{p: {{{lines}, provision_scheduler: 'no.where:X'}}}}"

@@ -1,4 +1,4 @@
-"""Laws of paces: whoever comes whenever, the limits hold and nobody waits without need."""
+"""Laws of rate limits: limits always hold, and no call waits without need."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ CALL_S, LAUNCH_S = 1.0, 12.0
 EXACT = 1e-6
 
 Caller = tuple[float, bool, bool]
-"""When somebody comes, whether for a launch, and whether they give up while they wait."""
+"""The time of a call, whether it is a launch, and whether it is cancelled while it waits."""
 
 callers = st.lists(
     st.tuples(st.floats(0, 60, allow_nan=False), st.booleans(), st.booleans()), max_size=40
@@ -23,7 +23,7 @@ callers = st.lists(
 
 
 def play(who: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
-    """Return when each was let through, and for what, and how many were refused."""
+    """Return the time and kind of each admitted call, and the number of refused ones."""
     through: list[tuple[float, bool]] = []
     refused = 0
 
@@ -66,12 +66,12 @@ def test_calls_and_launches_are_never_closer_than_their_limits(who: list[Caller]
 
 
 @given(st.lists(st.floats(0, 60, allow_nan=False), max_size=10))
-def test_few_enough_callers_are_all_let_through(moments: list[float]) -> None:
+def test_calls_below_the_limit_are_all_admitted(moments: list[float]) -> None:
     through, refused = play([(at, False, False) for at in moments])
     assert (len(through), refused) == (len(moments), 0)
 
 
 @given(callers)
-def test_nobody_waits_longer_than_they_are_told_to_be_patient(who: list[Caller]) -> None:
+def test_no_call_waits_longer_than_its_limit(who: list[Caller]) -> None:
     through, _ = play([(0.0, launch, gives_up) for _, launch, gives_up in who])
     assert all(at <= (26.0 if launch else 15.0) + EXACT for at, launch in through)

@@ -1,4 +1,4 @@
-"""A report that comes with an introduction means what it would mean right after it."""
+"""A report sent with a registration has the effect of one sent right after it."""
 
 import asyncio
 from datetime import timedelta
@@ -66,10 +66,10 @@ befores = st.none() | st.builds(
 )
 
 
-def told(
+def outcome(
     before: Node | None, registration: Registration, *, apart: bool
 ) -> tuple[Fleet, list[object], str]:
-    """Return the fleet, the journal and the status after an introduction and its report."""
+    """Return the fleet, the journal and the status after a registration and its report."""
 
     async def main() -> tuple[Fleet, list[object], str]:
         clock = SimClock()
@@ -91,10 +91,10 @@ def told(
 
 
 @given(before=befores, report=reports, boot_id=st.sampled_from(["b1", "b2"]))
-def test_one_message_comes_to_the_same_as_two(
+def test_one_message_has_the_effect_of_two(
     before: Node | None, report: HealthReport, boot_id: str
 ) -> None:
     inventory = Inventory(gpus=(Gpu(index=0, uuid="GPU-1"),))
     registration = Registration(node=NAME, boot_id=boot_id, inventory=inventory, report=report)
 
-    assert told(before, registration, apart=False) == told(before, registration, apart=True)
+    assert outcome(before, registration, apart=False) == outcome(before, registration, apart=True)

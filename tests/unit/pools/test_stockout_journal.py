@@ -1,4 +1,4 @@
-"""Refusals survive in the journal."""
+"""Stockouts restored from the journal."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from navarch.testing.worlds import NOW, a_node
 
 @pytest.mark.parametrize("error", [CapacityError, QuotaError, CredentialError, TransientError])
 @pytest.mark.parametrize("spot", [False, True])
-def test_what_a_refusal_closed_is_read_back_from_its_event(
+def test_a_stockout_is_restored_from_the_event_of_its_refusal(
     error: type[CapacityError], spot: bool
 ) -> None:
     node = a_node("training-0", phase=Phase.REQUESTED)
