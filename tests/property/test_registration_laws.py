@@ -19,6 +19,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -74,7 +75,12 @@ def outcome(
     async def main() -> tuple[Fleet, list[object], str]:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        agents = AgentService(clock, store, TelemetryTable(clock, timeout=timedelta(seconds=90)))
+        agents = AgentService(
+            clock,
+            store,
+            indexed(store),
+            TelemetryTable(clock, timeout=timedelta(seconds=90)),
+        )
         nodes = [] if before is None else [before]
         await store.commit(Change(pools=[a_pool()], nodes=nodes), based_on=0)
         assert registration.report is not None

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from navarch.control.alerts import READ_AGAIN_MAX, AlertReconciler
-from navarch.control.operations import OperationRunner
+from navarch.control.housekeeping.alerts import READ_AGAIN_MAX, AlertController
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
@@ -11,6 +11,7 @@ from navarch.core.ownership import Cluster
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import NOW
 
 
@@ -47,10 +48,9 @@ def sent(*, meanwhile: list[str], fails: int = 0) -> list[str]:
         notifier = RecordingNotifier(store, meanwhile=meanwhile, fails=fails)
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            alerts = AlertReconciler(clock, store, notifier, errands)
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, store, notifier, errands)
+            alerts = ControllerDriver(clock, store, controller)
             await alerts.reconcile()
             await asyncio.sleep(1)
             await record_event(store, "node/a")
@@ -92,10 +92,9 @@ class Reader:
         """Start, and process events of `kinds`, each in its own commit."""
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            alerts = AlertReconciler(clock, self.store, self, errands)
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, self.store, self, errands)
+            alerts = ControllerDriver(clock, self.store, controller)
             for kind in (None, *kinds):
                 if kind is not None:
                     event = Event(at=NOW, about=Subject(f"node/{kind}"), kind=kind, reason="so")

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.drains import POLL, DrainWatch
-from navarch.control.notices import NoticeReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.nodes.drain import POLL, DrainController, plan_drains_of
+from navarch.control.nodes.notification import NotificationController
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -16,6 +15,7 @@ from navarch.core.ownership import Cluster
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -66,17 +66,22 @@ def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]],
         store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         workloads = Workloads(answers)
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            drain = DrainController(clock, store, workloads, errands)
+            watch = ControllerDriver(clock, store, drain)
+            planning = ControllerDriver(
+                clock, store, plan_drains_of(clock, store, indexed(store), drain)
             )
-            watch = DrainWatch(clock, store, workloads, errands, PoolIndexes(store))
-            notices = NoticeReconciler(clock, store, workloads, errands, is_empty=watch.is_empty)
+            controller = NotificationController(
+                clock, store, workloads, errands, is_empty=drain.is_empty
+            )
+            notices = ControllerDriver(clock, store, controller)
             await notices.reconcile()
             for _ in range(2):
                 await clock.sleep(POLL.total_seconds() / 2)
                 await notices.reconcile()
                 await watch.reconcile()
-                await watch.planning.reconcile()
+                await planning.reconcile()
         return store.fleet().nodes[node.id], commits, workloads.calls
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:

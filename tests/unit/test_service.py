@@ -32,6 +32,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 TRAINING = PoolName("training")
@@ -52,7 +53,7 @@ class Services:
             offerings=self.offerings,
             obstacle=lambda _: "the budget has no room",
         )
-        self.agents = AgentService(self.clock, self.store, self.telemetry)
+        self.agents = AgentService(self.clock, self.store, indexed(self.store), self.telemetry)
 
     async def offerings(self) -> list[Offering]:
         return [
@@ -528,7 +529,7 @@ def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
 
     async def story(services: Services) -> None:
         store = Busy(Cluster(id="c", secret=b"x" * 32))
-        agents = AgentService(services.clock, store, services.telemetry)
+        agents = AgentService(services.clock, store, indexed(store), services.telemetry)
         booting = a_node("training-0", phase=Phase.BOOTING)
         await store.commit(Change(pools=[a_pool()], nodes=[booting]), based_on=0)
         await agents.register(Registration(node=NodeId("training-0"), report=BROKEN))

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.providers import GuardedProvider, Providers
-from navarch.control.terminations import TerminationReconciler
+from navarch.control.nodes.termination import TerminationController
+from navarch.control.providers.guard import GuardedProvider, Providers
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError, ProviderError, RejectedError, TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -18,6 +18,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -67,10 +68,9 @@ def play(
         cloud = Cloud(store, meanwhile, error)
         providers = Providers([GuardedProvider(cloud)])
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            await TerminationReconciler(clock, store, providers, errands, evidence).reconcile()
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = TerminationController(clock, store, providers, errands, evidence)
+            await ControllerDriver(clock, store, controller).reconcile()
         return evidence, cloud
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:

@@ -17,6 +17,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import a_node
 
 SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
@@ -31,13 +32,13 @@ def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = SLOW
         table = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
-        agents = AgentService(clock, store, table, timing=lambda: timing)
+        agents = AgentService(clock, store, indexed(store), table, timing=lambda: timing)
         migration = TimeoutMigration(
             clock,
             store,
             table,
             timing=lambda: timing,
-            request_registrations=agents.ask_for_introductions,
+            request_registrations=agents.request_registrations,
         )
         await migration.adopt()
         assert list(agents.heartbeat(NODE)) == []
@@ -46,7 +47,7 @@ def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
         await migration.adopt()
         assert table.timeout == SLOW.silence, "no agent has received the new interval yet"
         await clock.sleep(60)
-        with pytest.raises(NotFoundError, match="introduce itself again"):
+        with pytest.raises(NotFoundError, match="must register again"):
             agents.heartbeat(NODE)
         assert table.last_heard(NODE) == clock.now(), "the heartbeat was recorded nevertheless"
         welcome = await agents.register(Registration(node=NODE))

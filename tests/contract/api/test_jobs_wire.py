@@ -11,13 +11,14 @@ from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.clock.system import SystemClock
-from navarch.control.jobs import JobReconciler
+from navarch.control.jobs.controller import JobController
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import JobName
 from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
+from navarch.testing.controllers import ControllerDriver
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:
@@ -27,8 +28,10 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 
 
 async def place(local: LocalApi) -> None:
-    """Run one round of the job controller, which the local API does not run."""
-    loop = JobReconciler(SystemClock(), local.store, InlineOffload(), scheduling=Scheduling)
+    """Do one round of the loop, which the local API does not run."""
+    clock = SystemClock()
+    controller = JobController(clock, local.store, InlineOffload(), scheduling=Scheduling)
+    loop = ControllerDriver(clock, local.store, controller)
     await loop.reconcile()
 
 

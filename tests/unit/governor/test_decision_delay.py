@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.providers.guard import Providers
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition, Health
@@ -14,6 +14,7 @@ from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 
@@ -38,16 +39,23 @@ def test_a_slow_disk_does_not_delay_the_next_fault() -> None:
     async def main() -> None:
         change = Change(pools=[a_pool(size=40)], nodes=[broken("training-0")])
         await store.commit(change, based_on=0)
-        loop = RemediationReconciler(
-            clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
+        controller = RemediationController(
+            clock,
+            store,
+            indexed(store),
+            Providers([]),
+            remediator=lambda _: CordonAndReplace(),
         )
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         assert store.fleet().nodes[broken("training-0").id].retiring is not None
 
-        again_at = await loop.reconcile()
+        change = Change(nodes=[broken("training-1")])
+        await MemoryStore.commit(store, change, based_on=store.fleet().revision)
 
-        assert again_at is not None
-        assert again_at - clock.now() <= timedelta(seconds=0.25)
+        due = loop.due_at()
+        assert due is not None
+        assert due - clock.now() <= timedelta(seconds=0.25)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())

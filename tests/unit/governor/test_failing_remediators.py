@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from navarch.control.alerts import is_notable
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.providers.guard import Providers
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -30,6 +30,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 OURS, OTHER = PoolName("ours"), PoolName("other")
@@ -82,14 +83,16 @@ class Site:
             TelemetryTable(self.clock, timeout=timedelta(seconds=90)),
         )
 
-    def start(self) -> RemediationReconciler:
-        """Return the controller of a control plane that has just started."""
-        return RemediationReconciler(
+    def start(self) -> ControllerDriver[RemediationController]:
+        """Return a control plane's loop that has just started."""
+        controller = RemediationController(
             self.clock,
             self.store,
+            indexed(self.store),
             Providers([]),
             remediator=lambda pool: self.remediators[pool.name],
         )
+        return ControllerDriver(self.clock, self.store, controller)
 
     async def write(self, *nodes: Node, pools: tuple[Pool, ...] = ()) -> None:
         change = Change(pools=pools, nodes=nodes)

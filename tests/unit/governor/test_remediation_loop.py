@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.providers.guard import Providers
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -27,6 +27,7 @@ from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 
@@ -67,13 +68,16 @@ def decide(
 
     async def main() -> list[str]:
         await store.commit(Change(pools=pools, nodes=nodes), based_on=0)
-        loop = RemediationReconciler(
-            SimClock(),
+        clock = SimClock()
+        controller = RemediationController(
+            clock,
             store,
+            indexed(store),
             Providers([]),
             remediator=lambda _: remediator,
             settings=lambda: how,
         )
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         return [f"{e.event.kind}: {e.event.reason}" for e in await store.events()]
 
@@ -288,9 +292,14 @@ def test_only_deferred_nodes_make_another_round_due() -> None:
     async def another_round_is_due(node: Node) -> bool:
         """Return whether another round is due once `node` has been retired."""
         await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
-        loop = RemediationReconciler(
-            clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
+        controller = RemediationController(
+            clock,
+            store,
+            indexed(store),
+            Providers([]),
+            remediator=lambda _: CordonAndReplace(),
         )
+        loop = ControllerDriver(clock, store, controller)
         while loop.due_at() is not None:
             await clock.sleep(1)
             await loop.reconcile()
@@ -309,30 +318,31 @@ def test_only_deferred_nodes_make_another_round_due() -> None:
         runner.run(main())
 
 
-def test_new_budgets_make_a_round_due_for_deferred_nodes() -> None:
-    """The controller only runs when it is queued, so new budgets have to queue it."""
+def test_the_commit_after_new_limits_queues_the_pools_with_deferred_nodes() -> None:
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
     bounds = [GovernorSettings()]
 
-    async def is_queued(loop: RemediationReconciler) -> bool:
-        """Return whether a commit without nodes queues the controller."""
-        loop.agenda.stirred = False
+    async def is_queued(loop: ControllerDriver[RemediationController]) -> bool:
+        """Return whether a commit that touches no node makes a round due."""
+        assert loop.due_at() is None
         event = Event(
             at=NOW, about=about("fleet", "all"), kind="some.news", reason="of nodes there are none"
         )
         await store.commit(Change(events=[event]), based_on=store.fleet().revision)
-        return loop.agenda.stirred
+        return loop.due_at() is not None
 
     async def main() -> None:
         pool = a_pool(size=1, remediation=Remediation(dry_run=True))
         await store.commit(Change(pools=[pool]), based_on=0)
-        loop = RemediationReconciler(
+        controller = RemediationController(
             clock,
             store,
+            indexed(store),
             Providers([]),
             remediator=lambda _: CordonAndReplace(),
             settings=lambda: bounds[0],
         )
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         bounds[0] = GovernorSettings(window=timedelta(hours=2))
         assert not await is_queued(loop), "nobody waits for room"

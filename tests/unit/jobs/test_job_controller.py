@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.control.jobs import (
+from navarch.control.jobs.controller import (
     KEEP,
     LOOK_EVERY,
     PAUSE,
     HeldReadings,
     JobAwareNotifier,
-    JobReconciler,
+    JobController,
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
@@ -23,6 +23,7 @@ from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import a_job, a_node, a_pool
 
 T = TypeVar("T")
@@ -36,7 +37,10 @@ class Case:
         self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
         self.looks = 0
         self._scheduling = scheduling or Scheduling()
-        self.loop = JobReconciler(self.clock, self.store, self, scheduling=lambda: self._scheduling)
+        controller = JobController(
+            self.clock, self.store, self, scheduling=lambda: self._scheduling
+        )
+        self.loop = ControllerDriver(self.clock, self.store, controller)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run inline what the controller runs in a thread."""

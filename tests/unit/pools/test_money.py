@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.control.budgets import BudgetReconciler
-from navarch.control.ledger import Ledger
+from navarch.control.pools.budgets import BudgetController
+from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -27,6 +27,7 @@ from navarch.service.costs import cost_report
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import H100, a_node, a_pool
 
 NOW = datetime(2026, 3, 16, 12, 0, tzinfo=UTC)
@@ -145,6 +146,7 @@ async def _two_reports() -> tuple[CostReport, CostReport, int]:
 
     store = CountingStore(Cluster(id="c", secret=b"s"))
     ledger = Ledger(SimClock(), store)
+    store.subscribe(ledger.on_commit)
     await store.commit(Change(launches=[a_launch("a", ended=NOW - HOUR)]), based_on=0)
     first = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
     reads = CountingStore.reads
@@ -300,25 +302,25 @@ def test_a_spent_budget_still_allows_replacements_of_the_same_price(
 def test_commits_make_a_count_due_only_while_a_budget_exists_or_existed() -> None:
     clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
     budgets: list[Budget] = []
-    heard: list[int] = []
 
-    async def makes_a_count_due() -> bool:
-        heard.clear()
+    async def is_queued(loop: ControllerDriver[BudgetController]) -> bool:
         await store.commit(Change(nodes=[a_node("a")]), based_on=store.fleet().revision)
-        return bool(heard)
+        return loop.due_at() == clock.now()
 
     async def story() -> None:
-        loop = BudgetReconciler(clock, store, budgets, Ledger(clock, store))
-        loop.on_sooner = lambda: heard.append(store.fleet().revision)
+        ledger = Ledger(clock, store)
+        store.subscribe(ledger.on_commit)
+        controller = BudgetController(clock, store, budgets, ledger)
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
-        assert not await makes_a_count_due()
+        assert not await is_queued(loop)
         budgets.append(Budget(of=BudgetOf.FLEET, limit_per_month=TEN))
-        assert await makes_a_count_due(), "a reload has brought one"
+        assert await is_queued(loop), "a reload has brought one"
         await loop.reconcile()
         budgets.clear()
-        assert await makes_a_count_due(), "a reload has taken it away, and the count does not know"
+        assert await is_queued(loop), "a reload has taken it away, and the count does not know"
         await loop.reconcile()
-        assert not await makes_a_count_due()
+        assert not await is_queued(loop)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(story())

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
-from navarch.control.bringup import BringUp
-from navarch.control.loads import Loads
+from navarch.control.nodes.bringup import BringUp
+from navarch.control.pools.loads import Loads
 from navarch.core.errors import SupersededError, UnreachableError
 from navarch.core.event import Event
 from navarch.core.fleet import Fleet
