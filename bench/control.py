@@ -14,10 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from navarch.app.control_plane import build_control_plane
-from navarch.control.loop import Reconciler
-from navarch.control.operations import OperationRunner
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
@@ -34,6 +34,7 @@ from navarch.stores.memory import MemoryStore
 from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 POOLS = 100
@@ -94,8 +95,12 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
         strict=True,
     )
     async with asyncio.TaskGroup() as tasks:
-        errands = OperationRunner(clock, SeededEntropy("e"), tasks, done=lambda: None, strict=True)
-        loops = [r for r in plane.reconcilers(errands) if not r.name.startswith("observation")]
+        operations = OperationRunner(clock, SeededEntropy("e"), tasks, strict=True)
+        loops = [
+            ControllerDriver(clock, store, each)
+            for each in plane.controllers(operations)
+            if not each.name.startswith("observation")
+        ]
         await one_round(loops)
         busy = []
         for _ in range(repeat):
@@ -119,15 +124,15 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
     }
 
 
-async def settled(loops: list[Reconciler]) -> None:
+async def settled(loops: list[ControllerDriver[Any]]) -> None:
     for _ in range(5):
         await one_round(loops)
 
 
-async def one_round(loops: list[Reconciler]) -> float:
+async def one_round(loops: list[ControllerDriver[Any]]) -> float:
     start = time.perf_counter()
-    for reconciler in loops:
-        await reconciler.reconcile()
+    for each in loops:
+        await each.reconcile()
     return (time.perf_counter() - start) * 1000
 
 

@@ -31,6 +31,7 @@ from navarch.api.collector import settle_collector
 from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config.policy import default_policy
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -45,7 +46,6 @@ from navarch.notifiers.log import LogWorkloads
 from navarch.ports.store import Committed
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
-from navarch.service.attempts import until_no_conflict
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import a_node, a_pool

@@ -27,6 +27,7 @@ from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 
 INTERVAL = timedelta(seconds=10)
 
@@ -51,7 +52,7 @@ async def serve(door: str, nodes: int, token: str) -> None:
     for node in known:
         columns.heard(node.id)
     timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)
-    agents = AgentService(clock, store, columns, timing=lambda: timing)
+    agents = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
     fleet = FleetService(clock, entropy, store, columns)
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token)

@@ -10,8 +10,8 @@ import statistics
 import time
 from datetime import timedelta
 
-from navarch.control.autoscaling import AutoscalingReconciler
-from navarch.control.loads import Loads
+from navarch.control.pools.autoscaling import AutoscalingController
+from navarch.control.pools.loads import Loads
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -67,7 +67,7 @@ async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
         for quarter in reversed(range(8 * 96)):
             at = clock.now() - quarter * timedelta(minutes=15)
             loads.note(pool, at, utilization=quarter % 100, nodes=nodes // pools)
-    reconciler = AutoscalingReconciler(
+    reconciler = AutoscalingController(
         clock,
         store,
         {},
@@ -79,7 +79,7 @@ async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
     taken = []
     for _ in range(repeat):
         began = time.process_time()
-        await reconciler.reconcile()
+        await reconciler.reconcile(reconciler.queue.take(clock.now()))
         taken.append((time.process_time() - began) * 1000)
         await clock.sleep(LOOK.total_seconds())
     began = time.process_time()

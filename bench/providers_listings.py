@@ -29,10 +29,10 @@ from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.api.collector import settle_collector
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
-from navarch.control.observation import ObservationReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.providers import GuardedProvider
+from navarch.control.providers.guard import GuardedProvider
+from navarch.control.providers.inventory import InventoryController
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
@@ -329,11 +329,9 @@ def _measured(
     """Return what listing and reconciling costs, beside the listing alone, turn by turn."""
     clock, store, machines = LeapingClock(), MemoryStore(CLUSTER), len(nodes)
 
-    async def observer() -> ObservationReconciler:
-        errands = OperationRunner(
-            clock, SystemEntropy(), asyncio.TaskGroup(), done=lambda: None, strict=True
-        )
-        return ObservationReconciler(
+    async def observer() -> InventoryController:
+        errands = OperationRunner(clock, SystemEntropy(), asyncio.TaskGroup(), strict=True)
+        return InventoryController(
             clock,
             store,
             GuardedProvider(cloud),
@@ -356,7 +354,7 @@ def _measured(
 
     def whole() -> None:
         clock.ahead += timedelta(minutes=2)
-        runner.run(observing.reconcile())
+        runner.run(observing.reconcile([observing.queue.take(clock.now())[0]]))
 
     first = _cpu(whole)
     # As in the server: otherwise a full collection, of mostly the vendor's description of its

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.providers.guard import Providers
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -29,6 +29,7 @@ from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.running import run_simulated
+from navarch.state.index import Index
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -80,10 +81,13 @@ class _RolloutFleet:
         self.entropy = SeededEntropy(f"rollout/{self.seed}")
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         columns = TelemetryTable(self.clock, timeout=timedelta(hours=9))
-        self.agents = AgentService(self.clock, self.store, columns)
-        self.remediation = RemediationReconciler(
-            self.clock, self.store, Providers([]), remediator=lambda _: CordonAndReplace()
+        index = Index(self.store.fleet())
+        self.store.subscribe(index.advance)
+        self.agents = AgentService(self.clock, self.store, index, columns)
+        self.remediation = RemediationController(
+            self.clock, self.store, index, Providers([]), remediator=lambda _: CordonAndReplace()
         )
+        self.store.subscribe(self.remediation.on_commit)
         self.acted: list[tuple[datetime, NodeId, bool]] = []
         self.broken: set[NodeId] = set()
         self.leaving: dict[NodeId, datetime] = {}
@@ -183,7 +187,10 @@ class _RolloutFleet:
     async def _round(self) -> None:
         began = time.process_time()
         before = self.store.fleet()
-        await self.remediation.reconcile()
+        queue = self.remediation.queue
+        if keys := queue.take(self.clock.now()):
+            await self.remediation.reconcile(keys)
+            queue.done()
         took = time.process_time() - began
         self.rounds += 1
         self.cpu_s += took

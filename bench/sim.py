@@ -11,9 +11,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -22,7 +22,9 @@ from typing import Any
 import structlog
 
 from navarch.app import control_plane
-from navarch.control.loop import Loop
+from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.runtime import Runtime
+from navarch.ports.clock import Clock, Entropy
 from navarch.service.agents import Timing
 from navarch.sim.kernel import clock as clock_of
 from navarch.sim.kernel.loop import SimLoop, SleepFuture
@@ -124,14 +126,35 @@ class CountedSleep(SleepFuture):
         super().add_done_callback(count, context=context)
 
 
-class Counted(Loop):
-    """A loop of the product that counts its rounds."""
+class Counted:
+    """The rounds of controllers, as the product starts them."""
 
     rounds = 0
 
-    async def _round(self) -> datetime | None:
+
+class CountingRuntime(Runtime):
+    """A runtime that counts the rounds it starts."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        controllers: Iterable[Controller],
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Wrap each controller so that its rounds are counted."""
+        super().__init__(clock, entropy, [_counting(each) for each in controllers], **options)
+
+
+def _counting(controller: Controller) -> Controller:
+    reconcile = controller.reconcile
+
+    async def counted(keys: Sequence[Any]) -> None:
         Counted.rounds += 1
-        return await super()._round()
+        await reconcile(keys)
+
+    setattr(controller, "reconcile", counted)  # noqa: B010 - the product's own, with a counter
+    return controller
 
 
 def wake_ups() -> dict[str, object]:
@@ -143,7 +166,7 @@ def wake_ups() -> dict[str, object]:
     The number of rounds of the product's loops among the wake-ups is returned as well. The time of
     agents and of the cloud is included.
     """
-    setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
+    setattr(control_plane, "Runtime", CountingRuntime)  # noqa: B010 - the product uses Runtime
     setattr(world_of, "SimLoop", CountedLoop)  # noqa: B010
     setattr(clock_of, "SleepFuture", CountedSleep)  # noqa: B010
     try:
@@ -151,7 +174,7 @@ def wake_ups() -> dict[str, object]:
         sent = woken_in(nodes=500, hours=0.25, computed=False, timing=often)
         quiet, busy = woken_in(hours=200), woken_in(hours=20, failures=100)
     finally:
-        setattr(control_plane, "Loop", Loop)  # noqa: B010
+        setattr(control_plane, "Runtime", Runtime)  # noqa: B010
         setattr(world_of, "SimLoop", SimLoop)  # noqa: B010
         setattr(clock_of, "SleepFuture", SleepFuture)  # noqa: B010
     return {"sent": sent, "quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}

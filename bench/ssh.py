@@ -23,7 +23,7 @@ from tests.support.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_
 
 from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
-from navarch.control.bringup import BringUp
+from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change

@@ -8,7 +8,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 
-# Tests cause thousands of failures on purpose, whose logs would hide the important output.
+# Tests cause thousands of failures on purpose; their logs would hide the important output.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 # The gate must not depend on chance or load; `--hypothesis-profile=search` looks for new examples.

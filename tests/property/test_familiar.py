@@ -128,7 +128,7 @@ def check(
             instances = list(handed_out)
         else:
             handed_out = instances = instances + instances[:again]
-        news = known_here.sift(handed_out, fleet)
+        news = known_here.diff(handed_out, fleet)
         unfamiliar = {instance.id for instance in news.instances}
         assert news.instances == [each for each in instances if each.id in unfamiliar]
         whole = learn(fleet, instances, None, seen)
@@ -138,7 +138,7 @@ def check(
         for node in sifted.change.nodes:
             known_here.changed(node, before.nodes.get(node.id))
         unsettled = {*sifted.seen.foreign, *sifted.seen.orphans}
-        known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
+        known_here.mark_processed([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen
 
 
@@ -167,28 +167,28 @@ def test_a_node_that_changes_while_lessons_are_written_down_is_looked_at_next_ti
     asked_for = a_version_of(NAMES[0], Phase.REQUESTED)
     fleet = apply(Fleet(), Change(nodes=[asked_for]))
     known = listing_diff.ListingDiff(SIM, [asked_for])
-    assert list(known.sift([machine], fleet).instances) == [machine]
+    assert list(known.diff([machine], fleet).instances) == [machine]
 
     bought = a_version_of(NAMES[0], Phase.BOOTING)
     known.changed(bought, asked_for)
-    known.learnt([], fleet, unsettled=set())
+    known.mark_processed([], fleet, unsettled=set())
 
     fleet = apply(fleet, Change(nodes=[bought]))
-    assert list(known.sift([machine], fleet).instances) == [machine]
-    known.learnt([], fleet, unsettled=set())
-    assert list(known.sift([machine], fleet).instances) == []
+    assert list(known.diff([machine], fleet).instances) == [machine]
+    known.mark_processed([], fleet, unsettled=set())
+    assert list(known.diff([machine], fleet).instances) == []
 
 
 def test_that_a_machine_runs_is_no_news_where_it_was_known_to_come_up() -> None:
     booting = a_version_of(NAMES[0], Phase.BOOTING)
     fleet = apply(Fleet(), Change(nodes=[booting]))
     known = listing_diff.ListingDiff(SIM, [booting])
-    known.sift([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
-    known.learnt([], fleet, unsettled=set())
+    known.diff([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
+    known.mark_processed([], fleet, unsettled=set())
     running = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
-    assert list(known.sift([running], fleet).instances) == []
+    assert list(known.diff([running], fleet).instances) == []
     moved = an_instance(NAMES[0], 0, InstanceStatus.RUNNING, "10.0.0.2")
-    assert list(known.sift([moved], fleet).instances) == [moved]
+    assert list(known.diff([moved], fleet).instances) == [moved]
 
 
 def test_one_that_is_gone_and_listed_as_ended_is_not_looked_at_again() -> None:
@@ -196,11 +196,11 @@ def test_one_that_is_gone_and_listed_as_ended_is_not_looked_at_again() -> None:
     fleet = apply(Fleet(), Change(nodes=[leaving]))
     known = listing_diff.ListingDiff(SIM, [leaving])
     ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
-    known.sift([ended], fleet)
+    known.diff([ended], fleet)
     gone = leaving.move_to(Phase.GONE, at=NOW)
     known.changed(gone, leaving)
     fleet = apply(fleet, Change(nodes=[gone]))
-    known.learnt([gone.id], fleet, unsettled=set())
-    assert list(known.sift([ended], fleet).instances) == []
+    known.mark_processed([gone.id], fleet, unsettled=set())
+    assert list(known.diff([ended], fleet).instances) == []
     alive = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
-    assert list(known.sift([alive], fleet).instances) == [alive], "it must not be there"
+    assert list(known.diff([alive], fleet).instances) == [alive], "it must not be there"

@@ -32,7 +32,7 @@ changes = st.builds(
 
 
 @given(st.lists(changes, max_size=10))
-def test_a_fleet_is_what_was_written_last(history: Sequence[Change]) -> None:
+def test_a_fleet_holds_the_last_version_of_each_record(history: Sequence[Change]) -> None:
     fleet = Fleet()
     known: dict[NodeId, Node] = {}
     for change in history:

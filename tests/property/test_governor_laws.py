@@ -1,4 +1,4 @@
-"""Laws of the governor, whatever the fleet looks like."""
+"""Laws of the governor for any fleet."""
 
 from collections import Counter
 from datetime import timedelta
@@ -110,7 +110,7 @@ def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[
 
 
 @given(nodes(), settings)
-def test_every_wish_is_answered_once(fleet: list[Node], how: GovernorSettings) -> None:
+def test_every_proposed_action_is_decided_once(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     names = [verdict.proposal.node.id for verdict in verdicts]
     assert sorted(names) == sorted({node.id for node in fleet if node.counts and node.conditions})
@@ -134,7 +134,7 @@ def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) 
 
 
 @given(nodes(), settings)
-def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSettings) -> None:
+def test_a_released_action_is_never_deferred(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     for verdict in verdicts:
         held = verdict.proposal.node.held
@@ -142,13 +142,13 @@ def test_nobody_who_was_released_is_held(fleet: list[Node], how: GovernorSetting
 
 
 @given(nodes(), settings)
-def test_what_is_held_says_why(fleet: list[Node], how: GovernorSettings) -> None:
+def test_a_deferred_action_has_a_reason(fleet: list[Node], how: GovernorSettings) -> None:
     _, verdicts = decide(fleet, how)
     assert all(v.held.because and v.held.reason for v in verdicts if v.held)
 
 
 @given(nodes(), settings)
-def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
+def test_a_single_action_passes_unless_a_change_is_suspected_or_its_domain_is_busy(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
     census, verdicts = decide(fleet, how)
@@ -159,7 +159,7 @@ def test_a_lone_wish_passes_unless_a_change_is_to_blame_or_its_domain_is_busy(
 
 
 @given(nodes(), settings)
-def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
+def test_only_faults_covered_by_every_suspicion_are_deferred_for_a_change(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
     census, verdicts = decide(fleet, how)
@@ -290,7 +290,7 @@ def _shown(census: DomainStats) -> dict[NodeId, Node]:
 
 
 @given(nodes(), st.randoms(use_true_random=False))
-def test_what_was_done_lately_is_the_same_whoever_is_counted_first(
+def test_recent_actions_do_not_depend_on_the_order_of_nodes(
     fleet: list[Node], chance: object
 ) -> None:
     steps = DomainStats()

@@ -1,4 +1,4 @@
-"""What a listing says of a machine is written down once: what is known already changes nothing."""
+"""The facts of a listing are recorded once; known facts change nothing."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -46,7 +46,7 @@ instances = st.builds(
 
 
 @given(launches, instances, st.sampled_from([NOW, NOW + timedelta(hours=1)]))
-def test_a_launch_is_another_only_where_a_listing_says_something_new(
+def test_a_launch_changes_only_if_a_listing_has_a_new_fact(
     launch: Launch, instance: Instance, now: datetime
 ) -> None:
     after = bought(launch, instance, now=now)

@@ -97,7 +97,7 @@ def test_a_pool_is_never_planned_above_its_maximum(fleet: Fleet) -> None:
 
 
 @given(fleets())
-def test_a_plan_that_is_written_down_leaves_nothing_to_plan(fleet: Fleet) -> None:
+def test_a_committed_plan_leaves_nothing_to_plan(fleet: Fleet) -> None:
     after = written(fleet, size_plan(fleet))
     assert size_plan(after).actions == ()
 
@@ -113,12 +113,12 @@ def test_a_pool_with_room_is_planned_to_its_size_exactly(fleet: Fleet) -> None:
 
 
 @given(fleets())
-def test_a_plan_is_a_function_of_what_it_sees(fleet: Fleet) -> None:
+def test_a_plan_depends_on_its_inputs_only(fleet: Fleet) -> None:
     assert size_plan(fleet) == size_plan(fleet)
 
 
 @given(fleets())
-def test_the_next_look_is_in_the_future(fleet: Fleet) -> None:
+def test_the_next_plan_is_due_in_the_future(fleet: Fleet) -> None:
     wake_at = size_plan(fleet).wake_at
     assert wake_at is None or wake_at > NOW
 
@@ -143,7 +143,7 @@ def test_only_unhealthy_nodes_are_replaced(fleet: Fleet) -> None:
 
 
 @given(fleets(), st.sets(st.sampled_from([NodeId(f"training-{i}") for i in range(8)])))
-def test_only_nodes_that_are_to_go_are_drained(fleet: Fleet, drained: set[NodeId]) -> None:
+def test_only_nodes_to_be_removed_are_drained(fleet: Fleet, drained: set[NodeId]) -> None:
     pool = the_pool(fleet)
     plan = plan_drains(pool, fleet.in_pool(pool.name).values(), drained=drained, now=NOW)
     after = written(fleet, plan)
@@ -153,7 +153,7 @@ def test_only_nodes_that_are_to_go_are_drained(fleet: Fleet, drained: set[NodeId
 
 
 @given(fleets(), st.booleans())
-def test_drains_that_are_written_down_leave_nothing_to_plan(fleet: Fleet, emptied: bool) -> None:
+def test_committed_drains_leave_nothing_to_plan(fleet: Fleet, emptied: bool) -> None:
     def plan(fleet: Fleet) -> Plan:
         nodes = fleet.in_pool(the_pool(fleet).name).values()
         return plan_drains(the_pool(fleet), nodes, drained=drained, now=NOW)

@@ -1,6 +1,6 @@
 """No credential shows in an error, a log line or the store, whatever a cloud answers.
 
-Servers here are spiteful: whatever they are shown they repeat in their refusals.
+The servers of these tests repeat every header of a request in their refusals.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from navarch.testing.worlds import a_pool
 QUIET = settings(
     max_examples=60,
     deadline=None,
-    # A leak needs no smallest example, and each costs a call.
+    # A leak needs no minimal example, and each attempt costs a call.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -55,13 +55,13 @@ QUIET = settings(
 SECRETS = st.text(
     st.characters(min_codepoint=33, max_codepoint=126), min_size=12, max_size=60
 ) | st.text(min_size=12, max_size=40)
-"""What keys look like, and what nobody has ever seen as one."""
+"""Keys of the usual form, and unusual ones."""
 
 STATUSES = st.sampled_from([301, 400, 401, 403, 404, 409, 429, 500, 503])
 
 
-def everything_said(error: BaseException) -> str:
-    """Return all that a log could ever make of an error, its causes included."""
+def all_texts_of(error: BaseException) -> str:
+    """Return every text that a log could contain of an error, including its causes."""
     parts = ["".join(traceback.format_exception(error))]
     while error is not None:
         parts += [str(error), repr(error)]
@@ -69,8 +69,8 @@ def everything_said(error: BaseException) -> str:
     return "\n".join(parts)
 
 
-def ask_everything(provider: Provider, request: ProvisionRequest) -> list[BaseException]:
-    """Return the errors of a purchase, an end and a listing."""
+def call_everything(provider: Provider, request: ProvisionRequest) -> list[BaseException]:
+    """Return the errors of a launch, a termination and a listing."""
     found: list[BaseException] = []
 
     async def story() -> None:
@@ -89,7 +89,7 @@ def ask_everything(provider: Provider, request: ProvisionRequest) -> list[BaseEx
 
 
 @contextlib.contextmanager
-def spiteful(status: int) -> Iterator[str]:
+def echoing_server(status: int) -> Iterator[str]:
     """Serve refusals that repeat every header of the request."""
 
     def answer(request: HttpRequest) -> HttpResponse:
@@ -106,14 +106,16 @@ def spiteful(status: int) -> Iterator[str]:
 def urls() -> Iterator[dict[int, str]]:
     with contextlib.ExitStack() as stack:
         yield {
-            status: stack.enter_context(spiteful(status))
+            status: stack.enter_context(echoing_server(status))
             for status in (301, 400, 401, 403, 404, 409, 429, 500, 503)
         }
 
 
 @QUIET
 @given(secret=SECRETS, status=STATUSES)
-def test_lambda_s_key_is_in_no_error(secret: str, status: int, urls: dict[int, str]) -> None:
+def test_no_error_contains_the_key_of_lambda(
+    secret: str, status: int, urls: dict[int, str]
+) -> None:
     at_once = RateLimits(
         calls=RateLimit(0.0, 0.0, "calls"), launches=RateLimit(0.0, 0.0, "launches")
     )
@@ -121,9 +123,9 @@ def test_lambda_s_key_is_in_no_error(secret: str, status: int, urls: dict[int, s
         SystemClock(), InlineOffload(), at_once, api_key=secret, endpoint=urls[status]
     )
     cloud = LambdaCloud(SystemClock(), account, name="lambda", ssh_key="laptop")
-    errors = ask_everything(cloud, ProviderContract().request())
+    errors = call_everything(cloud, ProviderContract().request())
     assert len(errors) == 3
-    assert all(secret not in everything_said(error) for error in errors)
+    assert all(secret not in all_texts_of(error) for error in errors)
 
 
 @settings(QUIET, max_examples=12)
@@ -131,21 +133,21 @@ def test_lambda_s_key_is_in_no_error(secret: str, status: int, urls: dict[int, s
     secret=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=20, max_size=60),
     status=STATUSES,
 )
-def test_the_secret_access_key_of_aws_is_in_no_error(
+def test_no_error_contains_the_secret_access_key_of_aws(
     secret: str, status: int, urls: dict[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
     chosen = AwsSettings(regions=("us-east-1",), endpoint=urls[status], image="ami-1")
     account = AwsAccount(SystemClock(), InlineOffload(), chosen)
-    errors = ask_everything(account, ProviderContract().request())
+    errors = call_everything(account, ProviderContract().request())
     assert errors
-    assert all(secret not in everything_said(error) for error in errors)
+    assert all(secret not in all_texts_of(error) for error in errors)
 
 
 @QUIET
 @given(secret=st.text(min_size=12, max_size=60))
-def test_nothing_of_a_key_file_of_google_s_is_in_an_error(secret: str, tmp_path: Path) -> None:
+def test_no_error_contains_a_part_of_a_google_key_file(secret: str, tmp_path: Path) -> None:
     key = {
         "type": "service_account",
         "private_key": f"-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----\n",
@@ -159,18 +161,18 @@ def test_nothing_of_a_key_file_of_google_s_is_in_an_error(secret: str, tmp_path:
         InlineOffload(), project="p", credentials=credentials_for(COMPUTE, file=str(file))
     )
     cloud = GcpCloud(SystemClock(), client, GcpSettings(name="gcp", project="p"))
-    errors = ask_everything(cloud, ProviderContract().request())
+    errors = call_everything(cloud, ProviderContract().request())
     assert errors
     assert all(secret not in str(error) + repr(error) for error in errors)
     assert all(str(secret) not in "".join(traceback.format_exception(e)) for e in errors)
 
 
-def test_a_refused_key_reaches_neither_the_journal_nor_the_log_nor_the_disk(
+def test_a_refused_key_is_not_in_the_journal_the_log_or_on_disk(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = "sk-live-0123456789-do-not-tell"
     caplog.set_level(logging.DEBUG)
-    with spiteful(400) as url:
+    with echoing_server(400) as url:
         config = parse_config(
             f"providers: {{lambda: {{type: lambda, api_key: {secret}, endpoint: '{url}', "
             "ssh_key: laptop}}\n"
@@ -187,7 +189,7 @@ def test_a_refused_key_reaches_neither_the_journal_nor_the_log_nor_the_disk(
 
 
 def capture_everything(folder: Path, config: object, _url: str) -> str:
-    """Run a control plane until its first purchase is refused; return all it logged."""
+    """Run a control plane until its first launch is refused; return its log."""
     clock = SystemClock()
     threads = ThreadOffload("test", at_once=4)
     here = Offering(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from navarch.control.bringup import BringUp
+from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import BringUpLog, Setup
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName

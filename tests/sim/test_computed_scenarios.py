@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from navarch.control.health.ingest import HealthIngest, IngestResult
 from navarch.core.command import Command
 from navarch.core.fleet import Fleet
 from navarch.core.health import HealthReport
@@ -12,7 +13,6 @@ from navarch.core.ids import NodeId
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node
 from navarch.service.agents import AgentService
-from navarch.service.weighing import Weighed, Weighing
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
@@ -85,23 +85,25 @@ events:
 """
 
 
-def test_an_ill_machine_rests_once_all_that_it_says_is_foregone() -> None:
+def test_an_unhealthy_machine_is_suspended_once_its_reports_change_nothing() -> None:
     scenario = parse_scenario(ILL, source="ill")
-    weighed: list[HealthReport] = []
-    weigh = Weighing.weigh
+    evaluated: list[HealthReport] = []
+    evaluate = HealthIngest.evaluate
 
-    async def counting(self: Weighing, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
-        weighed.append(report)
-        return await weigh(self, fleet, node, report)
+    async def counting(
+        self: HealthIngest, fleet: Fleet, node: Node, report: HealthReport
+    ) -> IngestResult:
+        evaluated.append(report)
+        return await evaluate(self, fleet, node, report)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Weighing, "weigh", counting)
+        patch.setattr(HealthIngest, "evaluate", counting)
         computed = run_scenario(scenario)
-        few = len(weighed)
+        few = len(evaluated)
         same(computed, run_scenario(scenario, computed=False))
 
     assert few < 20
-    assert len(weighed) - few > 100
+    assert len(evaluated) - few > 100
 
 
 SOUND = """

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from navarch.app.control_plane import Opinions
-from navarch.control.launches import LaunchReconciler
-from navarch.control.planning import PoolPlanning
-from navarch.control.providers import GuardedProvider
+from navarch.control.nodes.launch import LaunchController
+from navarch.control.pools.planning import PoolPlanningController
+from navarch.control.providers.guard import GuardedProvider
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.disruption import Disruption
 from navarch.core.errors import CapacityError, InvariantError, ProviderError
@@ -628,13 +628,13 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
 def test_a_control_plane_that_buys_under_another_token_ends_the_world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written_down = LaunchReconciler._request
+    written_down = LaunchController._request
 
-    def other(self: LaunchReconciler, launch: Launch, pool: Pool) -> ProvisionRequest:
+    def other(self: LaunchController, launch: Launch, pool: Pool) -> ProvisionRequest:
         return evolve(written_down(self, launch, pool), token=Token("launch-other"))
 
     simulate(whole, seed=1, pools=[a_pool()])
-    monkeypatch.setattr(LaunchReconciler, "_request", other)
+    monkeypatch.setattr(LaunchController, "_request", other)
     with broken(f"{FIRST} was bought under another token"):
         simulate(whole, seed=1, pools=[a_pool()])
 
@@ -829,15 +829,16 @@ def test_the_control_plane_refuses_a_plan_of(planning: Planning) -> None:
         async def story(world: World) -> None:
             await before(world)
             plans = [Plan(pool=POOL, actions=tuple(actions(world)))]
-            planner = PoolPlanning(
+            planner = PoolPlanningController(
                 world.clock,
                 world.store,
                 name="test",
                 plan=lambda pool, _: plans.pop() if plans else Plan(pool=pool.name),
+                matters=lambda before, node: before != node,
             )
             revision = world.fleet().revision
             try:
-                await planner.reconcile()
+                await planner.reconcile([POOL])
             except InvariantError:
                 assert world.fleet().revision == revision
                 raise
@@ -893,19 +894,19 @@ ELASTIC = a_pool(size=1, nodes_max=4, nodes_wanted=3)
         ),
         (
             evolve(ELASTIC, autoscaling=Autoscaling(reactive=ReactiveSettings())),
-            "navarch.control.autoscaling.choose_surplus",
+            "navarch.control.pools.autoscaling.choose_surplus",
             those_that_leave,
             f"{FIRST} is retired twice",
         ),
         (
             evolve(ELASTIC, disruption=Disruption(empty_after=timedelta(minutes=10))),
-            "navarch.control.emptiness.empty",
+            "navarch.control.pools.emptiness.empty",
             those_that_leave_empty,
             f"{FIRST} is retired twice",
         ),
         (
             a_pool(size=2, nodes_max=3),
-            "navarch.control.remediation.plan_returns",
+            "navarch.control.health.remediation.plan_returns",
             at_once,
             f"{FIRST} is terminated though it should stay",
         ),

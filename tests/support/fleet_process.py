@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 class FleetProcess:
-    """Starts, kills and asks one server."""
+    """A server process that tests start, kill and query."""
 
     def __init__(
         self,

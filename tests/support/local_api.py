@@ -38,6 +38,7 @@ from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 
 H100 = Offering(
     provider=ProviderName("sim"),
@@ -102,6 +103,7 @@ def build_local_api(
     agents = AgentService(
         clock,
         store,
+        indexed(store),
         columns,
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
         policies=policies,

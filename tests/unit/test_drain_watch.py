@@ -1,13 +1,11 @@
-"""Which changes have drains planned."""
+"""Changes that cause drains to be planned."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from navarch.control.agenda import LONG_AGO
-from navarch.control.drains import DrainWatch
-from navarch.control.operations import OperationRunner
-from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.nodes.drain import DrainController, plan_drains_of
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
@@ -16,26 +14,29 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 
 
 class Site:
-    """A store, and whoever plans drains around it, with nothing left to plan."""
+    """A store and the planning of its drains."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         clock, entropy = SimClock(), SeededEntropy("1")
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        errands = OperationRunner(clock, entropy, tasks, done=lambda: None, strict=True)
+        errands = OperationRunner(clock, entropy, tasks, strict=True)
         workloads = SimWorkloads(clock, entropy)
-        watch = DrainWatch(clock, self.store, workloads, errands, PoolIndexes(self.store))
-        self.planning = watch.planning
+        drain = DrainController(clock, self.store, workloads, errands)
+        planning = plan_drains_of(clock, self.store, indexed(self.store), drain)
+        self.planning = ControllerDriver(clock, self.store, planning)
+        self.now = clock.now()
 
     async def change(self, *nodes: Node) -> datetime | None:
-        """Return from when on there is something to plan, once `nodes` are so."""
+        """Return when a plan is due after `nodes` are written."""
         await self.store.commit(Change(nodes=nodes), based_on=self.store.fleet().revision)
-        return self.planning.agenda.due_at()
+        return self.planning.due_at()
 
     async def fill(self, *nodes: Node) -> None:
         await self.store.commit(Change(pools=[a_pool(size=2, nodes_max=3)]), based_on=0)
@@ -52,58 +53,43 @@ def played(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def test_nothing_is_planned_while_nobody_leaves() -> None:
+def test_a_new_node_or_a_leaving_one_has_its_pool_planned() -> None:
     async def story(site: Site) -> None:
         await site.fill(a_node("training-0"))
-        assert await site.change(a_node("training-1")) is None
-        assert await site.change(a_node("training-0", retiring=BROKEN)) == LONG_AGO
+        assert await site.planning.reconcile() is None
+        assert await site.change(a_node("training-0", cordoned="by hand")) is None
+        assert await site.change(a_node("training-0", retiring=BROKEN)) == site.now
 
     played(story)
 
 
-def test_who_waits_for_a_replacement_hears_of_it() -> None:
+def test_the_pool_of_a_node_that_needs_a_successor_is_planned_when_one_is_requested() -> None:
     async def story(site: Site) -> None:
         await site.fill(a_node("training-0", retiring=BROKEN), a_node("training-1"))
-        asked_for = a_node("training-2", phase=Phase.REQUESTED)
-        assert await site.change(asked_for) == LONG_AGO
+        await site.planning.reconcile()
+        assert await site.change(a_node("training-2", phase=Phase.REQUESTED)) == site.now
 
     played(story)
 
 
-def test_when_the_last_has_left_no_date_is_kept() -> None:
+def test_a_pool_is_planned_again_when_the_first_of_its_drains_times_out() -> None:
     async def story(site: Site) -> None:
         draining = a_node("training-0", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
-        other = evolve(draining, id=a_node("training-1").id)
-        await site.fill(draining, other)
-        date = site.planning.agenda.due_at()
-        assert date not in (None, LONG_AGO), "work may still be there when the time is up"
-        await site.change(evolve(draining, phase=Phase.TERMINATING))
-        await site.planning.reconcile()
-        assert site.planning.agenda.due_at() == date, "one is left"
-        assert await site.change(evolve(other, phase=Phase.TERMINATING)) is None
-
-    played(story)
-
-
-def test_who_begins_to_drain_gives_its_pool_a_date_and_nothing_to_plan() -> None:
-    async def story(site: Site) -> None:
-        await site.fill(a_node("training-0"), a_node("training-1"))
+        later = evolve(draining, id=a_node("training-1").id, since=NOW + timedelta(minutes=1))
+        await site.fill(draining, later)
         timeout = site.store.fleet().pools[a_pool().name].drain_timeout
-        first, second = (
-            a_node(name, phase=Phase.DRAINING, since=since, retiring=BROKEN)
-            for name, since in (("training-0", NOW + timedelta(minutes=1)), ("training-1", NOW))
-        )
-        assert await site.change(first) == first.since + timeout
-        assert await site.change(second) == second.since + timeout
-        third = evolve(first, since=NOW + timedelta(minutes=2))
-        await site.change(evolve(first, phase=Phase.READY))
-        await site.planning.reconcile()
-        assert await site.change(third) == second.since + timeout, "the earlier date stands"
+        assert await site.planning.reconcile() == draining.since + timeout
+
+        await site.change(evolve(draining, phase=Phase.TERMINATING))
+        assert await site.planning.reconcile() == later.since + timeout
+
+        await site.change(evolve(later, phase=Phase.TERMINATING))
+        assert await site.planning.reconcile() is None
 
     played(story)
 
 
-def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_again() -> None:
+def test_a_drain_that_starts_during_a_commit_makes_another_plan_due() -> None:
     async def story(site: Site) -> None:
         waiting = a_node("training-0", retiring=BROKEN)
         await site.fill(a_node("training-0"), a_node("training-1"), a_node("training-2"))
@@ -119,6 +105,6 @@ def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_a
         site.store.commit = slow_commit  # type: ignore[method-assign]
         await site.planning.reconcile()
         assert site.store.fleet().nodes[waiting.id].phase is Phase.DRAINING
-        assert site.planning.agenda.due_at() == LONG_AGO, "the plan did not know of it"
+        assert site.planning.due_at() == site.now, "the plan did not know of it"
 
     played(story)

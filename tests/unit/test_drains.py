@@ -1,4 +1,4 @@
-"""Who may be drained now, and who has been drained long enough."""
+"""Plans of drains: which nodes start to drain and which are terminated."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -28,7 +28,7 @@ def moved(pool: Pool, nodes: Sequence[Node], *drained: str) -> list[tuple[str, s
     ]
 
 
-def test_a_broken_node_waits_until_its_replacement_has_been_asked_for() -> None:
+def test_a_broken_node_drains_after_its_replacement_was_requested() -> None:
     pool = a_pool(size=1, nodes_max=2)
     broken = a_node("training-0", retiring=BROKEN)
     successor = a_node("training-1", phase=Phase.REQUESTED)
@@ -36,8 +36,8 @@ def test_a_broken_node_waits_until_its_replacement_has_been_asked_for() -> None:
     assert moved(pool, [broken, successor]) == [("Drain", "training-0")]
 
 
-def test_a_node_on_which_nothing_can_run_does_not_wait_for_a_replacement_nobody_sells() -> None:
-    """It is paid for, does no work, and may hold the very place a replacement would get."""
+def test_an_unusable_node_drains_although_no_replacement_is_available() -> None:
+    """It costs money, does no work, and may occupy the slot of its replacement."""
     pool = a_pool(size=2, nodes_max=3)
     other = a_node("training-1")
     lost = Condition(
@@ -49,7 +49,7 @@ def test_a_node_on_which_nothing_can_run_does_not_wait_for_a_replacement_nobody_
     assert moved(pool, [ill, other]) == [], "its work may go on until there is another"
 
 
-def test_a_broken_node_goes_first_where_there_is_no_room_for_both() -> None:
+def test_a_broken_node_drains_first_if_the_pool_has_no_room_for_both() -> None:
     broken = a_node("training-0", retiring=BROKEN)
     assert moved(a_pool(size=1, nodes_max=1), [broken]) == [("Drain", "training-0")]
 
@@ -66,14 +66,14 @@ def test_a_drained_node_is_terminated() -> None:
     assert moved(a_pool(), [draining], "training-0") == [("Terminate", "training-0")]
 
 
-def test_a_broken_node_is_not_waited_for_longer_than_the_timeout() -> None:
+def test_a_broken_node_is_terminated_after_the_drain_timeout() -> None:
     pool = a_pool(drain_timeout=timedelta(minutes=5))
     since = NOW - timedelta(minutes=5)
     draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=since)
     assert moved(pool, [draining]) == [("Terminate", "training-0")]
 
 
-def test_work_on_a_sound_node_is_not_killed_before_the_scheduler_has_heard_of_it() -> None:
+def test_a_sound_node_is_not_terminated_before_the_scheduler_was_notified() -> None:
     pool = a_pool(drain_timeout=timedelta(minutes=5))
     since = NOW - timedelta(hours=5)
     unheard = a_node("training-0", phase=Phase.DRAINING, retiring=SURPLUS, since=since)
@@ -88,19 +88,19 @@ def test_work_on_a_sound_node_is_not_killed_before_the_scheduler_has_heard_of_it
     assert moved(pool, [told]) == [("Terminate", "training-1")]
 
 
-def test_a_node_drained_by_hand_stays() -> None:
+def test_a_node_drained_by_hand_is_not_terminated() -> None:
     by_hand = a_node("training-0", phase=Phase.DRAINING, since=NOW - timedelta(days=1))
     assert moved(a_pool(), [by_hand], "training-0") == []
 
 
-def test_the_next_look_is_when_the_first_drain_times_out() -> None:
+def test_the_next_plan_is_due_when_the_first_drain_times_out() -> None:
     pool = a_pool(drain_timeout=timedelta(minutes=5))
     draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=NOW)
     plan = plan_drains(pool, [draining], drained=(), now=NOW)
     assert plan.wake_at == NOW + timedelta(minutes=5)
 
 
-def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> None:
+def test_a_node_takes_no_work_while_its_gpus_are_tested() -> None:
     testing = Condition(check=TESTING, health=Health.DEGRADED, reason="burn", since=NOW)
     node = a_node("training-0", registered_at=NOW)
     busy = evolve(node, conditions=(testing,), health=Health.DEGRADED)
@@ -111,7 +111,7 @@ def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> No
     assert notice_due(evolve(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
 
 
-def test_work_is_kept_off_a_node_that_is_not_well_once_something_is_done_about_it() -> None:
+def test_an_unhealthy_node_takes_no_work_once_remediation_begins() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
@@ -131,7 +131,7 @@ def written(pool: Pool, node: Node, retire: Retire) -> tuple[Node, list[tuple[st
     return change.nodes[0], [(event.kind, event.facts["phase"]) for event in change.events]
 
 
-def test_who_need_not_wait_drains_in_the_commit_that_gives_it_back() -> None:
+def test_a_node_without_a_replacement_drains_in_the_commit_that_retires_it() -> None:
     lost = Condition(check="xid/79", health=Health.UNHEALTHY, reason="x", since=NOW, fatal=True)
     broken = a_node("training-0", conditions=(lost,))
     sound = a_node("training-0")
@@ -146,21 +146,21 @@ def test_who_need_not_wait_drains_in_the_commit_that_gives_it_back() -> None:
         assert notice_due(after) is NotifiedState.DRAINING
 
 
-def test_who_is_replaced_while_it_works_is_only_marked() -> None:
+def test_a_working_node_is_only_marked_until_it_is_replaced() -> None:
     after, told = written(
         a_pool(), a_node("training-0"), Retire(node=NodeId("training-0"), reason="too old")
     )
     assert (after.phase, told) == (Phase.READY, [("node.retiring", "ready")])
 
 
-def test_a_machine_that_boots_is_not_drained_but_ended() -> None:
+def test_a_booting_machine_is_terminated_without_a_drain() -> None:
     boots = a_node("training-0", phase=Phase.BOOTING)
     after, told = written(a_pool(), boots, Retire(node=boots.id, reason="too many", surplus=True))
     assert (after.phase, told) == (Phase.TERMINATING, [("node.retiring", "terminating")])
 
 
-def test_a_machine_that_goes_while_it_is_ended_sets_nobody_draining() -> None:
-    """So its end is no reason to plan: who waits for a replacement waits on."""
+def test_a_machine_that_ends_during_its_termination_starts_no_drain() -> None:
+    """Its end requires no plan: nodes that need a replacement keep waiting."""
     ended = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
     gone = evolve(ended, phase=Phase.GONE)
     waits = a_node("training-1", retiring=BROKEN)

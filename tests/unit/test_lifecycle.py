@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "navarch"
 GOING = Retirement(reason="XID 79")
 
 
-def test_only_the_lifecycle_moves_a_node_from_phase_to_phase() -> None:
+def test_only_the_lifecycle_module_changes_the_phase_of_a_node() -> None:
     moving = [
         str(path.relative_to(SOURCE))
         for path in sorted(SOURCE.rglob("*.py"))

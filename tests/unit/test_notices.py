@@ -1,12 +1,11 @@
-"""What the workload system is told, and what its answer brings about."""
+"""Notices to the workload system, and the effects of its answers."""
 
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.drains import POLL, DrainWatch
-from navarch.control.notices import NoticeReconciler
-from navarch.control.operations import OperationRunner
-from navarch.control.pool_indexes import PoolIndexes
+from navarch.control.nodes.drain import POLL, DrainController, plan_drains_of
+from navarch.control.nodes.notification import NotificationController
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -16,6 +15,7 @@ from navarch.core.ownership import Cluster
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -25,7 +25,7 @@ LEAVING = a_node(
 
 
 class Workloads:
-    """A workload system that gives the answers it was given, and then says yes."""
+    """A workload system that returns the given answers, then True."""
 
     name = "workloads"
 
@@ -53,10 +53,10 @@ class Workloads:
         return answer
 
 
-def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list[str]]:
-    """Return `node` after one notice and two rounds of the watch, half a pause and one later.
+def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list[str]]:
+    """Return `node` after one notice and two rounds of the watch, half a poll interval apart.
 
-    With it come the kinds of events by commit, and what the workload system was asked.
+    Also return the kinds of events by commit, and the calls to the workload system.
     """
 
     async def story() -> tuple[Node, list[list[str]], list[str]]:
@@ -66,41 +66,46 @@ def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list
         store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         workloads = Workloads(answers)
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            drain = DrainController(clock, store, workloads, errands)
+            watch = ControllerDriver(clock, store, drain)
+            planning = ControllerDriver(
+                clock, store, plan_drains_of(clock, store, indexed(store), drain)
             )
-            watch = DrainWatch(clock, store, workloads, errands, PoolIndexes(store))
-            notices = NoticeReconciler(clock, store, workloads, errands, is_empty=watch.is_empty)
+            controller = NotificationController(
+                clock, store, workloads, errands, is_empty=drain.is_empty
+            )
+            notices = ControllerDriver(clock, store, controller)
             await notices.reconcile()
             for _ in range(2):
                 await clock.sleep(POLL.total_seconds() / 2)
                 await notices.reconcile()
                 await watch.reconcile()
-                await watch.planning.reconcile()
+                await planning.reconcile()
         return store.fleet().nodes[node.id], commits, workloads.calls
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(story())
 
 
-def test_an_idle_node_is_let_go_of_in_the_commit_that_says_who_was_told() -> None:
-    node, commits, calls = told(LEAVING)
+def test_an_idle_node_is_terminated_in_the_commit_that_records_the_notice() -> None:
+    node, commits, calls = run_drain(LEAVING)
 
     assert (node.phase, node.told) == (Phase.TERMINATING, NotifiedState.DRAINING)
     assert commits == [["node.announced", "node.terminating"]]
     assert calls == ["drain", "is_drained"]
 
 
-def test_a_node_that_works_is_asked_about_again_and_not_before_its_time() -> None:
-    node, commits, calls = told(LEAVING, False, False)
+def test_a_busy_node_is_polled_again_only_after_the_poll_interval() -> None:
+    node, commits, calls = run_drain(LEAVING, False, False)
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain", "is_drained", "is_drained"]
 
 
-def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> None:
-    node, commits, calls = told(LEAVING, None, False)
+def test_a_notice_is_recorded_although_the_workload_system_does_not_answer_the_poll() -> None:
+    node, commits, calls = run_drain(LEAVING, None, False)
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
@@ -108,7 +113,7 @@ def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> 
 
 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
-    node, commits, calls = told(evolve(LEAVING, retiring=None))
+    node, commits, calls = run_drain(evolve(LEAVING, retiring=None))
 
     assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]

@@ -1,4 +1,4 @@
-"""What is for sale, for how much, and what of it is sold out."""
+"""Offers: prices, filters and sold-out marks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def test_up_buys_what_the_offers_show() -> None:
 
 
 def test_up_with_gangs_leaves_room_for_one_gang_to_move() -> None:
-    """A broken member may find its block full: then the whole gang must be bought elsewhere."""
+    """If the block of a broken member is full, the whole gang has to be bought elsewhere."""
     alone, together = (
         plan_capacity(Capacity(name=PoolName("p"), gpus=32, gpu_type="h100", gang=n), [EIGHT], None)
         for n in (0, 4)
@@ -124,7 +124,7 @@ def test_an_invalid_number_of_gpus_is_refused() -> None:
 
 
 class Hours:
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.time = NOW

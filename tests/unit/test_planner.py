@@ -1,4 +1,4 @@
-"""The size of a pool: who is missing, who is too many, who never came."""
+"""Plans of pools: missing nodes, surplus nodes and machines that never registered."""
 
 import itertools
 from collections.abc import Sequence
@@ -43,25 +43,25 @@ def test_an_empty_pool_is_filled_to_its_minimum() -> None:
     assert requested(a_pool(size=2)) == ["training-0", "training-1"]
 
 
-def test_a_pool_is_filled_to_the_size_that_was_asked_for() -> None:
+def test_a_pool_is_filled_to_the_requested_size() -> None:
     assert len(requested(a_pool(size=2, nodes_max=9, nodes_wanted=7))) == 7
 
 
-def test_a_wish_above_the_maximum_is_held_to_it() -> None:
+def test_a_requested_size_is_limited_to_the_maximum() -> None:
     assert len(requested(a_pool(size=1, nodes_max=3, nodes_wanted=9))) == 3
 
 
 @pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING])
-def test_machines_on_their_way_are_counted(phase: Phase) -> None:
+def test_machines_that_are_starting_count(phase: Phase) -> None:
     on_its_way = a_node("training-0", phase=phase, since=NOW)
     assert len(requested(a_pool(size=2, next_index=1), [on_its_way])) == 1
 
 
-def test_names_go_on_from_the_counter_not_from_the_count() -> None:
+def test_names_continue_from_the_counter_of_the_pool() -> None:
     assert requested(a_pool(size=1, next_index=41)) == ["training-41"]
 
 
-def test_a_replacement_names_the_node_whose_place_it_takes() -> None:
+def test_a_replacement_names_the_node_it_replaces() -> None:
     broken = a_node("training-0", retiring=BROKEN)
     (request,) = plan(a_pool(size=1, nodes_max=2, next_index=1), [broken]).actions
     assert isinstance(request, Request)
@@ -76,17 +76,17 @@ def test_a_node_is_replaced_once() -> None:
     assert request.replaces == "training-1"
 
 
-def test_no_replacement_is_asked_for_while_the_maximum_leaves_no_room() -> None:
+def test_no_replacement_is_requested_while_the_pool_is_at_its_maximum() -> None:
     broken = a_node("training-0", retiring=BROKEN)
     assert requested(a_pool(size=1, nodes_max=1, next_index=1), [broken]) == []
 
 
-def test_a_machine_that_is_being_terminated_still_takes_room() -> None:
+def test_a_machine_that_is_terminating_still_counts() -> None:
     leaving = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
     assert requested(a_pool(size=1, nodes_max=1, next_index=1), [leaving]) == []
 
 
-def test_a_machine_that_did_not_register_in_time_is_given_up_and_replaced() -> None:
+def test_a_machine_that_misses_its_boot_deadline_is_terminated_and_replaced() -> None:
     pool = a_pool(size=1, boot_deadline=timedelta(minutes=10), next_index=1)
     late = a_node("training-0", phase=Phase.BOOTING, since=NOW - timedelta(minutes=10))
     retire, request = plan(pool, [late]).actions
@@ -96,13 +96,13 @@ def test_a_machine_that_did_not_register_in_time_is_given_up_and_replaced() -> N
     assert isinstance(request, Request)
 
 
-def test_the_next_look_is_when_a_booting_machine_would_be_late() -> None:
+def test_the_next_plan_is_due_at_the_boot_deadline() -> None:
     pool = a_pool(size=1, boot_deadline=timedelta(minutes=10))
     booting = a_node("training-0", phase=Phase.BOOTING, since=NOW - timedelta(minutes=4))
     assert plan(pool, [booting]) == Plan(pool=pool.name, wake_at=NOW + timedelta(minutes=6))
 
 
-def test_what_costs_least_to_lose_is_given_back_first() -> None:
+def test_the_least_valuable_nodes_are_removed_first() -> None:
     old = NOW - timedelta(days=2)
     nodes = [
         a_node("healthy-old", created_at=old),
@@ -119,7 +119,7 @@ def test_what_costs_least_to_lose_is_given_back_first() -> None:
         assert retired(pool, nodes) == order[: len(nodes) - keep]
 
 
-def test_a_deleted_pool_gives_everything_back() -> None:
+def test_a_deleted_pool_removes_all_its_nodes() -> None:
     pool = a_pool(size=2, deleted=True)
     assert retired(pool, [a_node("training-0"), a_node("training-1")]) == [
         "training-0",
@@ -144,7 +144,7 @@ def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int])
     assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), steady=counted) == Plan(pool=pool.name)
 
 
-def test_a_pool_above_the_limit_is_not_counted_among_those_that_wait_to_buy() -> None:
+def test_a_pool_above_the_limit_is_not_counted_as_waiting_to_buy() -> None:
     market = Market(Stockouts(), now=NOW, waiting={PoolName("training"): 7})
     pool = a_pool(size=0, nodes_max=2**53, nodes_wanted=NODES_PER_POOL_MAX + 1)
     plan_pool(pool, (), now=NOW, new_tokens=iter(()), market=market)
@@ -157,12 +157,12 @@ def test_a_pool_above_the_limit_is_planned_again_once_its_size_is_legal() -> Non
     assert retired(evolve(paused, deleted=True), [a_node("training-0")]) == ["training-0"]
 
 
-def test_spares_go_no_further_than_the_limit() -> None:
+def test_spares_are_limited_to_the_maximum() -> None:
     pool = a_pool(size=0, nodes_max=2**53, nodes_wanted=2, spares=10**9)
     assert pool.target == NODES_PER_POOL_MAX
 
 
-def test_a_refused_node_waits_for_its_time() -> None:
+def test_a_refused_node_is_retried_at_its_time() -> None:
     later = NOW + timedelta(seconds=30)
     node = evolve(
         a_node("training-0", phase=Phase.REQUESTED), launch=None, attempts=1, retry_at=later
@@ -174,7 +174,7 @@ def fleet_of(pool: Pool, *nodes: Node) -> Fleet:
     return apply(Fleet(), Change(pools=[pool], nodes=nodes))
 
 
-def test_a_plan_above_the_maximum_is_refused_whoever_wrote_it() -> None:
+def test_a_plan_above_the_maximum_is_refused() -> None:
     pool = a_pool(size=1, nodes_max=1)
     greedy = plan(evolve(pool, nodes_max=5, nodes_wanted=2))
     with pytest.raises(InvariantError, match="would hold 2 of 1"):
@@ -187,7 +187,7 @@ def test_a_plan_that_reuses_a_name_is_refused() -> None:
         check_plans([plan(pool)], fleet_of(pool, a_node("training-0")))
 
 
-def test_a_pool_above_a_lowered_maximum_gives_up_what_is_too_many() -> None:
+def test_a_pool_above_a_lowered_maximum_removes_surplus_nodes() -> None:
     nodes = [a_node(f"training-{n}") for n in range(5)]
     assert len(retired(a_pool(size=1, nodes_max=3, nodes_wanted=5), nodes)) == 2
 
@@ -203,7 +203,7 @@ def test_a_pool_above_a_lowered_maximum_gives_up_what_is_too_many() -> None:
     ],
     ids=["lost", "lost-since", "lost-before-the-size-changed", "never-came", "surplus"],
 )
-def test_a_node_that_was_lost_at_the_present_size_is_replaced_by_name(
+def test_a_node_lost_at_the_present_size_is_replaced_by_name(
     facts: dict[str, object], scaled_ago: timedelta | None, replaced: bool
 ) -> None:
     gone = evolve(a_node("training-0", phase=Phase.GONE, retiring=BROKEN), **facts)  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ def test_a_node_that_was_lost_at_the_present_size_is_replaced_by_name(
     assert (request.replaces == gone.id) is replaced
 
 
-def test_one_loss_is_made_good_once() -> None:
+def test_a_lost_node_is_replaced_once() -> None:
     gone = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
     heir = a_node("training-1", replaces=gone.id)
     pool = a_pool(size=2, next_index=2)
@@ -225,7 +225,7 @@ def test_one_loss_is_made_good_once() -> None:
     assert request.replaces is None
 
 
-def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() -> None:
+def test_a_replacement_refused_for_the_budget_is_requested_again() -> None:
     def refuse(proposal: ProposedLaunch, _taken: object) -> str | None:
         return None if proposal.instead_of is not None else "no money"
 
@@ -243,7 +243,7 @@ def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() ->
     assert [a.launch.node for a in found if isinstance(a, RetryLaunch)] == [heir.id]
 
 
-def test_the_first_machine_to_be_had_goes_to_the_node_that_was_requested_first() -> None:
+def test_the_first_available_machine_goes_to_the_oldest_request() -> None:
     waiting = [
         a_node(name, phase=Phase.REQUESTED, launch=None, attempts=1)
         for name in ("training-9", "training-10", "training-11")

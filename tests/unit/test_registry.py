@@ -1,4 +1,4 @@
-"""Parts of others, by `module:Class` or by entry point, and every way in which they fail."""
+"""Extensions loaded by `module:Class` or by entry point, and the ways in which they fail."""
 
 from importlib.metadata import EntryPoint
 
@@ -17,8 +17,8 @@ KIND = "provision_schedulers"
 HERE = "tests.unit.test_registry"
 
 
-class NightOwl:
-    """Made with settings, as the file gives them."""
+class Configurable:
+    """A scheduler that is built with settings."""
 
     def __init__(self, factor: int = 1) -> None:
         if factor < 0:
@@ -33,11 +33,11 @@ class NightOwl:
 NOT_A_FACTORY = 7
 
 
-class Mute:
+class MissingMethod:
     """Lacks the method of its port."""
 
 
-class Hasty:
+class AsyncScore:
     """Has an async method where a plain one is needed."""
 
     async def score(self, option: object) -> float:
@@ -63,16 +63,16 @@ def point(name: str, value: str) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=f"navarch.{KIND}")
 
 
-OWL = f"{__name__}:NightOwl"
+OWL = f"{__name__}:Configurable"
 
 
 def test_a_class_is_found_by_its_module_and_built_with_its_settings() -> None:
     made = build_part(KIND, OWL, {"factor": 3}, method="score")
-    assert isinstance(made, NightOwl)
+    assert isinstance(made, Configurable)
     assert made.factor == 3
 
 
-def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
+def test_an_extension_is_loaded_by_the_name_of_its_entry_point() -> None:
     installed = [
         point("owl", OWL),
         point("regions", "navarch.provision.strategies:RegionPreference"),
@@ -87,8 +87,8 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         ("no.such:Thing", {}, [], "cannot import no.such"),
         (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
         (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
-        (f"{__name__}:Mute", {}, [], "has no method score"),
-        (f"{__name__}:Hasty", {}, [], "has an async score, which nobody awaits"),
+        (f"{__name__}:MissingMethod", {}, [], "has no method score"),
+        (f"{__name__}:AsyncScore", {}, [], "has an async score, which is never awaited"),
         (OWL, {"speed": 1}, [], "failed: TypeError"),
         (OWL, {"factor": -1}, [], "factor must not be negative"),
         ("owl", {}, [], "no installed package offers owl; installed are none"),
@@ -119,10 +119,10 @@ def test_an_autoscaler_without_a_name_is_refused_before_it_is_used(part: type[Na
             'Nameless for pool "lab" has no name',
         ),
         (
-            Extensions(provision_schedulers={PoolName("lab"): Hasty()}),  # type: ignore[dict-item]
-            'Hasty for pool "lab" has an async score',
+            Extensions(provision_schedulers={PoolName("lab"): AsyncScore()}),  # type: ignore[dict-item]
+            'AsyncScore for pool "lab" has an async score',
         ),
-        (Extensions(provision_scheduler=Mute()), "Mute has no method score"),  # type: ignore[arg-type]
+        (Extensions(provision_scheduler=MissingMethod()), "MissingMethod has no method score"),  # type: ignore[arg-type]
     ],
 )
 def test_parts_of_the_embedding_program_are_checked_before_the_start(

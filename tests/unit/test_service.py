@@ -1,4 +1,4 @@
-"""What operators and agents may do, in-process."""
+"""Requests of operators and agents to the services, in-process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,27 +32,28 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 TRAINING = PoolName("training")
 
 
-class Desk:
-    """A fleet, an operator's and an agent's way to it, and no loops that move it."""
+class Services:
+    """A fleet with its fleet service and agent service, and no running controllers."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        self.columns = TelemetryTable(self.clock, timeout=timedelta(seconds=90))
+        self.telemetry = TelemetryTable(self.clock, timeout=timedelta(seconds=90))
         self.fleet = FleetService(
             self.clock,
             SeededEntropy("1"),
             self.store,
-            self.columns,
+            self.telemetry,
             offerings=self.offerings,
             obstacle=lambda _: "the budget has no room",
         )
-        self.agents = AgentService(self.clock, self.store, self.columns)
+        self.agents = AgentService(self.clock, self.store, indexed(self.store), self.telemetry)
 
     async def offerings(self) -> list[Offering]:
         return [
@@ -68,80 +69,80 @@ class Desk:
         await self.store.commit(change, based_on=self.store.fleet().revision)
 
 
-def at(story: Callable[[Desk], Awaitable[None]]) -> None:
+def run(story: Callable[[Services], Awaitable[None]]) -> None:
     async def main() -> None:
-        await story(Desk())
+        await story(Services())
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
 def test_a_cordon_is_set_and_lifted_and_changes_nothing_else() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", health=Health.DEGRADED)
-        cordoned = await desk.fleet.cordon(NodeId("training-0"), reason="looking")
+    async def story(services: Services) -> None:
+        await services.put("training-0", health=Health.DEGRADED)
+        cordoned = await services.fleet.cordon(NodeId("training-0"), reason="looking")
         assert (cordoned.status, cordoned.cordoned) == (NodeStatus.CORDONED, "looking")
-        lifted = await desk.fleet.uncordon(NodeId("training-0"))
+        lifted = await services.fleet.uncordon(NodeId("training-0"))
         assert (lifted.status, lifted.health) == (NodeStatus.ACTIVE, Health.DEGRADED)
 
-    at(story)
+    run(story)
 
 
 def test_cordoning_a_node_that_is_drained_by_hand_calls_the_drain_off() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0")
-        drained = await desk.fleet.drain(NodeId("training-0"), reason="moving house")
+    async def story(services: Services) -> None:
+        await services.put("training-0")
+        drained = await services.fleet.drain(NodeId("training-0"), reason="moving house")
         assert drained.status is NodeStatus.DRAINING
-        cordoned = await desk.fleet.cordon(NodeId("training-0"), reason="not yet")
+        cordoned = await services.fleet.cordon(NodeId("training-0"), reason="not yet")
         assert cordoned.status is NodeStatus.CORDONED
 
-    at(story)
+    run(story)
 
 
 def test_a_node_that_is_being_terminated_cannot_be_uncordoned() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0")
-        await desk.fleet.retire(NodeId("training-0"), reason="too old")
+    async def story(services: Services) -> None:
+        await services.put("training-0")
+        await services.fleet.retire(NodeId("training-0"), reason="too old")
         with pytest.raises(NotPossibleError, match="being terminated: too old"):
-            await desk.fleet.uncordon(NodeId("training-0"))
+            await services.fleet.uncordon(NodeId("training-0"))
 
-    at(story)
+    run(story)
 
 
 def test_an_override_needs_a_reason() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", health=Health.UNHEALTHY)
+    async def story(services: Services) -> None:
+        await services.put("training-0", health=Health.UNHEALTHY)
         with pytest.raises(InvalidError, match="reason"):
-            await desk.fleet.declare_healthy(NodeId("training-0"), reason=" ")
+            await services.fleet.declare_healthy(NodeId("training-0"), reason=" ")
 
-    at(story)
+    run(story)
 
 
 def test_a_request_for_an_unknown_name_fails_and_writes_nothing() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         for request in (
-            desk.fleet.cordon(NodeId("nope"), reason="x"),
-            desk.fleet.scale(PoolName("nope"), 3, reason="x"),
-            desk.fleet.issue(NodeId("nope"), CommandKind.DRAIN),
-            desk.fleet.get_instance("nope"),
-            desk.fleet.why(about("node", "nope")),
-            desk.agents.report_health(NodeId("nope"), HealthReport(results=())),
+            services.fleet.cordon(NodeId("nope"), reason="x"),
+            services.fleet.scale(PoolName("nope"), 3, reason="x"),
+            services.fleet.issue(NodeId("nope"), CommandKind.DRAIN),
+            services.fleet.get_instance("nope"),
+            services.fleet.why(about("node", "nope")),
+            services.agents.report_health(NodeId("nope"), HealthReport(results=())),
         ):
             with pytest.raises(NotFoundError, match="nope"):
                 await request
         with pytest.raises(NotFoundError):
-            desk.agents.heartbeat(NodeId("nope"))
-        assert desk.store.fleet().revision == 0
+            services.agents.heartbeat(NodeId("nope"))
+        assert services.store.fleet().revision == 0
 
-    at(story)
+    run(story)
 
 
 def test_why_shows_the_state_of_a_pool_and_the_outcome_of_a_launch() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         spec = replace(pool_spec(a_pool()), nodes_min=0, nodes_max=4)
-        await desk.fleet.put_pool(spec, reason="a test")
-        await desk.fleet.scale(TRAINING, 3, reason="a test")
-        short = await desk.fleet.why(about("pool", TRAINING))
+        await services.fleet.put_pool(spec, reason="a test")
+        await services.fleet.scale(TRAINING, 3, reason="a test")
+        short = await services.fleet.why(about("pool", TRAINING))
         assert short.state == "at 0 of 3 nodes: 3 to be requested: the budget has no room"
         assert [step.kind for step in short.steps] == ["pool.scaled", "pool.created"]
 
@@ -151,13 +152,13 @@ def test_why_shows_the_state_of_a_pool_and_the_outcome_of_a_launch() -> None:
             at=NOW, about=about("launch", node.launch.token), kind="launch.asked", reason="so"
         )
         change = Change(nodes=[node], events=[asked])
-        await desk.store.commit(change, based_on=desk.store.fleet().revision)
-        bought = await desk.fleet.why(asked.about)
+        await services.store.commit(change, based_on=services.store.fleet().revision)
+        bought = await services.fleet.why(asked.about)
         assert bought.state == f"bought, as {node.instance} for training-0"
         with pytest.raises(NotFoundError, match="also found by the name of its node"):
-            await desk.fleet.why(about("launch", "training-7"))
+            await services.fleet.why(about("launch", "training-7"))
 
-    at(story)
+    run(story)
 
 
 def at_hours(*, nodes_min: int | None = None, nodes_max: int | None = None) -> Autoscaling:
@@ -211,137 +212,139 @@ def limited(**budget: object) -> Disruption:
 def test_an_invalid_pool_is_refused_with_the_name_of_the_field(
     change: dict[str, object], complaint: str
 ) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         spec = replace(pool_spec(a_pool()), **change)  # type: ignore[arg-type]
         with pytest.raises(InvalidError, match=complaint):
-            await desk.fleet.put_pool(spec, reason="x")
-        assert desk.store.fleet().revision == 0
+            await services.fleet.put_pool(spec, reason="x")
+        assert services.store.fleet().revision == 0
 
-    at(story)
+    run(story)
 
 
-def test_a_pool_that_is_changed_keeps_its_counter_and_its_size() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.fleet.put_pool(pool_spec(a_pool(size=1, nodes_max=9)), reason="new")
-        await desk.fleet.scale(TRAINING, 5, reason="busy")
-        changed = await desk.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="less")
+def test_changing_a_pool_keeps_its_counter_and_its_size() -> None:
+    async def story(services: Services) -> None:
+        await services.fleet.put_pool(pool_spec(a_pool(size=1, nodes_max=9)), reason="new")
+        await services.fleet.scale(TRAINING, 5, reason="busy")
+        changed = await services.fleet.put_pool(
+            pool_spec(a_pool(size=2, nodes_max=4)), reason="less"
+        )
         assert changed.size == 4
-        again = await desk.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="same")
+        again = await services.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="same")
         assert again == changed
-        assert desk.store.fleet().revision == 3, "what changes nothing is not written"
+        assert services.store.fleet().revision == 3, "what changes nothing is not written"
 
-    at(story)
+    run(story)
 
 
-def test_a_pool_of_just_the_limit_is_allowed() -> None:
-    async def story(desk: Desk) -> None:
+def test_a_pool_of_exactly_the_limit_is_allowed() -> None:
+    async def story(services: Services) -> None:
         spec = replace(pool_spec(a_pool(size=0)), nodes_max=NODES_PER_POOL_MAX)
-        await desk.fleet.put_pool(spec, reason="large")
-        scaled = await desk.fleet.scale(TRAINING, NODES_PER_POOL_MAX, reason="all of it")
+        await services.fleet.put_pool(spec, reason="large")
+        scaled = await services.fleet.scale(TRAINING, NODES_PER_POOL_MAX, reason="all of it")
         assert scaled.size == NODES_PER_POOL_MAX
 
-    at(story)
+    run(story)
 
 
 def test_a_pool_cannot_scale_above_the_limit_even_with_a_larger_stored_maximum() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         old = a_pool(size=0, nodes_max=2**53, nodes_wanted=4)
-        await desk.store.commit(Change(pools=[old]), based_on=0)
+        await services.store.commit(Change(pools=[old]), based_on=0)
         with pytest.raises(InvalidError, match="nodes: 100001 is above the limit of 100000 nodes"):
-            await desk.fleet.scale(TRAINING, NODES_PER_POOL_MAX + 1, reason="more")
-        assert desk.store.fleet().revision == 1
-        assert desk.store.fleet().pools[TRAINING] == old
+            await services.fleet.scale(TRAINING, NODES_PER_POOL_MAX + 1, reason="more")
+        assert services.store.fleet().revision == 1
+        assert services.store.fleet().pools[TRAINING] == old
 
-    at(story)
+    run(story)
 
 
 def test_a_request_for_more_gpus_than_one_pool_can_hold_is_refused() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         wish = Capacity(name=PoolName("demo"), gpus=1_000_000, gpu_type="h100")
         with pytest.raises(InvalidError, match="gpus: 1000000 GPUs take 125000 nodes"):
-            await desk.fleet.up(wish)
+            await services.fleet.up(wish)
         with pytest.raises(InvalidError, match="limit of 100000 nodes per pool"):
-            await desk.fleet.up(replace(wish, gpus=8, gang=10**9))
-        assert desk.store.fleet().revision == 0
-        most = await desk.fleet.up(replace(wish, gpus=8 * NODES_PER_POOL_MAX))
+            await services.fleet.up(replace(wish, gpus=8, gang=10**9))
+        assert services.store.fleet().revision == 0
+        most = await services.fleet.up(replace(wish, gpus=8 * NODES_PER_POOL_MAX))
         assert (most.size, most.spec.nodes_max) == (NODES_PER_POOL_MAX, NODES_PER_POOL_MAX)
 
-    at(story)
+    run(story)
 
 
 def test_a_stored_pool_above_the_limit_is_shown_as_paused_with_the_remedy() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         old = a_pool(size=0, nodes_max=2**53, nodes_wanted=10**9)
-        await desk.store.commit(Change(pools=[old]), based_on=0)
+        await services.store.commit(Change(pools=[old]), based_on=0)
         note = (
             "paused: 1000000000 nodes are above the limit of 100000 nodes per pool; "
             "scale it to 100000 nodes or fewer: navarch pool scale training NODES"
         )
-        assert (await desk.fleet.get_pool(TRAINING)).note == note
-        assert [pool.note for pool in (await desk.fleet.status()).pools] == [note]
-        scaled = await desk.fleet.scale(TRAINING, 2, reason="as meant")
+        assert (await services.fleet.get_pool(TRAINING)).note == note
+        assert [pool.note for pool in (await services.fleet.status()).pools] == [note]
+        scaled = await services.fleet.scale(TRAINING, 2, reason="as meant")
         assert (scaled.size, scaled.note) == (2, "2 to be requested")
 
-    at(story)
+    run(story)
 
 
 def test_a_stored_pool_with_a_minimum_above_the_limit_names_the_minimum() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         old = a_pool(size=10**9, nodes_max=2**53)
-        await desk.store.commit(Change(pools=[old]), based_on=0)
-        note = (await desk.fleet.get_pool(TRAINING)).note
+        await services.store.commit(Change(pools=[old]), based_on=0)
+        note = (await services.fleet.get_pool(TRAINING)).note
         assert note.startswith("paused: 1000000000 nodes are above the limit")
         assert "set its minimum to 100000 nodes or fewer" in note
-        put = await desk.fleet.put_pool(
+        put = await services.fleet.put_pool(
             replace(pool_spec(old), nodes_min=1, nodes_max=3), reason=""
         )
         assert (put.size, put.note) == (1, "1 to be requested")
 
-    at(story)
+    run(story)
 
 
 def test_capacity_is_bought_in_whole_machines_of_the_cheapest_kind() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         wish = Capacity(name=PoolName("demo"), gpus=16, gpu_type="h100")
-        pool = await desk.fleet.up(wish)
+        pool = await services.fleet.up(wish)
         assert (pool.size, pool.spec.nodes_max) == (2, 3)
         assert [x.region for x in pool.spec.offerings] == ["region-1", "dear"]
-        small = await desk.fleet.up(replace(wish, name=PoolName("small"), gpus=3))
+        small = await services.fleet.up(replace(wish, name=PoolName("small"), gpus=3))
         assert (small.size, small.spec.offerings[0].instance_type) == (3, "h100-1x")
-        grown = await desk.fleet.up(replace(wish, gpus=17))
+        grown = await services.fleet.up(replace(wish, gpus=17))
         assert grown.size == 3
 
-    at(story)
+    run(story)
 
 
 def test_a_type_that_is_not_for_sale_is_refused_with_the_available_types() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         with pytest.raises(InvalidError, match="available: a100, h100"):
-            await desk.fleet.up(Capacity(name=PoolName("x"), gpus=8, gpu_type="b200"))
+            await services.fleet.up(Capacity(name=PoolName("x"), gpus=8, gpu_type="b200"))
 
-    at(story)
+    run(story)
 
 
 def test_lists_are_filtered_ordered_and_continued_where_they_ended() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put(*(f"training-{i}" for i in (10, 9, 1, 2)))
-        await desk.fleet.cordon(NodeId("training-9"), reason="x")
-        page = await desk.fleet.list_nodes(Query(page_size=3))
+    async def story(services: Services) -> None:
+        await services.put(*(f"training-{i}" for i in (10, 9, 1, 2)))
+        await services.fleet.cordon(NodeId("training-9"), reason="x")
+        page = await services.fleet.list_nodes(Query(page_size=3))
         assert [n.id for n in page.items] == ["training-1", "training-2", "training-9"]
-        rest = await desk.fleet.list_nodes(Query(page_size=3, page_token=page.next_page_token))
+        rest = await services.fleet.list_nodes(Query(page_size=3, page_token=page.next_page_token))
         assert [n.id for n in rest.items] == ["training-10"]
         assert (rest.next_page_token, rest.total) == ("", 4)
-        down = await desk.fleet.list_nodes(Query(order_by="-name", page_size=2))
+        down = await services.fleet.list_nodes(Query(order_by="-name", page_size=2))
         assert [n.id for n in down.items] == ["training-10", "training-9"]
-        more = await desk.fleet.list_nodes(
+        more = await services.fleet.list_nodes(
             Query(order_by="-name", page_size=2, page_token=down.next_page_token)
         )
         assert [n.id for n in more.items] == ["training-2", "training-1"]
-        found = await desk.fleet.list_nodes(Query(status=NodeStatus.CORDONED))
+        found = await services.fleet.list_nodes(Query(status=NodeStatus.CORDONED))
         assert [n.id for n in found.items] == ["training-9"]
-        assert (await desk.fleet.list_nodes(Query(labels={"pool": "other"}))).items == ()
+        assert (await services.fleet.list_nodes(Query(labels={"pool": "other"}))).items == ()
 
-    at(story)
+    run(story)
 
 
 @pytest.mark.parametrize(
@@ -349,61 +352,61 @@ def test_lists_are_filtered_ordered_and_continued_where_they_ended() -> None:
     [Query(order_by="colour"), Query(page_size=0), Query(page_size=9999), Query(page_token="%%")],
 )
 def test_an_invalid_list_request_is_refused(query: Query) -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0")
+    async def story(services: Services) -> None:
+        await services.put("training-0")
         with pytest.raises(InvalidError):
-            await desk.fleet.list_nodes(query)
+            await services.fleet.list_nodes(query)
 
-    at(story)
+    run(story)
 
 
-def test_a_watch_shows_every_revision_past_and_present() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", "training-1")
-        await desk.fleet.cordon(NodeId("training-0"), reason="one")
-        updates = desk.fleet.watch(after_revision=0)
+def test_a_watch_returns_every_past_and_new_revision() -> None:
+    async def story(services: Services) -> None:
+        await services.put("training-0", "training-1")
+        await services.fleet.cordon(NodeId("training-0"), reason="one")
+        updates = services.fleet.watch(after_revision=0)
         assert [(await anext(updates)).revision for _ in range(2)] == [1, 2]
-        await desk.fleet.cordon(NodeId("training-1"), reason="two")
-        await desk.store.commit(Change(forget_nodes=[NodeId("training-0")]), based_on=3)
+        await services.fleet.cordon(NodeId("training-1"), reason="two")
+        await services.store.commit(Change(forget_nodes=[NodeId("training-0")]), based_on=3)
         live = await anext(updates)
         assert [(n.id, n.cordoned) for n in live.nodes] == [("training-1", "two")]
         assert [e.event.kind for e in live.events] == ["node.cordoned"]
         assert (await anext(updates)).revision == 4
 
-    at(story)
+    run(story)
 
 
 def test_a_watch_keeps_a_large_revision_in_one_piece() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         events = [
             Event(at=NOW, about=about("node", f"n-{i}"), kind="node.health", reason=str(i))
             for i in range(2500)
         ]
-        await desk.store.commit(Change(events=events), based_on=0)
-        await desk.store.commit(Change(events=events[:1]), based_on=1)
-        updates = desk.fleet.watch(after_revision=0)
+        await services.store.commit(Change(events=events), based_on=0)
+        await services.store.commit(Change(events=events[:1]), based_on=1)
+        updates = services.fleet.watch(after_revision=0)
         sizes = [len((await anext(updates)).events) for _ in range(2)]
         assert sizes == [2500, 1]
 
-    at(story)
+    run(story)
 
 
 def test_a_watch_from_before_the_journal_or_after_the_present_is_refused() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0")
-        await desk.fleet.cordon(NodeId("training-0"), reason="one")
-        await desk.clock.sleep(10)
-        await desk.store.prune(desk.clock.now())
+    async def story(services: Services) -> None:
+        await services.put("training-0")
+        await services.fleet.cordon(NodeId("training-0"), reason="one")
+        await services.clock.sleep(10)
+        await services.store.prune(services.clock.now())
         with pytest.raises(NotPossibleError, match="too old"):
-            await anext(desk.fleet.watch(after_revision=1))
+            await anext(services.fleet.watch(after_revision=1))
         with pytest.raises(NotPossibleError, match="in the future"):
-            await anext(desk.fleet.watch(after_revision=99))
+            await anext(services.fleet.watch(after_revision=99))
 
-    at(story)
+    run(story)
 
 
 def test_why_follows_the_reasons_behind_the_reasons() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         def event(subject: str, kind: str, reason: str, *because: str) -> Event:
             causes = tuple(about("node", x) for x in because)
             return Event(
@@ -416,50 +419,50 @@ def test_why_follows_the_reasons_behind_the_reasons() -> None:
             event("b", "node.requested", "replaces a", "a"),
             event("a", "node.gone", "later, and no reason for b"),
         ]
-        await desk.store.commit(Change(events=events), based_on=0)
-        why = await desk.fleet.why(about("node", "b"))
+        await services.store.commit(Change(events=events), based_on=0)
+        why = await services.fleet.why(about("node", "b"))
         (step,) = why.steps
         (behind,) = step.because
         assert [s.reason for s in behind.steps] == ["unhealthy", "XID 79"]
 
-    at(story)
+    run(story)
 
 
 def test_a_machine_that_navarch_did_not_buy_may_register_but_is_never_terminated() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         place = Offering(provider=ProviderName("rack"), instance_type="dgx")
         inventory = Inventory(gpus=(Gpu(index=0, uuid="g"),), labels={"rack": "7"})
         name = NodeId("dgx-1")
-        await desk.agents.register(Registration(node=name, place=place, inventory=inventory))
-        detail = await desk.fleet.get_node(name)
+        await services.agents.register(Registration(node=name, place=place, inventory=inventory))
+        detail = await services.fleet.get_node(name)
         assert (detail.node.status, detail.node.provider) == (NodeStatus.ACTIVE, "rack")
         assert (detail.node.gpus, detail.node.labels) == (1, {"rack": "7"})
         with pytest.raises(NotPossibleError, match="was not bought by Navarch"):
-            await desk.fleet.retire(name, reason="x")
+            await services.fleet.retire(name, reason="x")
 
-    at(story)
+    run(story)
 
 
 def test_an_agent_may_register_under_the_name_of_its_machine() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
-        welcome = await desk.agents.register(Registration(node=NodeId("i-training-0")))
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
+        welcome = await services.agents.register(Registration(node=NodeId("i-training-0")))
         assert welcome.node == "training-0"
-        assert desk.store.fleet().nodes[NodeId("training-0")].phase is Phase.READY
+        assert services.store.fleet().nodes[NodeId("training-0")].phase is Phase.READY
 
-    at(story)
+    run(story)
 
 
 def test_registering_twice_writes_once() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
         registration = Registration(node=NodeId("training-0"), boot_id="b1")
-        await desk.agents.register(registration)
-        revision = desk.store.fleet().revision
-        await desk.agents.register(registration)
-        assert desk.store.fleet().revision == revision
+        await services.agents.register(registration)
+        revision = services.store.fleet().revision
+        await services.agents.register(registration)
+        assert services.store.fleet().revision == revision
 
-    at(story)
+    run(story)
 
 
 BROKEN = HealthReport(
@@ -473,60 +476,60 @@ BROKEN = HealthReport(
 
 
 def test_a_machine_that_boots_with_a_fault_never_counts_as_healthy() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
         commits: list[list[str]] = []
-        desk.store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
+        services.store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         registration = Registration(node=NodeId("i-training-0"), boot_id="b1", report=BROKEN)
-        welcome = await desk.agents.register(registration)
+        welcome = await services.agents.register(registration)
 
         assert (welcome.node, welcome.status) == ("training-0", NodeStatus.UNHEALTHY)
         assert commits == [["node.registered", "health.finding", "incident.opened", "node.health"]]
-        (incident,) = desk.store.fleet().incidents.values()
+        (incident,) = services.store.fleet().incidents.values()
         assert incident.nodes == ("training-0",)
 
-        assert await desk.agents.register(registration) == welcome
-        await desk.agents.report_health(NodeId("training-0"), BROKEN)
+        assert await services.agents.register(registration) == welcome
+        await services.agents.report_health(NodeId("training-0"), BROKEN)
         assert len(commits) == 1, "said again, it changes nothing"
 
-    at(story)
+    run(story)
 
 
 def test_a_registration_without_a_report_returns_no_status() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
-        welcome = await desk.agents.register(Registration(node=NodeId("training-0")))
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
+        welcome = await services.agents.register(Registration(node=NodeId("training-0")))
         assert welcome.status == ""
 
-    at(story)
+    run(story)
 
 
 def test_the_report_of_a_refused_machine_is_not_evaluated() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
-            await desk.agents.register(
+            await services.agents.register(
                 Registration(node=NodeId("training-0"), token=Token("older"), report=BROKEN)
             )
-        fleet = desk.store.fleet()
+        fleet = services.store.fleet()
         assert fleet.nodes[NodeId("training-0")].conditions == ()
         assert not fleet.incidents
 
-    at(story)
+    run(story)
 
 
 def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
     class Busy(MemoryStore):
         async def commit(self, change: Change, *, based_on: int) -> Fleet:
-            """Let an operator be quicker, once."""
+            """Commit a cordon by an operator first, once."""
             if change.inventories and not self.fleet().nodes[NodeId("training-0")].cordoned:
                 node = evolve(self.fleet().nodes[NodeId("training-0")], cordoned="by hand")
                 await super().commit(Change(nodes=[node]), based_on=based_on)
             return await super().commit(change, based_on=based_on)
 
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         store = Busy(Cluster(id="c", secret=b"x" * 32))
-        agents = AgentService(desk.clock, store, desk.columns)
+        agents = AgentService(services.clock, store, indexed(store), services.telemetry)
         booting = a_node("training-0", phase=Phase.BOOTING)
         await store.commit(Change(pools=[a_pool()], nodes=[booting]), based_on=0)
         await agents.register(Registration(node=NodeId("training-0"), report=BROKEN))
@@ -541,106 +544,106 @@ def test_a_registration_with_a_report_is_retried_after_a_conflict() -> None:
         kinds = [entry.event.kind for entry in await store.events()]
         assert kinds.count("incident.opened") == 1
 
-    at(story)
+    run(story)
 
 
 def test_a_node_that_registers_is_no_longer_silent() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(services: Services) -> None:
         silence = Condition(
             check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=NOW, times=2
         )
         other = Condition(check="disk", health=Health.DEGRADED, reason="full", since=NOW)
-        await desk.put("training-0", conditions=(silence, other), health=Health.UNHEALTHY)
-        launch = desk.store.fleet().nodes[NodeId("training-0")].launch
+        await services.put("training-0", conditions=(silence, other), health=Health.UNHEALTHY)
+        launch = services.store.fleet().nodes[NodeId("training-0")].launch
         assert launch is not None
 
-        await desk.agents.register(
+        await services.agents.register(
             Registration(node=NodeId("training-0"), token=launch.token, inventory=Inventory())
         )
 
-        node = desk.store.fleet().nodes[NodeId("training-0")]
+        node = services.store.fleet().nodes[NodeId("training-0")]
         assert (node.health, node.conditions) == (Health.DEGRADED, (other,))
-        assert NodeId("training-0") not in desk.columns.silent()
+        assert NodeId("training-0") not in services.telemetry.silent()
 
-    at(story)
+    run(story)
 
 
 def test_the_machine_of_an_older_launch_may_not_report_for_the_node() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.BOOTING)
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
         with pytest.raises(NotPossibleError, match="runs on another machine"):
-            await desk.agents.register(
+            await services.agents.register(
                 Registration(node=NodeId("training-0"), token=Token("older"))
             )
-        assert desk.store.fleet().nodes[NodeId("training-0")].phase is Phase.BOOTING
+        assert services.store.fleet().nodes[NodeId("training-0")].phase is Phase.BOOTING
 
-    at(story)
+    run(story)
 
 
-def test_a_gone_node_cannot_come_back() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", phase=Phase.GONE)
+def test_a_node_that_is_gone_cannot_register_again() -> None:
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.GONE)
         with pytest.raises(NotPossibleError, match="is gone"):
-            await desk.agents.register(Registration(node=NodeId("training-0")))
+            await services.agents.register(Registration(node=NodeId("training-0")))
 
-    at(story)
+    run(story)
 
 
 def test_a_repeated_report_counts_once() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0")
+    async def story(services: Services) -> None:
+        await services.put("training-0")
         name = NodeId("training-0")
         bad = (CheckResult(check="gpu", health=Health.UNHEALTHY, reason="lost"),)
         first = HealthReport(results=bad, stream="s1", number=1)
         for _ in range(3):
-            await desk.agents.report_health(name, first)
-        assert desk.store.fleet().nodes[name].conditions[0].times == 1
-        await desk.agents.report_health(name, evolve(first, number=2))
-        assert desk.store.fleet().nodes[name].conditions[0].times == 2
-        await desk.agents.report_health(name, evolve(first, stream="s2"))
-        assert desk.store.fleet().nodes[name].conditions[0].times == 3
+            await services.agents.report_health(name, first)
+        assert services.store.fleet().nodes[name].conditions[0].times == 1
+        await services.agents.report_health(name, evolve(first, number=2))
+        assert services.store.fleet().nodes[name].conditions[0].times == 2
+        await services.agents.report_health(name, evolve(first, stream="s2"))
+        assert services.store.fleet().nodes[name].conditions[0].times == 3
 
-    at(story)
+    run(story)
 
 
 def test_commands_are_delivered_until_they_are_acknowledged() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", "training-1")
+    async def story(services: Services) -> None:
+        await services.put("training-0", "training-1")
         name = NodeId("training-0")
-        command = await desk.fleet.issue(name, CommandKind.RUN_DIAGNOSTIC, {"test": "all"})
+        command = await services.fleet.issue(name, CommandKind.RUN_DIAGNOSTIC, {"test": "all"})
         for _ in range(2):
-            assert [c.id for c in desk.agents.heartbeat(name)] == [command.id]
-        assert list(desk.agents.heartbeat(NodeId("training-1"))) == []
-        await desk.agents.acknowledge(name, command.id)
-        assert list(desk.agents.heartbeat(name)) == []
-        await desk.agents.finish(name, command.id, succeeded=False, result="no dcgmi")
-        await desk.agents.finish(name, command.id, succeeded=True)
-        done = await desk.fleet.get_command(command.id)
+            assert [c.id for c in services.agents.heartbeat(name)] == [command.id]
+        assert list(services.agents.heartbeat(NodeId("training-1"))) == []
+        await services.agents.acknowledge(name, command.id)
+        assert list(services.agents.heartbeat(name)) == []
+        await services.agents.finish(name, command.id, succeeded=False, result="no dcgmi")
+        await services.agents.finish(name, command.id, succeeded=True)
+        done = await services.fleet.get_command(command.id)
         assert (done.status, done.result) == (CommandStatus.FAILED, "no dcgmi")
 
-    at(story)
+    run(story)
 
 
 def test_a_node_cannot_acknowledge_the_command_of_another() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", "training-1")
-        command = await desk.fleet.issue(NodeId("training-0"), CommandKind.RUN_DIAGNOSTIC)
+    async def story(services: Services) -> None:
+        await services.put("training-0", "training-1")
+        command = await services.fleet.issue(NodeId("training-0"), CommandKind.RUN_DIAGNOSTIC)
         with pytest.raises(NotFoundError):
-            await desk.agents.finish(NodeId("training-1"), command.id, succeeded=True)
+            await services.agents.finish(NodeId("training-1"), command.id, succeeded=True)
 
-    at(story)
+    run(story)
 
 
-def test_the_status_counts_what_there_is() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.put("training-0", "training-1")
-        await desk.fleet.cordon(NodeId("training-1"), reason="x")
-        status = await desk.fleet.status()
+def test_the_status_counts_nodes_and_pools() -> None:
+    async def story(services: Services) -> None:
+        await services.put("training-0", "training-1")
+        await services.fleet.cordon(NodeId("training-1"), reason="x")
+        status = await services.fleet.status()
         assert status.nodes_by_status == {"active": 1, "cordoned": 1}
         assert (status.gpus, status.price_per_hour) == (16, 2 * H100.price_per_hour)
         assert [entry.event.kind for entry in status.recent] == ["node.cordoned"]
 
-    at(story)
+    run(story)
 
 
 def test_a_pool_with_spares_shows_how_many_nodes_are_spare() -> None:

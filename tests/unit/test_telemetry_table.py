@@ -1,4 +1,4 @@
-"""Heartbeats and metrics as columns."""
+"""The telemetry table: heartbeats and metrics by node."""
 
 from datetime import datetime, timedelta
 
@@ -52,108 +52,108 @@ def readings(gpus: int, start: float = 60.0) -> NodeMetrics:
     )
 
 
-def test_a_node_is_silent_from_the_timeout_on() -> None:
+def test_a_node_is_silent_once_the_timeout_has_passed() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
     clock.wait(89)
-    assert columns.silent_since(A) is None
-    assert columns.silent() == {}
+    assert table.silent_since(A) is None
+    assert table.silent() == {}
     clock.wait(1)
-    assert columns.silent_since(A) == NOW
-    assert columns.silent() == {A: NOW}
+    assert table.silent_since(A) == NOW
+    assert table.silent() == {A: NOW}
 
 
-def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
+def test_the_next_change_is_when_the_first_node_becomes_silent() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    assert columns.next_change() is None
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    assert table.next_change() is None
+    table.heard(A)
     clock.wait(10)
-    columns.heard(B)
-    change = columns.next_change()
+    table.heard(B)
+    change = table.next_change()
     assert change is not None
     clock.wait((change - clock.moment).total_seconds())
-    assert columns.silent() == {A: NOW}
-    later = columns.next_change()
+    assert table.silent() == {A: NOW}
+    later = table.next_change()
     assert later is not None
     clock.wait((later - clock.moment).total_seconds())
-    assert set(columns.silent()) == {A, B}
-    assert columns.next_change() is None
+    assert set(table.silent()) == {A, B}
+    assert table.next_change() is None
 
 
 def test_overdue_from_names_the_first_overdue_node_before_and_after_its_deadline() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    assert columns.overdue_from() is None
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    assert table.overdue_from() is None
+    table.heard(A)
     clock.wait(10)
-    columns.heard(B)
-    overdue_from = columns.overdue_from()
-    assert overdue_from == columns.next_change()
+    table.heard(B)
+    overdue_from = table.overdue_from()
+    assert overdue_from == table.next_change()
     clock.wait(85)
-    assert columns.silent() == {A: NOW}
-    assert columns.overdue_from() == overdue_from
-    columns.heard(A)
-    assert columns.overdue_from() == columns.next_change()
-    columns.forget(A)
-    columns.forget(B)
-    assert columns.overdue_from() is None
+    assert table.silent() == {A: NOW}
+    assert table.overdue_from() == overdue_from
+    table.heard(A)
+    assert table.overdue_from() == table.next_change()
+    table.forget(A)
+    table.forget(B)
+    assert table.overdue_from() is None
 
 
 def test_a_node_with_a_new_heartbeat_is_no_longer_silent() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
     clock.wait(500)
-    columns.heard(A)
-    assert columns.silent() == {}
+    table.heard(A)
+    assert table.silent() == {}
 
 
 def test_time_before_the_start_does_not_count_as_silence() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     clock.wait(60)
-    assert columns.silent() == {}
+    assert table.silent() == {}
     clock.wait(60)
-    assert columns.silent() == {A: NOW}
+    assert table.silent() == {A: NOW}
 
 
 def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    columns.heard(A, readings(8))
-    columns.forget(A)
-    columns.forget(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A, readings(8))
+    table.forget(A)
+    table.forget(A)
     clock.wait(1000)
-    assert columns.silent() == {}
-    assert columns.metrics(A) is None
-    columns.heard(B)
-    assert columns.metrics(B) == NodeMetrics()
+    assert table.silent() == {}
+    assert table.metrics(A) is None
+    table.heard(B)
+    assert table.metrics(B) == NodeMetrics()
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 4, 8, 9, 16, 20])
-def test_readings_come_back_as_they_were_given(gpus: int) -> None:
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    columns.heard(A, readings(gpus))
-    columns.heard(B, readings(gpus, start=30.0))
-    assert columns.metrics(A) == readings(gpus)
-    assert columns.metrics(B) == readings(gpus, start=30.0)
+def test_readings_are_returned_unchanged(gpus: int) -> None:
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(A, readings(gpus))
+    table.heard(B, readings(gpus, start=30.0))
+    assert table.metrics(A) == readings(gpus)
+    assert table.metrics(B) == readings(gpus, start=30.0)
 
 
-def test_many_nodes_keep_their_own_rows() -> None:
+def test_each_node_has_its_own_row() -> None:
     names = [NodeId(f"n{i}") for i in range(1000)]
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names[:500])
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names[:500])
     for i, name in enumerate(names):
-        columns.heard(name, readings(1, start=float(i)))
-    assert all(columns.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
-    assert len(columns) == 1000
+        table.heard(name, readings(1, start=float(i)))
+    assert all(table.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
+    assert len(table) == 1000
 
 
 def test_a_node_costs_less_than_512_bytes() -> None:
     names = [NodeId(f"node-{i}") for i in range(10_000)]
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names)
-    assert columns.bytes_per_node() < 512
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names)
+    assert table.bytes_per_node() < 512
 
 
 def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
@@ -173,93 +173,93 @@ def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])
 def test_a_torn_snapshot_is_ignored(share: float) -> None:
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A])
-    columns.heard(A, readings(8))
-    dumped = columns.dump()
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A])
+    table.heard(A, readings(8))
+    dumped = table.dump()
     torn = dumped[: int(len(dumped) * share)]
     assert not TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
 def test_the_utilization_of_a_node_is_the_same_alone_and_in_a_batch(gpus: int) -> None:
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    columns.heard(B, readings(8))
-    columns.heard(A, readings(gpus))
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(B, readings(8))
+    table.heard(A, readings(gpus))
 
-    assert columns.utilization([A]) == [97.0 if gpus else None]
-    assert columns.utilization([A, B])[:1] == columns.utilization([A])
-    assert columns.utilization([NodeId("nobody")]) == [None]
+    assert table.utilization([A]) == [97.0 if gpus else None]
+    assert table.utilization([A, B])[:1] == table.utilization([A])
+    assert table.utilization([NodeId("unknown")]) == [None]
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
 def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: float) -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
     clock.wait(60)
-    columns.heard(B)
+    table.heard(B)
     clock.set(jump_s)
 
-    assert columns.silent() == {}
-    assert columns.silent_since(A) is None
-    assert columns.next_change() == pytest.approx(
+    assert table.silent() == {}
+    assert table.silent_since(A) is None
+    assert table.next_change() == pytest.approx(
         clock.moment + timedelta(seconds=30), abs=timedelta(seconds=1)
     )
     clock.wait(31)
-    assert columns.silent().keys() == {A}, "what was silent before the clock was set counts"
-    columns.heard(A)
+    assert table.silent().keys() == {A}, "what was silent before the clock was set counts"
+    table.heard(A)
     clock.wait(60)
-    assert columns.silent().keys() == {B}
+    assert table.silent().keys() == {B}
 
 
 def test_a_heartbeat_right_after_the_clock_was_set_counts_as_now() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT)
-    columns.heard(A)
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.heard(A)
     clock.set(3600)
-    columns.heard(A)
+    table.heard(A)
     clock.wait(89)
-    assert columns.silent() == {}
+    assert table.silent() == {}
     clock.wait(2)
-    assert columns.silent().keys() == {A}
+    assert table.silent().keys() == {A}
 
 
 def test_listeners_are_notified_of_unexpected_heartbeats_only() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
-    columns.subscribe(moments.append)
-    assert not columns.has_spoken(A)
+    table.subscribe(moments.append)
+    assert not table.has_spoken(A)
 
-    columns.heard(A)
-    assert moments == [NOW], "nobody knew whether it was there"
-    assert columns.has_spoken(A)
+    table.heard(A)
+    assert moments == [NOW], "the node had not reported before"
+    assert table.has_spoken(A)
     clock.wait(45)
-    columns.heard(A)
+    table.heard(A)
     assert len(moments) == 1
 
-    columns.heard(B)
+    table.heard(B)
     late = moments[1] - clock.now()
     assert TIMEOUT <= late <= TIMEOUT + timedelta(microseconds=2), "it is new"
     clock.wait(90)
-    columns.heard(A)
+    table.heard(A)
     assert moments[2] == clock.now(), "it was overdue"
 
 
 def test_listeners_are_notified_of_a_shorter_timeout() -> None:
     clock = HandClock()
-    columns = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
+    table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
-    columns.subscribe(moments.append)
-    columns.timeout = TIMEOUT / 2
+    table.subscribe(moments.append)
+    table.timeout = TIMEOUT / 2
     assert moments == [NOW]
 
 
 def test_earlier_readings_fill_an_empty_row_and_create_none() -> None:
-    columns = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    columns.heard(A)
+    table = TelemetryTable(HandClock(), timeout=TIMEOUT)
+    table.heard(A)
     before = [Sample(at=NOW, metrics=readings(2))]
     for node in (A, B):
-        columns.heard_late(node, before)
-    assert (columns.metrics(A), columns.last_heard(A)) == (readings(2), NOW)
-    assert (columns.metrics(B), columns.last_heard(B), len(columns)) == (None, None, 1)
+        table.heard_late(node, before)
+    assert (table.metrics(A), table.last_heard(A)) == (readings(2), NOW)
+    assert (table.metrics(B), table.last_heard(B), len(table)) == (None, None, 1)

@@ -1,12 +1,12 @@
-"""Machines that must go are ended, and forgotten once they are gone."""
+"""Terminations, and the state that is kept until machines are gone."""
 
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.operations import OperationRunner
-from navarch.control.pending_observations import PendingObservations
-from navarch.control.providers import GuardedProvider, Providers
-from navarch.control.terminations import TerminationReconciler
+from navarch.control.nodes.termination import TerminationController
+from navarch.control.providers.guard import GuardedProvider, Providers
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError, ProviderError, RejectedError, TransientError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -18,6 +18,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -25,7 +26,7 @@ LEAVING = a_node(NAME, phase=Phase.TERMINATING, registered_at=NOW)
 
 
 class Cloud:
-    """A cloud that is still thinking when its listing says already that the machine is gone."""
+    """A cloud that no longer lists a machine before its terminate call returns."""
 
     name = H100.provider
 
@@ -52,8 +53,8 @@ class Cloud:
             await self._store.commit(change, based_on=self._store.fleet().revision)
 
 
-def ended(meanwhile: Node, error: ProviderError | None = None) -> PendingObservations:
-    """Return what is known once the cloud has answered, with what became of the node before."""
+def terminate_node(meanwhile: Node, error: ProviderError | None = None) -> PendingObservations:
+    """Return the recorded state once the terminate call has returned."""
     return play(LEAVING, meanwhile, error)[0]
 
 
@@ -67,30 +68,29 @@ def play(
         cloud = Cloud(store, meanwhile, error)
         providers = Providers([GuardedProvider(cloud)])
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(
-                clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True
-            )
-            await TerminationReconciler(clock, store, providers, errands, evidence).reconcile()
+            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = TerminationController(clock, store, providers, errands, evidence)
+            await ControllerDriver(clock, store, controller).reconcile()
         return evidence, cloud
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(story())
 
 
-def test_when_a_cloud_agreed_to_end_a_machine_is_kept_until_it_is_gone() -> None:
-    assert list(ended(LEAVING).stopped_at) == [NAME]
+def test_the_time_of_a_termination_is_kept_until_the_machine_is_gone() -> None:
+    assert list(terminate_node(LEAVING).stopped_at) == [NAME]
 
 
-def test_nothing_is_kept_of_a_machine_that_is_gone_before_its_cloud_has_answered() -> None:
-    assert ended(evolve(LEAVING, phase=Phase.GONE)).stopped_at == {}
+def test_nothing_is_kept_of_a_machine_that_is_gone_before_the_call_returns() -> None:
+    assert terminate_node(evolve(LEAVING, phase=Phase.GONE)).stopped_at == {}
 
 
 def test_a_termination_that_failed_does_not_count_as_done() -> None:
-    assert ended(LEAVING, TransientError("try again")).stopped_at == {}
+    assert terminate_node(LEAVING, TransientError("try again")).stopped_at == {}
 
 
 def test_a_machine_that_the_cloud_no_longer_finds_counts_as_terminated() -> None:
-    assert list(ended(LEAVING, InstanceNotFoundError("gone")).stopped_at) == [NAME]
+    assert list(terminate_node(LEAVING, InstanceNotFoundError("gone")).stopped_at) == [NAME]
 
 
 def test_only_terminating_nodes_lose_their_machine() -> None:

@@ -1,4 +1,4 @@
-"""A quicker pace of heartbeats must not make sound nodes look silent."""
+"""A shorter heartbeat interval must not make sound nodes look silent."""
 
 import asyncio
 from dataclasses import replace
@@ -17,6 +17,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import a_node
 
 SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
@@ -30,34 +31,34 @@ def test_a_shorter_timeout_holds_once_every_agent_can_have_registered() -> None:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = SLOW
-        columns = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
-        agents = AgentService(clock, store, columns, timing=lambda: timing)
-        patience = TimeoutMigration(
+        table = TelemetryTable(clock, timeout=SLOW.silence, nodes=[NODE])
+        agents = AgentService(clock, store, indexed(store), table, timing=lambda: timing)
+        migration = TimeoutMigration(
             clock,
             store,
-            columns,
+            table,
             timing=lambda: timing,
-            request_registrations=agents.ask_for_introductions,
+            request_registrations=agents.request_registrations,
         )
-        await patience.adopt()
+        await migration.adopt()
         assert list(agents.heartbeat(NODE)) == []
 
         timing = QUICK
-        await patience.adopt()
-        assert columns.timeout == SLOW.silence, "nobody has heard of the new pace yet"
+        await migration.adopt()
+        assert table.timeout == SLOW.silence, "no agent has received the new interval yet"
         await clock.sleep(60)
-        with pytest.raises(NotFoundError, match="introduce itself again"):
+        with pytest.raises(NotFoundError, match="must register again"):
             agents.heartbeat(NODE)
-        assert columns.last_heard(NODE) == clock.now(), "it was heard all the same"
+        assert table.last_heard(NODE) == clock.now(), "the heartbeat was recorded nevertheless"
         welcome = await agents.register(Registration(node=NODE))
         assert welcome.heartbeat_interval == QUICK.heartbeat_interval
         assert list(agents.heartbeat(NODE)) == []
 
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(patience.run())
+            running = tasks.create_task(migration.run())
             await clock.sleep(3 * SLOW.silence.total_seconds() + 1)
             running.cancel()
-        assert columns.timeout == QUICK.silence
+        assert table.timeout == QUICK.silence
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(story())
@@ -69,20 +70,20 @@ def test_a_longer_timeout_holds_at_once_without_new_registrations() -> None:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
         timing = QUICK
-        columns = TelemetryTable(clock, timeout=QUICK.silence, nodes=[NODE])
-        asked: list[bool] = []
-        patience = TimeoutMigration(
+        table = TelemetryTable(clock, timeout=QUICK.silence, nodes=[NODE])
+        requests: list[bool] = []
+        migration = TimeoutMigration(
             clock,
             store,
-            columns,
+            table,
             timing=lambda: timing,
-            request_registrations=lambda: asked.append(True),
+            request_registrations=lambda: requests.append(True),
         )
-        await patience.adopt()
+        await migration.adopt()
         timing = replace(SLOW)
-        await patience.adopt()
-        assert columns.timeout == SLOW.silence
-        assert asked == []
+        await migration.adopt()
+        assert table.timeout == SLOW.silence
+        assert requests == []
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(story())

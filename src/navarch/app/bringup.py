@@ -12,7 +12,7 @@ from pathlib import Path
 from navarch.app.addresses import Address, StartError
 from navarch.config import Config
 from navarch.config.provider import CLOUDS
-from navarch.control.bringup import BringUp
+from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import POOL

@@ -39,7 +39,7 @@ from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.remediation import to_governor
 from navarch.config.server import to_pauses
-from navarch.control.bringup import BringUp
+from navarch.control.nodes.bringup import BringUp
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.joining import join_token
 from navarch.core.ownership import POOL
@@ -141,7 +141,7 @@ class Server:
                     store,
                     opened.snapshots.telemetry,
                     timing=self._timing,
-                    request_registrations=plane.agents.ask_for_introductions,
+                    request_registrations=plane.agents.request_registrations,
                 )
                 await timeouts.adopt()
                 await self._put_pools(list(self._config.pools))

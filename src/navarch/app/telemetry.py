@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from navarch.control.loads import Loads
+from navarch.control.pools.loads import Loads
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock

@@ -245,7 +245,9 @@ class PolicyConfig:
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Return the policy in a file, or raise ConfigError with every problem."""
     source = os.fspath(path)
-    return default_policy() if source == DEFAULT else parse_policy(read_text(source), source=source)
+    if source == DEFAULT:
+        return default_policy()
+    return parse_policy(read_text(source, noun="policy"), source=source)
 
 
 def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:

@@ -71,14 +71,14 @@ class ListingDiff:
         self._absent.pop(name, None)
         former = self._machine_of.pop(name, None)
         if former is not None and former in self._by_id:
-            self._estrange(former)
+            self._invalidate(former)
         machine = None if launch is None else launch.instance
         if launch is None or machine is None or launch.offering.provider != self._provider:
             return True
         if machine in self._by_id:
             self._node_of[machine] = name
             self._machine_of[name] = machine
-            self._estrange(machine)
+            self._invalidate(machine)
         elif node.gone:
             self._node_of.pop(machine, None)
         else:
@@ -87,11 +87,11 @@ class ListingDiff:
             self._absent[name] = None
         return True
 
-    def _estrange(self, machine: InstanceId) -> None:
+    def _invalidate(self, machine: InstanceId) -> None:
         self._unfamiliar[machine] = None
         self._looked_at.discard(machine)
 
-    def sift(self, listed: Sequence[Instance], fleet: Fleet) -> Delta:
+    def diff(self, listed: Sequence[Instance], fleet: Fleet) -> Delta:
         """Return what of a new listing is not familiar."""
         if listed != self._listed:
             self._take(listed, fleet)
@@ -106,7 +106,7 @@ class ListingDiff:
             return [instance for instance in self._listed if instance.id in self._unfamiliar]
         return [self._by_id[name] for name in self._places.sort(self._unfamiliar, self._listed)]
 
-    def learnt(
+    def mark_processed(
         self, changed: Iterable[NodeId], fleet: Fleet, *, unsettled: set[InstanceId]
     ) -> None:
         """Note that the last listing's lessons are written down, those of `changed` nodes.

@@ -113,6 +113,9 @@ class Exchange:
             if event is h11.NEED_DATA or event is h11.PAUSED:
                 return
             if isinstance(event, h11.Response):
+                # h11 bounds an incomplete head only; the last read may have completed a larger one.
+                if sum(len(name) + len(value) for name, value in event.headers) > HEAD_BYTES_MAX:
+                    raise NoResponseError(f"{self.peer}: the headers of the response are too large")
                 self.status = event.status_code
                 self._headers = {
                     name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers

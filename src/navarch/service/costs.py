@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from navarch.control.ledger import Ledger
+from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget
 from navarch.fleet.money.ledger import Account, forecast, month_start
 from navarch.ports.api import BudgetView, CostBy, CostLine, CostReport

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
-from navarch.control.ledger import Ledger
+from navarch.control.pools.ledger import Ledger
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -59,7 +60,6 @@ from navarch.ports.api import (
 )
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
-from navarch.service.attempts import until_no_conflict
 from navarch.service.costs import cost_report
 from navarch.service.offers import Closed, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of

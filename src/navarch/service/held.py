@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
@@ -14,7 +15,6 @@ from navarch.core.recovery import Recovery
 from navarch.ports.clock import Clock
 from navarch.ports.held import HeldNode
 from navarch.ports.store import Store
-from navarch.service.attempts import until_no_conflict
 
 
 class HeldService:

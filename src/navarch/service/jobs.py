@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.autoscale.demand import Work
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
@@ -23,7 +24,6 @@ from navarch.ports.offload import Offload
 from navarch.ports.store import Store
 from navarch.scheduler.explain import why_job
 from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
-from navarch.service.attempts import until_no_conflict
 
 GPUS_MAX = 64
 PRIORITY_MAX = 1_000_000

@@ -1,5 +1,6 @@
 """Join tokens: each lets one machine join as one node."""
 
+from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
@@ -8,7 +9,6 @@ from navarch.core.ids import NodeId
 from navarch.core.joining import Joiner, join_token, read_join_token
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
-from navarch.service.attempts import until_no_conflict
 
 
 class JoinService:

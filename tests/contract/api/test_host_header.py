@@ -23,8 +23,8 @@ EVIL = "Host: evil.example:51200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Road:
-    """One request that the server answers when it comes from this machine."""
+class Route:
+    """One request that the server serves for a loopback host."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Road:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Response:
     status: int
     kind: str
     body: bytes
@@ -47,20 +47,20 @@ def a_beat() -> bytes:
     return agent_pb2.HeartbeatRequest(node_id="a").SerializeToString()
 
 
-ROADS = (
-    Road(method="GET", path="/v1/status"),
-    Road(method="GET", path="/v1/nodes/a"),
-    Road(method="POST", path="/v1/nodes/a:cordon", body=b'{"reason": "x"}'),
-    Road(method="POST", path="/v1/up", body=b'{"name": "p", "gpus": 8, "gpu_type": "h100"}'),
-    Road(method="GET", path="/v1/watch?after_revision=0"),
-    Road(method="GET", path="/v1/watch?after_revision=0", accept="text/event-stream"),
-    Road(method="POST", path=HEARTBEAT, body=b'{"node": "a"}'),
-    Road(method="POST", path=HEARTBEAT, body=a_beat(), kind=PROTO),
-    Road(method="POST", path=f"{PREFIX}ListNodes", body=b"{}"),
-    Road(method="POST", path=f"{PREFIX}ListNodes", kind=PROTO),
-    Road(method="POST", path=f"{PREFIX}GetNode", body=b'{"nodeId": "a"}'),
-    Road(method="GET", path=OPENAPI),
-    *(Road(method="GET", path=path) for path in PROBES),
+ROUTES = (
+    Route(method="GET", path="/v1/status"),
+    Route(method="GET", path="/v1/nodes/a"),
+    Route(method="POST", path="/v1/nodes/a:cordon", body=b'{"reason": "x"}'),
+    Route(method="POST", path="/v1/up", body=b'{"name": "p", "gpus": 8, "gpu_type": "h100"}'),
+    Route(method="GET", path="/v1/watch?after_revision=0"),
+    Route(method="GET", path="/v1/watch?after_revision=0", accept="text/event-stream"),
+    Route(method="POST", path=HEARTBEAT, body=b'{"node": "a"}'),
+    Route(method="POST", path=HEARTBEAT, body=a_beat(), kind=PROTO),
+    Route(method="POST", path=f"{PREFIX}ListNodes", body=b"{}"),
+    Route(method="POST", path=f"{PREFIX}ListNodes", kind=PROTO),
+    Route(method="POST", path=f"{PREFIX}GetNode", body=b'{"nodeId": "a"}'),
+    Route(method="GET", path=OPENAPI),
+    *(Route(method="GET", path=path) for path in PROBES),
 )
 
 LOOPBACK = (
@@ -132,121 +132,121 @@ def run_story(story: Callable[[LocalApi, int], Awaitable[None]], token: str | No
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-async def hear(
-    port: int, road: Road, *head: str, target: str | None = None, version: str = "1.1"
-) -> Heard:
-    """Send one request as it stands, and read what comes before the end of an answer."""
+async def send(
+    port: int, route: Route, *head: str, target: str | None = None, version: str = "1.1"
+) -> Response:
+    """Send one request verbatim, and return the response."""
     lines = [
-        f"{road.method} {target or road.path} HTTP/{version}",
+        f"{route.method} {target or route.path} HTTP/{version}",
         *head,
-        f"Content-Type: {road.kind}",
-        f"Accept: {road.accept}",
-        f"Content-Length: {len(road.body)}",
+        f"Content-Type: {route.kind}",
+        f"Accept: {route.accept}",
+        f"Content-Length: {len(route.body)}",
     ]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + road.body)
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + route.body)
         first, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
         headers = {
             name.lower(): value.strip()
             for name, _, value in (field.partition(":") for field in fields if field)
         }
-        length = 0 if road.method == "HEAD" else int(headers.get("content-length", "0"))
+        length = 0 if route.method == "HEAD" else int(headers.get("content-length", "0"))
         body = await reader.readexactly(length)
     finally:
         writer.close()
-    return Heard(status=int(first.split()[1]), kind=headers["content-type"], body=body)
+    return Response(status=int(first.split()[1]), kind=headers["content-type"], body=body)
 
 
-def assert_refused(heard: Heard, port: int) -> None:
-    assert (heard.status, heard.kind) == (421, JSON), heard
-    problem = json.loads(heard.body)
+def assert_refused(response: Response, port: int) -> None:
+    assert (response.status, response.kind) == (421, JSON), response
+    problem = json.loads(response.body)
     assert problem["code"] == "permission_denied"
     assert "Host" in problem["message"]
     assert "set NAVARCH_AUTH_TOKEN" in problem["message"]
     assert f"http://127.0.0.1:{port}" in problem["message"]
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_a_loopback_host_is_served_on_every_path(road: Road) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_a_loopback_host_is_served_on_every_path(route: Route) -> None:
     async def story(_doors: LocalApi, port: int) -> None:
         for host in LOOPBACK:
-            heard = await hear(port, road, f"Host: {host}")
-            assert heard.status == 200, (host, heard)
+            response = await send(port, route, f"Host: {host}")
+            assert response.status == 200, (host, response)
 
     run_story(story)
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_any_other_host_is_rejected_on_every_path_and_changes_nothing(road: Road) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_any_other_host_is_rejected_on_every_path_and_changes_nothing(route: Route) -> None:
     async def story(local: LocalApi, port: int) -> None:
         before = local.store.fleet()
         for head in REFUSED_HEADS:
-            assert_refused(await hear(port, road, *head), port)
-        assert_refused(await hear(port, road, version="1.0"), port)
+            assert_refused(await send(port, route, *head), port)
+        assert_refused(await send(port, route, version="1.0"), port)
         assert local.store.fleet() is before
         assert local.desk.received == 0
 
     run_story(story)
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(road: Road) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(route: Route) -> None:
     async def story(_doors: LocalApi, port: int) -> None:
         own = f"127.0.0.1:{port}"
         for named in ("evil.example", "evil.example:51200", f"x@{own}", "127.0.0.1:1"):
-            target = f"http://{named}{road.path}"
-            assert_refused(await hear(port, road, f"Host: {own}", target=target), port)
-        evil = f"http://evil.example:51200{road.path}"
-        assert_refused(await hear(port, road, EVIL, target=evil), port)
-        assert_refused(await hear(port, road, target=f"http://{own}{road.path}"), port)
-        same = await hear(port, road, f"Host: {own}", target=f"HTTP://{own}{road.path}")
+            target = f"http://{named}{route.path}"
+            assert_refused(await send(port, route, f"Host: {own}", target=target), port)
+        evil = f"http://evil.example:51200{route.path}"
+        assert_refused(await send(port, route, EVIL, target=evil), port)
+        assert_refused(await send(port, route, target=f"http://{own}{route.path}"), port)
+        same = await send(port, route, f"Host: {own}", target=f"HTTP://{own}{route.path}")
         assert same.status == 200
 
     run_story(story)
 
 
-def every_road(document: dict[str, Any]) -> Iterator[Road]:
-    """Yield every operation of the description, and what the description leaves out."""
+def every_road(document: dict[str, Any]) -> Iterator[Route]:
+    """Yield every operation of the API description, and the routes that it omits."""
     for path, operations in document["paths"].items():
         for method in operations:
             for kind in (JSON, PROTO):
                 plain = path.replace("{", "").replace("}", "")
-                yield Road(method=method.upper(), path=plain, kind=kind)
+                yield Route(method=method.upper(), path=plain, kind=kind)
     service = navarch_pb2.DESCRIPTOR.services_by_name["ControlPlaneService"]
     for call in service.methods:
         for kind in (JSON, PROTO):
-            yield Road(method="POST", path=f"{PREFIX}{call.name}", kind=kind)
+            yield Route(method="POST", path=f"{PREFIX}{call.name}", kind=kind)
     for path in (*PROBES, OPENAPI, "/", "/nowhere", "/v1/nowhere", f"{PREFIX}Nowhere"):
         for method in ("GET", "HEAD", "POST", "OPTIONS"):
-            yield Road(method=method, path=path)
+            yield Route(method=method, path=path)
 
 
 def test_every_route_checks_the_host() -> None:
     async def story(local: LocalApi, port: int) -> None:
-        described = await hear(port, Road(method="GET", path=OPENAPI), "Host: localhost")
-        roads = list(every_road(json.loads(described.body)))
-        assert len(roads) > 100
+        described = await send(port, Route(method="GET", path=OPENAPI), "Host: localhost")
+        routes = list(every_road(json.loads(described.body)))
+        assert len(routes) > 100
         before = local.store.fleet()
-        for road in roads:
-            heard = await hear(port, road, EVIL)
-            assert heard.status == 421, road
-            if road.method != "HEAD":
-                assert_refused(heard, port)
+        for route in routes:
+            response = await send(port, route, EVIL)
+            assert response.status == 421, route
+            if route.method != "HEAD":
+                assert_refused(response, port)
         assert local.store.fleet() is before
         assert local.desk.received == 0
 
     run_story(story)
 
 
-@pytest.mark.parametrize("road", ROADS, ids=str)
-def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_a_server_with_a_token_serves_every_host(route: Route) -> None:
     async def story(_doors: LocalApi, port: int) -> None:
         token = "Authorization: Bearer s3cret"
         for host in ("navarch.example.com", "10.0.0.5:50051", "localhost"):
-            assert (await hear(port, road, token, f"Host: {host}")).status == 200
-        target = f"http://navarch.example.com{road.path}"
-        served = await hear(port, road, token, "Host: navarch.example.com", target=target)
+            assert (await send(port, route, token, f"Host: {host}")).status == 200
+        target = f"http://navarch.example.com{route.path}"
+        served = await send(port, route, token, "Host: navarch.example.com", target=target)
         assert served.status == 200
 
     run_story(story, token="s3cret")

@@ -11,13 +11,14 @@ from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.clock.system import SystemClock
-from navarch.control.jobs import JobReconciler
+from navarch.control.jobs.controller import JobController
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import JobName
 from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
+from navarch.testing.controllers import ControllerDriver
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:
@@ -28,7 +29,9 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 
 async def place(local: LocalApi) -> None:
     """Do one round of the loop, which the local API does not run."""
-    loop = JobReconciler(SystemClock(), local.store, InlineOffload(), scheduling=Scheduling)
+    clock = SystemClock()
+    controller = JobController(clock, local.store, InlineOffload(), scheduling=Scheduling)
+    loop = ControllerDriver(clock, local.store, controller)
     await loop.reconcile()
 
 
@@ -70,29 +73,29 @@ def test_the_command_line_shows_why_a_job_waits_and_how_it_ended() -> None:
         async with serve_local_api(build_local_api(), grpc=False) as local:
             await local.register("gpu-1")
 
-            async def say(*words: str, code: int = 0) -> str:
+            async def navarch(*words: str, code: int = 0) -> str:
                 return await asyncio.to_thread(typed, local.http_url, *words, code=code)
 
-            assert "No jobs found" in await say("job", "list")
-            said = await say("job", "submit", "big", "--gpus", "8", "--tasks", "2")
-            assert "navarch why job big" in said
-            why = await say("why", "job", "big")
+            assert "No jobs found" in await navarch("job", "list")
+            printed = await navarch("job", "submit", "big", "--gpus", "8", "--tasks", "2")
+            assert "navarch why job big" in printed
+            why = await navarch("why", "job", "big")
             assert "1 of 2 tasks that start together fit" in why
             assert "what would help" in why
             assert "submitted: requests 2 tasks with 8 GPUs each" in why
-            assert why == await say("why", "big")
-            found = json.loads(await say("why", "job", "big", "--output", "json"))
+            assert why == await navarch("why", "big")
+            found = json.loads(await navarch("why", "job", "big", "--output", "json"))
             assert found["attempt"]["refusals"][0]["rule"] == "resources"
-            assert "waiting" in await say("job", "list")
+            assert "waiting" in await navarch("job", "list")
             await local.register("gpu-2")
             await place(local)
-            assert "big/1 on gpu-" in await say("job", "get", "big")
-            assert "has all its GPUs" in await say("why", "job", "big")
-            assert "Job big is waiting" in await say("job", "requeue", "big", "--reason", "OOM")
-            assert "interrupted: OOM" in await say("why", "job", "big")
-            assert "is cancelled" in await say("job", "cancel", "big", "--reason", "enough")
-            assert "cancelled: enough" in await say("why", "job", "big")
-            lost = await say("why", "job", "nobody", code=3)
+            assert "big/1 on gpu-" in await navarch("job", "get", "big")
+            assert "has all its GPUs" in await navarch("why", "job", "big")
+            assert "Job big is waiting" in await navarch("job", "requeue", "big", "--reason", "OOM")
+            assert "interrupted: OOM" in await navarch("why", "job", "big")
+            assert "is cancelled" in await navarch("job", "cancel", "big", "--reason", "enough")
+            assert "cancelled: enough" in await navarch("why", "job", "big")
+            lost = await navarch("why", "job", "nobody", code=3)
             assert "job 'nobody' not found. List jobs with: navarch job list --all" in lost
 
     asyncio.run(main())

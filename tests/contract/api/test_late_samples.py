@@ -27,6 +27,7 @@ from navarch.ports.api import FleetApi, Query, Update
 from navarch.ports.link import Link
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import a_node, a_pool
 from navarch.wire.v1 import agent_pb2 as pb
 
@@ -45,7 +46,7 @@ Road = Callable[[LocalApi], Awaitable[Any]]
 
 
 async def departed(local: LocalApi) -> None:
-    """Let a machine that was bought register, serve and be given back, until it is gone."""
+    """Register a bought machine, then terminate it until it is gone."""
     store, born = local.store, a_node(NODE, phase=Phase.BOOTING)
     await store.commit(Change(pools=[a_pool()], nodes=[born]), based_on=0)
     hardware = Inventory(gpus=(Gpu(index=0, uuid="GPU-0"),))
@@ -256,7 +257,7 @@ def test_a_late_sample_of_a_departed_node_reaches_no_table_of_readings() -> None
     async def story(local: LocalApi) -> None:
         await departed(local)
         table = Table()
-        agents = AgentService(SystemClock(), local.store, table)
+        agents = AgentService(SystemClock(), local.store, indexed(local.store), table)
         agents.heartbeat(NODE, BUSY)
         await agents.report_metrics(NODE, LATE)
         assert table.written == []
@@ -272,8 +273,9 @@ def test_a_late_report_of_a_departed_node_is_accepted_and_reaches_no_listener() 
         agents = AgentService(
             SystemClock(),
             local.store,
+            indexed(local.store),
             local.columns,
-            overheard=lambda node, _report: reports.append(node),
+            on_report=lambda node, _report: reports.append(node),
         )
         assert await agents.report_health(NODE, REPORT) is NodeStatus.TERMINATED
         assert reports == []

@@ -51,7 +51,7 @@ def run_story(protocol: str, story: Callable[[FleetApi, LocalApi], Awaitable[Non
 
 
 async def store(local: LocalApi, **change: object) -> None:
-    """Write what an older version may have left."""
+    """Store records that an older version may have written."""
     revision = local.store.fleet().revision
     await local.store.commit(Change(**change), based_on=revision)  # type: ignore[arg-type]
 

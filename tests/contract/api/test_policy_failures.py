@@ -14,7 +14,7 @@ from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
 from navarch.config.policy import load_policy
-from navarch.control.alerts import is_notable
+from navarch.control.housekeeping.alerts import is_notable
 from navarch.core.event import about
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId

@@ -401,7 +401,7 @@ def test_an_account_without_access_to_the_price_list_has_offerings(ec2: Ec2Serve
 
 
 class HurriedClock(SystemClock):
-    """A clock whose sleeps return at once and advance its time."""
+    """A clock with sleeps that return at once and advance its time."""
 
     waited_s = 0.0
 

@@ -37,7 +37,7 @@ def live(ec2: Ec2Server, wire: CrashPoint) -> SweptFleet:
     return swept
 
 
-def test_a_life_without_crashes_buys_exactly_what_it_needs(ec2: Ec2Server) -> None:
+def test_a_run_without_crashes_buys_exactly_the_machines_it_needs(ec2: Ec2Server) -> None:
     assert live(ec2, CrashPoint()).crashes == 0
 
 

@@ -1,6 +1,6 @@
 """The DaemonSet at a real API server, with the real controllers and kubelets that start nothing.
 
-Where the programs of Kubernetes are, NAVARCH_KUBE_BIN says: kube-apiserver, kube-scheduler,
+NAVARCH_KUBE_BIN names the folder of the programs of Kubernetes: kube-apiserver, kube-scheduler,
 kube-controller-manager and kubemark, of any release from 1.20 on; etcd and kubectl are on the path.
 """
 
@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 
 
 def missing() -> str | None:
-    """Return why there is no cluster here, None if there is one."""
+    """Return why no cluster can be started here; None if one can."""
     programs = os.environ.get("NAVARCH_KUBE_BIN")
     if programs is None:
         return "NAVARCH_KUBE_BIN does not say where the programs of Kubernetes are"
@@ -40,7 +40,7 @@ def missing() -> str | None:
 @contextmanager
 def a_cluster() -> Iterator[Callable[..., str]]:
     """Run a cluster of two nodes; yields kubectl."""
-    # The kubelets have a /tmp of their own, so nothing of theirs may be there.
+    # The kubelets have their own /tmp, so none of their files may be in /tmp.
     folder = tempfile.mkdtemp(prefix="navarch-kube-", dir="/var/tmp")
     up = [str(SCRIPTS / "k8s_up.sh"), folder, os.environ["NAVARCH_KUBE_BIN"], "2", str(PORT)]
     config = Path(folder) / "admin.kubeconfig"
@@ -68,7 +68,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_every_gpu_node_has_the_agent_and_keeps_it_when_it_is_unwell() -> None:
+def test_every_gpu_node_runs_the_agent_even_if_it_is_not_ready() -> None:
     with a_cluster() as kubectl:
         kubectl("label", "node", "gpu1", "nvidia.com/gpu.present=true")
         kubectl("create", "namespace", "navarch")
@@ -82,7 +82,7 @@ def test_every_gpu_node_has_the_agent_and_keeps_it_when_it_is_unwell() -> None:
             return found
 
         def where() -> set[str]:
-            # Not whether they run: these kubelets know no devices, and so find no /dev/kmsg.
+            # The pods are created but cannot run: these kubelets have no /dev/kmsg.
             return {pod["spec"].get("nodeName", "") for pod in pods()}
 
         until(lambda: where() == {"gpu1"})

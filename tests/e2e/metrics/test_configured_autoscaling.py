@@ -1,4 +1,4 @@
-"""A pool whose file says how its size follows its load, on a real server."""
+"""A pool with configured autoscaling, on a real server."""
 
 import asyncio
 from pathlib import Path
@@ -51,7 +51,7 @@ async def ready(fleet: FleetApi, nodes: int) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_a_configured_pool_follows_its_queue_from_nothing_and_back(tmp_path: Path) -> None:
+def test_a_configured_pool_follows_its_queue_from_zero_and_back(tmp_path: Path) -> None:
     jobs = Jobs()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The Prometheus source against a real Prometheus, where there is one.
+"""The Prometheus source against a real Prometheus, if one is installed.
 
 `NAVARCH_PROMETHEUS` names the program, if it is not on the path.
 """
@@ -113,7 +113,7 @@ def ask(queries: PrometheusQueries) -> PoolMetrics:
         threads.close()
 
 
-def test_queries_give_the_metrics_of_one_pool(prometheus: str) -> None:
+def test_queries_return_the_metrics_of_one_pool(prometheus: str) -> None:
     found = ask(
         PrometheusQueries(
             url=prometheus + "/",
@@ -137,19 +137,19 @@ def test_queries_give_the_metrics_of_one_pool(prometheus: str) -> None:
         ("jobs[1m]", "gives a matrix"),
     ],
 )
-def test_queries_that_give_no_number_say_why(prometheus: str, query: str, words: str) -> None:
+def test_queries_without_a_number_state_the_reason(prometheus: str, query: str, words: str) -> None:
     with pytest.raises(MetricsError) as caught:
         ask(PrometheusQueries(url=prometheus, queue_depth=query))
 
     assert words in str(caught.value)
 
 
-def test_a_query_may_say_that_nothing_means_zero(prometheus: str) -> None:
+def test_a_query_can_treat_an_empty_result_as_zero(prometheus: str) -> None:
     query = 'sum(jobs{pool="nobody"}) or vector(0)'
 
     assert ask(PrometheusQueries(url=prometheus, queue_depth=query)).queue_depth == 0
 
 
-def test_a_server_that_is_not_there_is_not_known() -> None:
+def test_metrics_of_a_missing_server_are_unknown() -> None:
     with pytest.raises(MetricsError, match="prometheus: "):
         ask(PrometheusQueries(url=f"http://127.0.0.1:{free_port()}", queue_depth="up"))

@@ -1,4 +1,4 @@
-"""Navarch inside another program, with parts of one's own."""
+"""Navarch embedded in another program, with custom extensions."""
 
 import asyncio
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ class CordonOnly:
         return Treatment(remedy=Remedy.CORDON, reason=f"{node.id} is not well")
 
 
-class Ears:
+class RecordingNotifier:
     name = "ears"
 
     def __init__(self) -> None:
@@ -106,8 +106,8 @@ def my_cloud() -> SimulatedCloud:
     return SimulatedCloud(SystemClock(), SystemEntropy(), habits, name="mine")
 
 
-def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
-    ears, cloud = Ears(), my_cloud()
+def test_every_custom_extension_is_used(tmp_path: Path) -> None:
+    ears, cloud = RecordingNotifier(), my_cloud()
 
     async def main() -> None:
         running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
@@ -131,7 +131,7 @@ def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
             spec = PoolSpec(name=PoolName("other"), offerings=places, nodes_min=1, nodes_max=1)
             await fleet.put_pool(spec, reason="the test")
             async with asyncio.timeout(30):
-                while not (  # noqa: ASYNC110 - several things, none of which tells
+                while not (  # noqa: ASYNC110 - several conditions without a notification
                     len((await fleet.list_nodes(Query(pool=PoolName("training")))).items) == 2
                     and ears.cordoned
                     and "node.cordoned" in ears.heard
@@ -170,7 +170,7 @@ class NothingOnB:
         """Nothing to clean up."""
 
 
-def test_a_custom_scheduler_plugin_takes_part(tmp_path: Path) -> None:
+def test_a_custom_scheduler_plugin_is_used(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path, scheduler_plugins={"nothing-on-b": NothingOnB})
     cluster = a_cluster(nodes={"a": 4, "b": 8}, jobs=[a_job("big", gpus=8)])
     assert [d.node for d in plane.schedule(cluster).decisions if isinstance(d, Bind)] == ["b"]

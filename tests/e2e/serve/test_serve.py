@@ -1,4 +1,4 @@
-"""A real server, real agents, a real wire."""
+"""A real server and real agents, over the network."""
 
 import json
 import random
@@ -54,7 +54,7 @@ def machines(fleet: FleetProcess) -> list[Machine]:
     return [m for m in msgspec.json.decode(saved, type=list[Machine]) if m.alive]
 
 
-def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> None:
+def test_a_broken_gpu_is_replaced_and_the_reason_can_be_read(fleet: Start) -> None:
     server = fleet()
     up = server.navarch("up", "--gpus", "16", "--type", "h100", "--name", "demo", "--wait")
     assert up.returncode == 0, up.stderr
@@ -72,7 +72,7 @@ def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> No
     assert [pool["spec"]["name"] for pool in pools] == ["training"]
 
 
-def test_what_proves_a_fault_can_be_read_while_the_node_stands_and_after_it_is_gone(
+def test_the_evidence_of_a_fault_can_be_read_before_and_after_the_node_is_gone(
     fleet: Start,
 ) -> None:
     server = fleet()
@@ -112,9 +112,9 @@ def test_a_second_start_is_quick_loses_nothing_and_commits_nothing(fleet: Start)
     server.until(lambda: len(active(server)) == 2)
     before, revision = active(server), settled_revision(server)
     assert server.stop() == 0
-    assert server.start() < 15.0  # Under three seconds on a machine that does nothing else.
+    assert server.start() < 15.0  # Under three seconds on an idle machine.
     assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
-    time.sleep(3.5)  # Longer than the timeout of heartbeats: their agents must be back.
+    time.sleep(3.5)  # Longer than the heartbeat timeout: the agents must have reconnected.
     assert active(server) == before
     assert len(machines(server)) == 2
     assert settled_revision(server) == revision, "a restart commits nothing"
@@ -133,7 +133,7 @@ def settled_revision(server: FleetProcess) -> int:
     return seen[-1]
 
 
-def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> None:
+def test_kills_at_random_moments_leak_duplicate_and_lose_nothing(fleet: Start) -> None:
     server = fleet()
     chance = random.Random(7)
     sizes = [2, 4, 3, 4, 2, 3]
@@ -145,7 +145,7 @@ def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> N
         server.start()
     server.until(lambda: len(active(server)) == sizes[-1], within_s=120)
     server.until(lambda: len(machines(server)) == sizes[-1], within_s=120)
-    # An agent may be quicker than the answer to the purchase of its machine.
+    # An agent can register before the launch of its machine returns.
     server.until(lambda: known_instances(server) == {m.id for m in machines(server)}, within_s=120)
     names = [m.request.name for m in machines(server)]
     assert len(names) == len(set(names)), "a node was bought twice"
@@ -171,7 +171,7 @@ def test_every_server_requires_the_token_and_agents_have_it(fleet: Start) -> Non
     assert "s3cret" not in server.log.read_text()
 
 
-def test_a_second_server_on_the_same_state_is_refused_in_a_sentence(
+def test_a_second_server_on_the_same_state_is_refused_with_a_clear_message(
     fleet: Start, tmp_path: Path
 ) -> None:
     server = fleet()
@@ -188,7 +188,7 @@ def test_a_second_server_on_the_same_state_is_refused_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_a_sentence(fleet: Start, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_a_clear_message(fleet: Start, tmp_path: Path) -> None:
     server = fleet()
     other = FleetProcess(tmp_path)
     other.port = server.port
@@ -204,7 +204,7 @@ def test_a_port_that_is_taken_is_a_sentence(fleet: Start, tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_without_a_token_will_not_listen_to_strangers(tmp_path: Path) -> None:
+def test_a_server_without_a_token_refuses_to_listen_on_other_interfaces(tmp_path: Path) -> None:
     other = FleetProcess(tmp_path)
     done = subprocess.run(
         [*other.command(), "--address=0.0.0.0:0", "--data-dir", str(tmp_path / "elsewhere")],
@@ -217,8 +217,10 @@ def test_a_server_without_a_token_will_not_listen_to_strangers(tmp_path: Path) -
     assert "NAVARCH_AUTH_TOKEN" in done.stderr
 
 
-def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v1/status") -> bytes:
-    """Return the answer to one request, sent under that Host."""
+def response_to(
+    server: FleetProcess, host: str, *headers: str, request: str = "GET /v1/status"
+) -> bytes:
+    """Return the response to one request with that Host header."""
     head = [f"{request} HTTP/1.1", f"Host: {host}", *headers, "Connection: close"]
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(("\r\n".join(head) + "\r\n\r\n").encode())
@@ -229,16 +231,16 @@ def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v
 def test_a_server_without_a_token_listens_on_loopback_only_and_reports_it(fleet: Start) -> None:
     server = fleet()
     evil = f"evil.example:{server.port}"
-    refused = heard(server, evil, f"Origin: http://{evil}")
+    refused = response_to(server, evil, f"Origin: http://{evil}")
     assert refused.startswith(b"HTTP/1.1 421")
     assert f"http://127.0.0.1:{server.port}".encode() in refused
-    described = heard(server, f"localhost:{server.port}", request="GET /openapi.json")
+    described = response_to(server, f"localhost:{server.port}", request="GET /openapi.json")
     assert described.startswith(b"HTTP/1.1 200")
     paths = json.loads(described.partition(b"\r\n\r\n")[2])["paths"]
     routes = [f"{method.upper()} {path}" for path in paths for method in paths[path]]
     assert "GET /v1/status" in routes
     for route in routes:
-        assert heard(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
+        assert response_to(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
     server.until(lambda: "is serving" in server.log.read_text())
     said = server.log.read_text()
     assert f"HTTP     http://127.0.0.1:{server.port}, clear text" in said
@@ -258,7 +260,7 @@ def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_list
     try:
         server.start()
         token = "Authorization: Bearer s3cret"
-        assert heard(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
+        assert response_to(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
         server.until(lambda: "is serving" in server.log.read_text())
         said = server.log.read_text()
         assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in said

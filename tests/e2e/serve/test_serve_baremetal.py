@@ -1,4 +1,4 @@
-"""A rack of one's own, end to end: real sshd, real agent, a token that lets one machine in."""
+"""A bare-metal rack, end to end: real sshd, real agent, a join token for one machine."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ def config_for(machine: SshMachine, folder: Path) -> str:
 
 
 @pytest.mark.skipif(sshd_missing() is not None, reason=str(sshd_missing()))
-def test_a_machine_is_lent_set_up_joined_and_taken_back(tmp_path: Path) -> None:
+def test_a_machine_is_leased_set_up_joined_and_returned(tmp_path: Path) -> None:
     async def story(machine: SshMachine) -> None:
         config = parse_config(config_for(machine, tmp_path), source=str(tmp_path / "navarch.yaml"))
         plane = ControlPlane(config=config, data_dir=tmp_path / "data")

@@ -1,4 +1,4 @@
-"""A server that runs keeps its configuration when the new one leaves agents without a server."""
+"""A running server keeps its configuration if the new one has no address for agents."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Policies in a real server: refused when they cannot work, reloaded when they change."""
+"""Policies in a real server: refusal of invalid ones, and reload."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ BROKEN = GOOD.replace("xid_code ==", "xid_code == ==")
 
 
 class Site:
-    """A server with a policy of its own for one pool."""
+    """A server with a separate policy for one pool."""
 
     def __init__(self, folder: Path) -> None:
         self.policy = folder / "policy.yaml"
@@ -70,7 +70,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         made.server.kill()
 
 
-def test_a_syntax_error_in_the_policy_does_not_make_fatal_errors_pass_unseen(site: Site) -> None:
+def test_a_policy_with_a_syntax_error_does_not_hide_fatal_errors(site: Site) -> None:
     """B14: the server logged the error, went on without its policy, and ignored fatal XIDs."""
     site.write(BROKEN)
     config = ["--config", str(site.server.config), "--data-dir", str(site.server.data_dir)]
@@ -93,7 +93,7 @@ def test_a_syntax_error_in_the_policy_does_not_make_fatal_errors_pass_unseen(sit
     assert incident.symptoms[0].rule == "checks", "the policy from before is still in force"
 
 
-def test_a_changed_policy_is_in_force_after_a_hangup_and_the_history_shows_the_difference(
+def test_a_changed_policy_applies_after_sighup_and_the_journal_shows_it(
     site: Site,
 ) -> None:
     site.write(GOOD)
@@ -134,10 +134,10 @@ rules:
         a + b + c + d + e > 45 && event.metrics.xid_code == a)))))
     result: unhealthy
 """
-"""Valid, but CEL gives up on it: it takes ten to the power of five steps."""
+"""Valid, but above the step limit of CEL: it takes ten to the power of five steps."""
 
 
-def test_a_policy_that_fails_at_work_leaves_nodes_unknown_until_it_is_mended(site: Site) -> None:
+def test_a_policy_that_fails_at_run_time_leaves_nodes_unknown_until_it_is_fixed(site: Site) -> None:
     def health(node: str) -> Health:
         return site.server.ask(lambda api: api.get_node(NodeId(node))).node.health
 

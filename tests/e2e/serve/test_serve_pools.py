@@ -1,4 +1,4 @@
-"""Pools as an operator has them: a file, a server, and the command line."""
+"""Pools end to end: a configuration file, a server and the command line."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ pools:
 """
 
 
-def test_a_gang_that_finds_no_block_is_given_back_and_bought_whole_in_the_next_zone(
+def test_a_gang_without_a_shared_block_is_returned_and_bought_whole_in_the_next_zone(
     serve: Start,
 ) -> None:
     server = serve(GANGS)
@@ -95,7 +95,7 @@ pools:
 """
 
 
-def test_a_server_that_finds_a_pool_of_a_billion_nodes_serves_and_heals_after_a_scale_down(
+def test_a_server_with_a_stored_pool_of_a_billion_nodes_recovers_after_a_scale_down(
     serve: Start, tmp_path: Path
 ) -> None:
     offerings = (evolve(H100, provider=ProviderName("fake")),)
@@ -154,7 +154,7 @@ pools:
 """
 
 
-def test_what_is_reserved_comes_first_then_spot_then_on_demand_then_another_provider(
+def test_reserved_machines_come_first_then_spot_then_on_demand_then_another_provider(
     serve: Start,
 ) -> None:
     server = serve(MARKET)
@@ -165,12 +165,12 @@ def test_what_is_reserved_comes_first_then_spot_then_on_demand_then_another_prov
     assert Counter(node.provider for node in listed) == {"east": 4, "west": 1}
     last = next(node.id for node in listed if node.provider == "west")
 
-    def told() -> str:
+    def why() -> str:
         return server.navarch("why", "node", last).stdout
 
-    # Its agent may be quicker than the provider's answer, behind which the table stands.
-    server.until(lambda: "→ h100-8x at west" in told())
-    table = told()
+    # Its agent can register before the provider answers, which precedes the table.
+    server.until(lambda: "→ h100-8x at west" in why())
+    table = why()
     assert "h100-8x at east, reserved paid-for, 20/h" in table
     assert "1 of 1 reserved machines are used" in table
     assert "h100-8x at east, spot, 5/h" in table

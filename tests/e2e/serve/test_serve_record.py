@@ -1,4 +1,4 @@
-"""A fleet that really runs is recorded over its API, and what happened happens again."""
+"""A running fleet is recorded through its API, and the recording is replayed."""
 
 from collections import Counter
 from datetime import timedelta
@@ -30,7 +30,9 @@ pools:
 """
 
 
-def test_a_fleet_is_recorded_over_the_api_without_names_and_plays_the_same(tmp_path: Path) -> None:
+def test_a_fleet_is_recorded_anonymously_through_the_api_and_replays_the_same(
+    tmp_path: Path,
+) -> None:
     fleet = FleetProcess(tmp_path, token="hush-hush")
     fleet.config.write_text(CONFIG)
     fleet.start()

@@ -1,4 +1,4 @@
-"""Two servers on one folder: one leads, and the other takes its place when it dies."""
+"""Two servers on one folder: a leader, and a standby that takes over."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ from navarch.ports.api import Query
 
 
 class Standby(FleetProcess):
-    """A second server on the first one's folder and doors."""
+    """A second server with the folder and the addresses of the first."""
 
     def __init__(self, leader: FleetProcess) -> None:
         super().__init__(leader.folder)
@@ -36,7 +36,7 @@ class Standby(FleetProcess):
             time.sleep(0.05)
 
 
-def test_a_server_that_stands_by_takes_over_from_one_that_was_killed(tmp_path: Path) -> None:
+def test_a_standby_takes_over_from_a_killed_leader(tmp_path: Path) -> None:
     leader = FleetProcess(tmp_path)
     leader.start()
     standby = Standby(leader)

@@ -1,4 +1,4 @@
-"""The report in a real browser that has no network."""
+"""The report in a real browser without a network."""
 
 import shutil
 import subprocess
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 
 
 def seen(page: str, tmp_path: Path) -> str:
-    """Return the page as the browser has it once its script has run."""
+    """Return the document of the browser after its script has run."""
     file = tmp_path / "report.html"
-    # A word that only a script can write, so that what is seen has been through one.
+    # A text that only a script can write proves that scripts ran.
     ready = "<script>document.title += ' is shown'</script>"
     file.write_text(page.replace("</body>", ready + "</body>"), encoding="utf-8")
     done = subprocess.run(
@@ -40,13 +40,13 @@ def seen(page: str, tmp_path: Path) -> str:
         timeout=120,
         check=True,
     )
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert complaints == []
+    console_messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert console_messages == []
     assert "is shown</title>" in done.stdout
     return done.stdout
 
 
-def test_a_report_is_whole_without_a_network_and_its_script_runs(tmp_path: Path) -> None:
+def test_a_report_is_complete_without_a_network_and_its_script_runs(tmp_path: Path) -> None:
     outcome = run_scenario(load_scenario(SCENARIO), seed=3)
     page = seen(render_html(outcome), tmp_path)
 
@@ -57,7 +57,7 @@ def test_a_report_is_whole_without_a_network_and_its_script_runs(tmp_path: Path)
     assert "--seed 3" in page
 
 
-def test_a_comparison_is_whole_without_a_network(tmp_path: Path) -> None:
+def test_a_comparison_is_complete_without_a_network(tmp_path: Path) -> None:
     one, other = (run_scenario(load_scenario(SCENARIO), seed=seed) for seed in (3, 4))
     page = seen(render_comparison_html(one, other), tmp_path)
 

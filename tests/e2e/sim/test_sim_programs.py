@@ -1,4 +1,4 @@
-"""Simulations as programs: a keyboard, and a server over the wire."""
+"""The simulator's programs: the interactive mode, and runs against a real server."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def program(*words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_fleet_can_be_played_with() -> None:
+def test_the_interactive_mode_carries_out_commands() -> None:
     lines = ["wait 20", "inject node-1 xid 79", "wait 10", "status", "dance", "cordon node-2"]
     lines += ["inject node-2 gremlin", "inject node-2 straggler"]
     done = program("sim", "interactive", typed="\n".join([*lines, "wait 5", "status", "quit"]))
@@ -33,7 +33,7 @@ def test_a_fleet_can_be_played_with() -> None:
     assert "a straggler is only visible next to other nodes of its job" in done.stdout
 
 
-def test_a_scenario_plays_against_a_real_server(tmp_path: Path) -> None:
+def test_a_scenario_runs_against_a_real_server(tmp_path: Path) -> None:
     file = tmp_path / "wire.yaml"
     file.write_text(
         """

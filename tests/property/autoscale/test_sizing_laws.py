@@ -1,4 +1,4 @@
-"""Laws of sizing, whatever autoscalers say."""
+"""Laws of sizing for any recommendation."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -107,7 +107,7 @@ def histories(draw: st.DrawFn) -> list[Opinion]:
 
 
 @given(pools(), histories())
-def test_a_size_is_always_within_the_bounds_of_the_hour(pool: Pool, said: list[Opinion]) -> None:
+def test_a_size_is_always_within_the_current_bounds(pool: Pool, said: list[Opinion]) -> None:
     bounds = bounds_at(pool, NOW)
     sizing = plan_size(pool, said, now=NOW)
 
@@ -117,7 +117,7 @@ def test_a_size_is_always_within_the_bounds_of_the_hour(pool: Pool, said: list[O
 
 
 @given(pools(), histories())
-def test_a_pool_shrinks_by_itself_only_below_everything_that_was_asked_for(
+def test_a_pool_shrinks_only_if_every_recent_recommendation_is_lower(
     pool: Pool, said: list[Opinion]
 ) -> None:
     bounds = bounds_at(pool, NOW)
@@ -138,7 +138,7 @@ def test_nothing_but_bounds_changes_a_size_during_cooldown(pool: Pool, said: lis
 
 
 @given(pools(), st.integers(0, 20))
-def test_a_pool_comes_to_rest_at_what_a_steady_autoscaler_says(pool: Pool, nodes: int) -> None:
+def test_a_pool_converges_to_a_constant_recommendation(pool: Pool, nodes: int) -> None:
     steady = [
         Opinion(at=NOW - timedelta(seconds=30 * i), nodes=nodes, reason="so")
         for i in reversed(range(30))
@@ -153,7 +153,7 @@ def test_a_pool_comes_to_rest_at_what_a_steady_autoscaler_says(pool: Pool, nodes
 
 
 @given(strategies, metrics, moments, st.integers(0, 12), st.integers(0, 5))
-def test_every_strategy_that_may_be_asked_for_gives_an_answer_with_a_reason(
+def test_every_strategy_returns_a_size_with_a_reason(
     asked: Autoscaling, known: PoolMetrics, now: datetime, nodes: int, low: int
 ) -> None:
     check_autoscaling(asked)
@@ -177,10 +177,10 @@ def test_every_strategy_that_may_be_asked_for_gives_an_answer_with_a_reason(
 
 
 @given(windows, moments, st.sampled_from(ZONES))
-def test_a_window_and_the_rest_of_its_day_are_the_whole_day(
+def test_a_window_and_its_complement_cover_the_day(
     window: Window, now: datetime, zone: str
 ) -> None:
-    """Every moment is in the window or in its complement, and never in both."""
+    """Every moment is either in the window or in its complement."""
     every_day = replace(window, days=())
     rest = replace(every_day, start=window.end % 24, end=window.start or 24)
     holds = [
@@ -192,7 +192,7 @@ def test_a_window_and_the_rest_of_its_day_are_the_whole_day(
 
 
 @given(st.lists(st.builds(Work, gpus=st.integers(0, 20), parts=st.integers(1, 4)), max_size=12))
-def test_work_is_never_given_fewer_nodes_than_its_gpus_fill(work: list[Work]) -> None:
+def test_the_size_always_covers_the_gpus_in_use(work: list[Work]) -> None:
     gpus = sum(each.gpus * each.parts for each in work)
     nodes = nodes_needed(work, 8)
 

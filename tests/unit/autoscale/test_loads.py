@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from navarch.autoscale.demand import Work, nodes_needed
-from navarch.control.loads import QUARTERS_MAX, RECENT_MAX, Loads
-from navarch.control.usage import Usage
+from navarch.control.pools.loads import QUARTERS_MAX, RECENT_MAX, Loads
+from navarch.control.pools.usage import Usage
 from navarch.core.errors import MetricsError
 from navarch.core.fleet import Change
 from navarch.core.health import Health

@@ -1,4 +1,4 @@
-"""A promise is said to be kept only by a run that was long enough to show it."""
+"""Goals count as met only in runs that are long enough to prove it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def verdicts(results: Mapping[str, Mapping[str, Any]]) -> set[object]:
     return {figure["pass"] for figure in figures(results)}
 
 
-def test_a_whole_run_shows_that_every_promise_is_kept() -> None:
+def test_a_full_run_proves_every_goal() -> None:
     shown = figures(KEPT)
 
     assert {figure["part"] for figure in shown} == KEPT.keys()
@@ -53,7 +53,7 @@ def test_a_whole_run_shows_that_every_promise_is_kept() -> None:
         ("definitions", {"refused": 0, "definitions": 0}),
     ],
 )
-def test_one_that_is_broken_is_said_to_be(part: str, found: dict[str, object]) -> None:
+def test_a_missed_goal_is_reported(part: str, found: dict[str, object]) -> None:
     assert False in verdicts({part: KEPT[part] | found})
 
 
@@ -73,17 +73,15 @@ def test_one_that_is_broken_is_said_to_be(part: str, found: dict[str, object]) -
     ],
     ids=["market", "leaks", "storms"],
 )
-def test_a_run_that_was_too_short_shows_nothing_if_all_went_well(
-    part: str, found: dict[str, object]
-) -> None:
+def test_a_short_run_without_misses_proves_nothing(part: str, found: dict[str, object]) -> None:
     assert verdicts({part: KEPT[part] | found}) == {None}
 
 
-def test_a_short_run_can_show_that_a_promise_is_broken() -> None:
+def test_a_short_run_can_prove_that_a_goal_is_missed() -> None:
     assert verdicts({"storms": {"storms": 3, "under_floor": 1}}) == {False}
 
 
-def test_what_the_next_demand_finds_left_over_is_shown_and_no_promise() -> None:
+def test_leftover_capacity_is_shown_without_a_goal() -> None:
     lost = WON | {"seeds_not_won": [19, 62]}
     (first, second) = figures(
         {"leftovers": {"traces": 100, "against_blocklist": lost, "against_cache": WON}}

@@ -1,4 +1,4 @@
-"""Parts of a long measurement, put together, say what one run would have said."""
+"""Merged parts of a long measurement equal the measurement in one run."""
 
 import json
 from pathlib import Path
@@ -27,12 +27,12 @@ def leaks(seeds: str, **more: object) -> dict[str, object]:
 
 
 def without_means(against: object) -> dict[str, object]:
-    """Return what is exact; a mean of means has been rounded twice."""
+    """Return the exact figures, without means, which are rounded twice."""
     assert isinstance(against, dict)
     return {key: value for key, value in against.items() if key != "mean_seconds_saved"}
 
 
-def test_traces_in_two_parts_come_to_what_they_come_to_in_one(tmp_path: Path) -> None:
+def test_two_merged_parts_equal_one_run(tmp_path: Path) -> None:
     whole = market(2, days=1, first=7)
     parts = [
         a_file(tmp_path, "a", market=market(1, days=1, first=7)),
@@ -48,7 +48,7 @@ def test_traces_in_two_parts_come_to_what_they_come_to_in_one(tmp_path: Path) ->
     assert merged["traces"] == 2
 
 
-def test_sums_are_added_up_and_the_longest_is_kept(tmp_path: Path) -> None:
+def test_sums_are_added_and_maxima_are_kept(tmp_path: Path) -> None:
     parts = [
         a_file(tmp_path, "a", leaks=leaks("0..4")),
         a_file(tmp_path, "b", leaks=leaks("7..9", longest_denied_machine_minutes=8.0)),
@@ -61,7 +61,7 @@ def test_sums_are_added_up_and_the_longest_is_kept(tmp_path: Path) -> None:
     }
 
 
-def test_what_leaked_for_a_minute_in_one_part_is_not_rounded_away(tmp_path: Path) -> None:
+def test_a_short_leak_in_one_part_is_not_rounded_to_zero(tmp_path: Path) -> None:
     parts = [
         a_file(tmp_path, "a", leaks=leaks("0..4")),
         a_file(tmp_path, "b", leaks=leaks("5..9", machine_hours_unaccounted_for=1 / 60)),
@@ -70,7 +70,7 @@ def test_what_leaked_for_a_minute_in_one_part_is_not_rounded_away(tmp_path: Path
     assert merge(parts)["leaks"]["machine_hours_unaccounted_for"] == 1 / 60
 
 
-def test_parts_of_several_names_are_put_together_name_by_name(tmp_path: Path) -> None:
+def test_parts_are_merged_by_name(tmp_path: Path) -> None:
     parts = [
         a_file(tmp_path, "a", leaks=leaks("0..4"), planning={"median_ms": 40.0}),
         a_file(tmp_path, "b", leaks=leaks("5..9")),
@@ -104,14 +104,14 @@ def test_parts_of_several_names_are_put_together_name_by_name(tmp_path: Path) ->
     ],
     ids=["a seed twice", "a whole run twice", "different traces", "different versions"],
 )
-def test_what_does_not_belong_together_is_refused(
+def test_parts_of_different_measurements_are_refused(
     tmp_path: Path, first: dict[str, object], second: dict[str, object], words: str
 ) -> None:
     with pytest.raises(MergeError, match=words):
         merge([a_file(tmp_path, "a", **first), a_file(tmp_path, "b", **second)])
 
 
-def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("planning …")
     with pytest.raises(MergeError, match=r"x\.json.*bench\.pools"):
         merge([tmp_path / "x.json"])

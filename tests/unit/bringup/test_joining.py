@@ -38,6 +38,7 @@ from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import indexed
 from navarch.testing.worlds import H100, a_pool
 
 CLUSTER = Cluster(id="c-1", secret=b"secret")
@@ -109,7 +110,7 @@ def test_the_token_of_an_earlier_launch_is_refused() -> None:
 
 def an_app(store: MemoryStore) -> HttpApp:
     clock, columns = SystemClock(), TelemetryTable(SystemClock(), timeout=a_pool().cooldown)
-    agents = AgentService(clock, store, columns)
+    agents = AgentService(clock, store, indexed(store), columns)
     return build_http_app(
         clock,
         SystemEntropy(),

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from navarch.app.control_plane import Opinions, build_control_plane
 from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.main import navarch
-from navarch.control.launches import MissingAgent
+from navarch.control.nodes.launch import MissingAgent
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName

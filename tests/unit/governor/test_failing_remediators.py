@@ -1,4 +1,4 @@
-"""A remediator that fails: its own pool waits and says why, and every other pool goes on."""
+"""A failing remediator delays its own pool, with a reason, and no other pool."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from navarch.control.alerts import is_notable
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.providers.guard import Providers
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -30,6 +30,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 OURS, OTHER = PoolName("ours"), PoolName("other")
@@ -43,8 +44,8 @@ def broken(name: str, pool: str) -> Node:
     return a_node(name, pool, health=Health.UNHEALTHY, conditions=(FAULT,))
 
 
-class Moody:
-    """A remediator of somebody's own, which does what the test says."""
+class ScriptedRemediator:
+    """A custom remediator with behaviour that the test sets."""
 
     def __init__(self, answer: Callable[[Node], object]) -> None:
         self.answer = answer
@@ -67,9 +68,9 @@ def replaced(node: Node) -> object:
 
 
 class Site:
-    """Two pools with a broken node each; one of them has a remediator of its own."""
+    """Two pools with one broken node each, one of them with a custom remediator."""
 
-    def __init__(self, moody: Moody) -> None:
+    def __init__(self, moody: ScriptedRemediator) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         self.moody = moody
@@ -82,21 +83,23 @@ class Site:
             TelemetryTable(self.clock, timeout=timedelta(seconds=90)),
         )
 
-    def start(self) -> RemediationReconciler:
+    def start(self) -> ControllerDriver[RemediationController]:
         """Return a control plane's loop that has just started."""
-        return RemediationReconciler(
+        controller = RemediationController(
             self.clock,
             self.store,
+            indexed(self.store),
             Providers([]),
             remediator=lambda pool: self.remediators[pool.name],
         )
+        return ControllerDriver(self.clock, self.store, controller)
 
     async def write(self, *nodes: Node, pools: tuple[Pool, ...] = ()) -> None:
         change = Change(pools=pools, nodes=nodes)
         await self.store.commit(change, based_on=self.store.fleet().revision)
 
     async def run(self, seconds: float) -> None:
-        """Let the loop work as the control plane would, for so long."""
+        """Run the controller as the control plane does, for some time."""
         end = self.clock.now() + timedelta(seconds=seconds)
         while True:
             due_at = self.loop.due_at()
@@ -117,10 +120,10 @@ class Site:
         return [entry.event.kind for entry in await self.store.events()]
 
 
-def play(story: Callable[[Site], Awaitable[None]], moody: Moody) -> None:
+def play(story: Callable[[Site], Awaitable[None]], moody: ScriptedRemediator) -> None:
     async def main() -> None:
         site = Site(moody)
-        ours = a_pool(OURS, size=2, remediation=Remediation(strategy="mine:Moody"))
+        ours = a_pool(OURS, size=2, remediation=Remediation(strategy="mine:ScriptedRemediator"))
         await site.write(
             broken(SICK, OURS), broken(SPARED, OTHER), pools=(ours, a_pool(OTHER, size=2))
         )
@@ -131,7 +134,7 @@ def play(story: Callable[[Site], Awaitable[None]], moody: Moody) -> None:
 
 
 async def coroutine() -> None:
-    """Return later, as a method that is `async` does."""
+    """Return a coroutine, as an `async` method does."""
 
 
 def not_awaited(node: Node) -> object:
@@ -141,7 +144,7 @@ def not_awaited(node: Node) -> object:
     return late
 
 
-def a_treatment(**fields: object) -> Callable[[Node], object]:
+def a_remediation(**fields: object) -> Callable[[Node], object]:
     known = {"remedy": Remedy.REPLACE, "reason": "why", **fields}
     return lambda _: Treatment(**known)  # type: ignore[arg-type]
 
@@ -152,10 +155,10 @@ FAILURES: dict[str, tuple[Callable[[Node], object], str]] = {
     "a node": (lambda node: node, "TypeError: "),
     "a node of another pool": (lambda _: SPARED, "TypeError: 'other-0' is no treatment"),
     "awaitable": (not_awaited, "TypeError: "),
-    "a remedy that is a word": (a_treatment(remedy="replace"), "remedy"),
-    "no reason": (a_treatment(reason=None), "reason"),
-    "a step that is a word": (a_treatment(remedy=Remedy.RECOVER, step="reboot"), "step"),
-    "a check that is none": (a_treatment(remedy=Remedy.RECOVER, check=FAULT), "check"),
+    "a remedy that is a word": (a_remediation(remedy="replace"), "remedy"),
+    "no reason": (a_remediation(reason=None), "reason"),
+    "a step that is a word": (a_remediation(remedy=Remedy.RECOVER, step="reboot"), "step"),
+    "a check that is none": (a_remediation(remedy=Remedy.RECOVER, check=FAULT), "check"),
 }
 
 
@@ -172,15 +175,15 @@ def test_a_remediator_that_fails_stops_no_other_pool_in_the_same_round(how: str)
         assert evolve(site.node(SICK), held=None) == before, "nothing is done in its own"
         assert held is not None
         assert held.by is DeferredBy.REMEDIATOR
-        assert held.because.startswith("remediator mine:Moody failed: ")
+        assert held.because.startswith("remediator mine:ScriptedRemediator failed: ")
         assert words in held.because
         assert held.because in await site.note(OURS)
         assert await site.note(OTHER) != await site.note(OURS)
 
-    play(story, Moody(answer))
+    play(story, ScriptedRemediator(answer))
 
 
-def test_a_failure_is_told_of_the_node_and_the_pool_and_people_are_alerted() -> None:
+def test_a_failure_is_recorded_for_node_and_pool_and_raises_an_alert() -> None:
     async def story(site: Site) -> None:
         await site.run(60)
 
@@ -192,10 +195,10 @@ def test_a_failure_is_told_of_the_node_and_the_pool_and_people_are_alerted() -> 
         (told,) = [x.event for x in await site.store.events() if x.event.kind == "pool.held"]
         assert is_notable(told), "once, however often it fails"
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_pool_whose_remediator_fails_is_tried_again_ever_later_whatever_else_happens() -> None:
+def test_a_failing_remediator_is_retried_with_growing_delays() -> None:
     async def story(site: Site) -> None:
         asked_at: list[float] = []
         start = site.clock.now()
@@ -206,16 +209,16 @@ def test_a_pool_whose_remediator_fails_is_tried_again_ever_later_whatever_else_h
 
         site.moody.answer = answer
         for second in range(1, 200):
-            # Something else happens to the pool every second.
+            # The pool has another event every second.
             await site.write(evolve(site.node(SICK), labels={"second": str(second)}))
             await site.run(1)
         pauses = [round(b - a) for a, b in pairwise(asked_at)]
         assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_remediator_that_works_again_is_obeyed_and_its_failure_is_no_longer_shown() -> None:
+def test_the_failure_is_cleared_once_the_remediator_works_again() -> None:
     async def story(site: Site) -> None:
         await site.run(1)
         assert "failed" in await site.note(OURS)
@@ -226,12 +229,10 @@ def test_a_remediator_that_works_again_is_obeyed_and_its_failure_is_no_longer_sh
         assert "failed" not in await site.note(OURS)
         assert site.store.fleet().pools[OURS].held is None
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_node_that_nothing_is_to_be_done_about_waits_no_longer_once_the_remediator_works() -> (
-    None
-):
+def test_a_node_without_an_action_is_no_longer_deferred_once_the_remediator_works() -> None:
     async def story(site: Site) -> None:
         await site.run(1)
         site.moody.answer = lambda _: None
@@ -241,10 +242,10 @@ def test_a_node_that_nothing_is_to_be_done_about_waits_no_longer_once_the_remedi
             "remediator works again" in (await site.fleet.why(about("node", SICK))).steps[0].reason
         )
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_another_remediator_is_asked_at_once() -> None:
+def test_another_remediator_is_called_at_once() -> None:
     async def story(site: Site) -> None:
         await site.run(60)
         site.remediators = {**site.remediators, OURS: CordonAndReplace()}
@@ -253,10 +254,10 @@ def test_another_remediator_is_asked_at_once() -> None:
         await site.run(1)
         assert site.node(SICK).retiring is not None
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_node_that_falls_ill_meanwhile_waits_as_well_and_one_that_gets_well_does_not() -> None:
+def test_only_nodes_that_are_unhealthy_wait_for_a_failing_remediator() -> None:
     async def story(site: Site) -> None:
         await site.run(60)
         asked = len(site.moody.asked)
@@ -269,7 +270,7 @@ def test_a_node_that_falls_ill_meanwhile_waits_as_well_and_one_that_gets_well_do
         assert held.by is DeferredBy.REMEDIATOR
         assert site.node(SICK).held is None
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
 def test_notices_and_returns_do_not_wait_for_a_remediator_that_fails() -> None:
@@ -287,7 +288,7 @@ def test_notices_and_returns_do_not_wait_for_a_remediator_that_fails() -> None:
         assert held is not None
         assert held.by is DeferredBy.REMEDIATOR
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
 def test_what_was_released_by_hand_stays_released_while_the_remediator_fails() -> None:
@@ -304,10 +305,10 @@ def test_what_was_released_by_hand_stays_released_while_the_remediator_fails() -
         await site.run(1)
         assert site.node(SICK).held == released
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_restart_with_a_remediator_that_works_ends_what_the_failure_left() -> None:
+def test_a_restart_with_a_working_remediator_clears_the_failure() -> None:
     async def story(site: Site) -> None:
         await site.run(1)
         site.moody.answer = replaced
@@ -316,10 +317,10 @@ def test_a_restart_with_a_remediator_that_works_ends_what_the_failure_left() -> 
         assert site.node(SICK).retiring is not None
         assert site.store.fleet().pools[OURS].held is None
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_pool_that_is_gone_is_not_tried_again() -> None:
+def test_a_deleted_pool_is_not_retried() -> None:
     async def story(site: Site) -> None:
         await site.run(1)
         retiring = Retirement(reason="the pool is deleted", surplus=True)
@@ -333,10 +334,10 @@ def test_a_pool_that_is_gone_is_not_tried_again() -> None:
         assert len(site.moody.asked) == asked
         assert site.loop.due_at() is None
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_a_cancelled_round_is_cancelled_and_not_taken_for_a_failure() -> None:
+def test_a_cancelled_round_is_not_a_failure() -> None:
     def cancelled(node: Node) -> object:
         raise asyncio.CancelledError(str(node.id))
 
@@ -345,10 +346,10 @@ def test_a_cancelled_round_is_cancelled_and_not_taken_for_a_failure() -> None:
             await site.loop.reconcile()
         assert site.node(SICK).held is None
 
-    play(story, Moody(cancelled))
+    play(story, ScriptedRemediator(cancelled))
 
 
-def test_words_that_change_with_every_failure_are_written_down_once() -> None:
+def test_a_message_that_changes_with_every_failure_is_recorded_once() -> None:
     async def story(site: Site) -> None:
         count = iter(range(1000))
 
@@ -361,11 +362,11 @@ def test_words_that_change_with_every_failure_are_written_down_once() -> None:
         kinds = await site.kinds()
         assert (kinds.count("pool.held"), kinds.count("node.held")) == (1, 1)
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))
 
 
-def test_an_error_of_any_length_that_cannot_even_be_printed_is_contained() -> None:
-    class Silent(Exception):  # noqa: N818 - it is somebody else's
+def test_a_long_or_unprintable_error_is_contained() -> None:
+    class Silent(Exception):  # noqa: N818 - a third-party name
         def __str__(self) -> str:
             raise RuntimeError("no words")
 
@@ -386,19 +387,19 @@ def test_an_error_of_any_length_that_cannot_even_be_printed_is_contained() -> No
         assert "ValueError: xxx" in held.because
         assert len(held.because) < 500
 
-    play(story, Moody(answer))
+    play(story, ScriptedRemediator(answer))
 
 
-def test_a_step_of_the_ladder_is_a_treatment_like_any_other() -> None:
+def test_a_ladder_step_is_a_valid_remediation() -> None:
     async def story(site: Site) -> None:
         await site.loop.reconcile()
         assert site.node(SICK).recovery is not None
         assert site.store.fleet().pools[OURS].held is None
 
-    play(story, Moody(a_treatment(remedy=Remedy.RECOVER, step=RecoveryStep.REBOOT)))
+    play(story, ScriptedRemediator(a_remediation(remedy=Remedy.RECOVER, step=RecoveryStep.REBOOT)))
 
 
-def test_an_event_about_a_pool_that_waits_does_not_ask_its_remediator_again() -> None:
+def test_an_event_of_a_waiting_pool_does_not_call_its_remediator_again() -> None:
     async def story(site: Site) -> None:
         await site.run(1)
         asked = len(site.moody.asked)
@@ -407,4 +408,4 @@ def test_an_event_about_a_pool_that_waits_does_not_ask_its_remediator_again() ->
         await site.run(0.5)
         assert len(site.moody.asked) == asked
 
-    play(story, Moody(boom))
+    play(story, ScriptedRemediator(boom))

@@ -1,4 +1,4 @@
-"""How much automation may do, and what it says when it may not."""
+"""Limits of automation, and the reasons it gives for deferring."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ def trait(value: str, since: datetime = LONG_AGO, before: str = "") -> Trait:
     return Trait(value=value, since=since, before=before)
 
 
-def sick(node: Node, code: int = 79, since: datetime = NOW) -> Node:
+def faulty(node: Node, code: int = 79, since: datetime = NOW) -> Node:
     condition = Condition(
         check=f"xid/{code}/GPU-0",
         health=Health.UNHEALTHY,
@@ -82,17 +82,17 @@ def passed(verdicts: dict[NodeId, GovernorDecision]) -> list[NodeId]:
     return [name for name, verdict in verdicts.items() if verdict.held is None]
 
 
-def test_a_single_broken_node_is_always_acted_on_however_small_the_pool() -> None:
-    assert passed(decide([sick(a_node("training-0"))])) == ["training-0"]
+def test_a_single_broken_node_is_always_acted_on_even_in_a_small_pool() -> None:
+    assert passed(decide([faulty(a_node("training-0"))])) == ["training-0"]
 
 
-def test_of_many_at_once_only_the_share_of_the_pool_is_acted_on() -> None:
-    nodes = [sick(node) if i < 30 else node for i, node in enumerate(fleet(100))]
+def test_only_the_configured_share_of_a_pool_is_acted_on_at_once() -> None:
+    nodes = [faulty(node) if i < 30 else node for i, node in enumerate(fleet(100))]
     assert len(passed(decide(nodes))) == 5
 
 
-def test_what_waits_says_which_domain_it_waits_for() -> None:
-    nodes = [sick(node) for node in fleet(3)]
+def test_a_deferred_node_names_the_domain_that_defers_it() -> None:
+    nodes = [faulty(node) for node in fleet(3)]
     (waiting, *_) = [v.held for v in decide(nodes).values() if v.held]
     assert waiting.by is DeferredBy.BUDGET
     assert waiting.because.startswith("pool training: automation may act on 5% of it, or 1 node")
@@ -100,7 +100,7 @@ def test_what_waits_says_which_domain_it_waits_for() -> None:
 
 def acted_on(name: str, *, minutes_ago: float, phase: Phase = Phase.GONE) -> Node:
     return evolve(
-        sick(a_node(name, phase=phase)),
+        faulty(a_node(name, phase=phase)),
         acted_at=NOW - timedelta(minutes=minutes_ago),
         retiring=Retirement(reason="unhealthy"),
     )
@@ -108,13 +108,13 @@ def acted_on(name: str, *, minutes_ago: float, phase: Phase = Phase.GONE) -> Nod
 
 def test_nothing_passes_a_spent_budget_even_when_the_last_node_is_gone() -> None:
     gone = acted_on("training-0", minutes_ago=20)
-    nodes = [gone, *[sick(a_node(f"training-{i}")) for i in range(1, 4)]]
+    nodes = [gone, *[faulty(a_node(f"training-{i}")) for i in range(1, 4)]]
     assert passed(decide(nodes)) == []
 
 
-def test_a_node_counts_until_its_successor_serves_however_long_that_takes() -> None:
+def test_a_removed_node_counts_until_its_successor_is_in_service() -> None:
     out = [acted_on(f"training-{i}", minutes_ago=600) for i in range(5)]
-    rest = [sick(a_node(f"training-{i}")) for i in range(5, 100)]
+    rest = [faulty(a_node(f"training-{i}")) for i in range(5, 100)]
     booting = [
         a_node(f"training-{i}", phase=Phase.BOOTING, replaces=NodeId(f"training-{i - 100}"))
         for i in range(100, 105)
@@ -129,26 +129,26 @@ def test_a_node_counts_until_its_successor_serves_however_long_that_takes() -> N
     assert len(passed(decide([*yesterday, *serving, *rest]))) == 5
 
 
-def test_a_successor_of_a_successor_makes_a_node_good() -> None:
+def test_a_successor_of_the_successor_restores_the_budget() -> None:
     out = acted_on("training-0", minutes_ago=600)
     again = evolve(acted_on("training-1", minutes_ago=300), replaces=out.id)
-    broken = sick(a_node("training-3"))
+    broken = faulty(a_node("training-3"))
     assert passed(decide([out, again, broken])) == []
     serving = a_node("training-2", replaces=again.id)
     assert passed(decide([out, again, serving, broken])) == ["training-3"]
 
 
-def test_a_pool_that_is_not_short_of_nodes_waits_for_no_successor() -> None:
+def test_a_pool_at_its_size_waits_for_no_successor() -> None:
     out = acted_on("training-0", minutes_ago=61)
-    broken = sick(a_node("training-1"))
+    broken = faulty(a_node("training-1"))
     assert passed(decide([out, broken], short_of_nodes=True)) == []
     assert passed(decide([out, broken], short_of_nodes=False)) == ["training-1"]
 
 
-def test_a_day_costs_no_more_than_the_budget_however_slowly_nodes_fail() -> None:
+def test_slow_failures_do_not_exceed_the_budget_of_a_day() -> None:
     out = [acted_on(f"training-{i}", minutes_ago=90 + i) for i in range(5)]
     new = [a_node(f"training-{i + 100}", replaces=out[i].id) for i in range(5)]
-    rest = [sick(a_node("training-50")), *[a_node(f"training-{i}") for i in range(5, 50)]]
+    rest = [faulty(a_node("training-50")), *[a_node(f"training-{i}") for i in range(5, 50)]]
     others = [a_node(f"training-{i}") for i in range(51, 100)]
     verdicts = decide([*out, *new, *rest, *others])
     assert passed(verdicts) == []
@@ -160,27 +160,27 @@ def test_a_day_costs_no_more_than_the_budget_however_slowly_nodes_fail() -> None
 def test_a_small_pool_may_lose_three_nodes_in_a_day_one_an_hour() -> None:
     out = [acted_on(f"training-{i}", minutes_ago=61 * (i + 1)) for i in range(2)]
     new = [a_node(f"training-{i + 10}", replaces=out[i].id) for i in range(2)]
-    broken = sick(a_node("training-2"))
+    broken = faulty(a_node("training-2"))
     assert passed(decide([*out, *new, broken])) == ["training-2"]
     third = acted_on("training-3", minutes_ago=200)
     fourth = a_node("training-13", replaces=third.id)
     assert passed(decide([*out, third, *new, fourth, broken])) == []
 
 
-def test_the_successor_of_a_counted_node_that_falls_ill_at_once_needs_no_budget() -> None:
+def test_a_faulty_successor_of_a_counted_node_needs_no_further_budget() -> None:
     out = acted_on("training-0", minutes_ago=20)
-    ill = sick(
+    ill = faulty(
         a_node("training-1", replaces=out.id, registered_at=NOW - timedelta(minutes=5)),
     )
-    other = sick(a_node("training-2"))
+    other = faulty(a_node("training-2"))
     assert passed(decide([out, ill, other])) == ["training-1"]
 
     later = evolve(ill, registered_at=NOW - timedelta(minutes=31))
     assert passed(decide([out, later, other])) == []
 
 
-def test_a_pool_whose_replacements_fall_ill_replaces_no_more_than_it_may_try() -> None:
-    nodes = [sick(node) if i < 5 else node for i, node in enumerate(fleet(100))]
+def test_faulty_replacements_are_limited() -> None:
+    nodes = [faulty(node) if i < 5 else node for i, node in enumerate(fleet(100))]
     loop = LaunchBreaker(reason="they fall ill", until=NOW, allowance=0)
     verdicts = decide(nodes, loops={PoolName("training"): loop})
     assert passed(verdicts) == []
@@ -212,7 +212,7 @@ def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int
     assert because.startswith("more than 10% of pool training does not report")
 
 
-def test_a_zone_that_is_silent_holds_the_few_nodes_of_each_pool_in_it() -> None:
+def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
     def at(node: Node, zone: str) -> Node:
         assert node.launch is not None
         launch = evolve(node.launch, offering=evolve(node.launch.offering, zone=zone))
@@ -251,7 +251,7 @@ def test_silence_across_pools_and_zones_is_an_outage_of_their_provider_or_the_fl
 
 def test_a_silent_node_that_is_broken_as_well_is_replaced_during_an_outage() -> None:
     nodes = [mute(x) if i < 50 else x for i, x in enumerate(fleet(100))]
-    nodes[7] = sick(nodes[7])
+    nodes[7] = faulty(nodes[7])
     assert passed(decide(nodes)) == ["training-7"]
 
 
@@ -259,7 +259,7 @@ def test_a_silent_node_that_is_broken_as_well_is_replaced_during_an_outage() -> 
     ("label", "value"), [("rack", "r7"), ("nvlink_domain", "d1")], ids=["rack", "nvlink"]
 )
 def test_a_rack_that_fails_as_a_whole_is_not_replaced_as_a_whole(label: str, value: str) -> None:
-    rack = [sick(node) for node in fleet(18, labels={label: value})]
+    rack = [faulty(node) for node in fleet(18, labels={label: value})]
     others = [a_node(f"training-{i}") for i in range(18, 1000)]
     assert len(passed(decide([*rack, *others]))) == 4
 
@@ -268,18 +268,18 @@ def test_small_pools_do_not_wait_for_one_another() -> None:
     nodes = [
         node
         for pool in ("a", "b", "c")
-        for node in (sick(a_node(f"{pool}-0", pool)), a_node(f"{pool}-1", pool))
+        for node in (faulty(a_node(f"{pool}-0", pool)), a_node(f"{pool}-1", pool))
     ]
     assert len(passed(decide(nodes))) == 3
 
 
 def test_a_driver_that_pools_share_is_one_domain() -> None:
-    nodes = [sick(a_node(f"p{i}-0", f"p{i}", traits={DRIVER: trait("550")})) for i in range(10)]
+    nodes = [faulty(a_node(f"p{i}-0", f"p{i}", traits={DRIVER: trait("550")})) for i in range(10)]
     budgets = {Domain.DRIVER: DomainBudget(nodes_min=2, share_max=0.0)}
     assert len(passed(decide(nodes, settings=GovernorSettings(budgets=budgets)))) == 2
 
 
-def test_what_somebody_released_is_done() -> None:
+def test_a_released_action_is_carried_out() -> None:
     held = Deferred(
         action="replace",
         reason="unhealthy",
@@ -289,49 +289,49 @@ def test_what_somebody_released_is_done() -> None:
         released="looked at it",
     )
     leaving = evolve(
-        sick(a_node("training-0")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
+        faulty(a_node("training-0")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
     )
-    waiting = evolve(sick(a_node("training-1")), held=held)
+    waiting = evolve(faulty(a_node("training-1")), held=held)
     assert passed(decide([leaving, waiting])) == ["training-1"]
 
 
-# A change
+# Suspected changes
 
 
 def upgraded(count: int, *, of: int, **more: Trait) -> list[Node]:
     new = trait("570", since=NOW - timedelta(minutes=30), before="550")
     old = trait("550")
     return [
-        sick(a_node(f"training-{i}", traits={DRIVER: new, **more}), code=119)
+        faulty(a_node(f"training-{i}", traits={DRIVER: new, **more}), code=119)
         if i < count
         else a_node(f"training-{i}", traits={DRIVER: old})
         for i in range(of)
     ]
 
 
-def test_a_fault_that_came_with_a_change_stops_automation_and_names_the_change() -> None:
+def test_a_fault_that_follows_a_change_stops_automation_and_names_the_change() -> None:
     verdicts = decide(upgraded(20, of=288))
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because == (
-        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not the nodes"
+        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not they"
     )
 
 
-def test_a_change_is_not_waited_out_one_at_a_time() -> None:
+def test_a_suspected_change_defers_every_affected_node() -> None:
     nodes = upgraded(20, of=288)
     assert all(v.held and v.held.by is DeferredBy.CHANGE for v in decide(nodes).values())
 
 
-def test_a_few_faults_after_a_change_are_just_faults() -> None:
+def test_a_few_faults_after_a_change_raise_no_suspicion() -> None:
     verdicts = decide(upgraded(4, of=288))
     assert len(passed(verdicts)) == 3, "what the driver's budget allows"
     assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.BUDGET}
 
 
-def test_the_same_fault_on_many_nodes_without_a_change_is_a_matter_of_budgets() -> None:
+def test_the_same_fault_on_many_nodes_without_a_change_is_limited_by_budgets() -> None:
     nodes = [
-        sick(node) if i < 60 else node
+        faulty(node) if i < 60 else node
         for i, node in enumerate(fleet(288, traits={DRIVER: trait("550")}))
     ]
     verdicts = decide(nodes)
@@ -339,22 +339,22 @@ def test_the_same_fault_on_many_nodes_without_a_change_is_a_matter_of_budgets() 
     assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.BUDGET}
 
 
-def test_an_old_change_is_no_suspect() -> None:
+def test_an_old_change_is_not_suspected() -> None:
     old = trait("570", since=NOW - timedelta(days=3), before="550")
     nodes = [
-        sick(node) if i < 60 else node for i, node in enumerate(fleet(288, traits={DRIVER: old}))
+        faulty(node) if i < 60 else node for i, node in enumerate(fleet(288, traits={DRIVER: old}))
     ]
     assert len(passed(decide(nodes))) == 14
 
 
-def test_hardware_that_fails_in_another_way_beside_a_bad_driver_is_still_acted_on() -> None:
+def test_other_faults_during_a_bad_driver_rollout_are_still_acted_on() -> None:
     nodes = upgraded(200, of=288)
-    nodes[3] = sick(nodes[3], code=79)
-    nodes[250] = sick(nodes[250], code=48)
+    nodes[3] = faulty(nodes[3], code=79)
+    nodes[250] = faulty(nodes[250], code=48)
     assert passed(decide(nodes)) == ["training-250", "training-3"]
 
 
-def test_the_change_that_tells_the_sick_from_the_sound_is_the_one_that_is_named() -> None:
+def test_the_change_that_separates_faulty_from_sound_nodes_is_named() -> None:
     image = trait("img-2", since=NOW - timedelta(minutes=40), before="img-1")
     nodes = [evolve(node, traits={**node.traits, IMAGE: image}) for node in upgraded(20, of=288)]
     (because,) = {v.held.because for v in decide(nodes).values() if v.held}
@@ -369,25 +369,25 @@ def test_changes_that_came_together_are_named_together() -> None:
     assert "driver 570 (was 550), agent 0.2 (was 0.1)" in because
 
 
-def test_new_nodes_with_a_new_image_are_suspected_of_the_image() -> None:
+def test_the_image_is_suspected_if_new_nodes_with_it_fail() -> None:
     old = fleet(100, traits={IMAGE: trait("img-1")})
     new = [
-        sick(a_node(f"training-{i}", traits={IMAGE: trait("img-2", NOW - timedelta(hours=1))}))
+        faulty(a_node(f"training-{i}", traits={IMAGE: trait("img-2", NOW - timedelta(hours=1))}))
         for i in range(100, 110)
     ]
     (because,) = {v.held.because for v in decide([*old, *new]).values() if v.held}
     assert "image img-2" in because
 
 
-def test_new_rules_are_suspected_of_the_faults_they_find() -> None:
-    nodes = [sick(node) if i < 60 else node for i, node in enumerate(fleet(288))]
+def test_new_rules_are_suspected_for_the_faults_they_find() -> None:
+    nodes = [faulty(node) if i < 60 else node for i, node in enumerate(fleet(288))]
     policy = PolicyChange(revision="7", since=NOW - timedelta(minutes=1))
     found = find_suspicions(DomainStats(nodes), SETTINGS, policy=policy)
     assert found["xid 79"].change == "policy 7"
 
 
 def held_back(nodes: list[Node]) -> list[Node]:
-    """Return the nodes as the governor leaves them: those with a fault wait."""
+    """Return the nodes after the governor has deferred those with a fault."""
     held = Deferred(action="replace", reason="x", because="y", by=DeferredBy.CHANGE, since=NOW)
     return [
         evolve(node, held=evolve(held, faults=tuple(fingerprints(node))))
@@ -398,21 +398,21 @@ def held_back(nodes: list[Node]) -> list[Node]:
 
 
 def rolled_back(node: Node, *, seen_again: bool = False) -> Node:
-    """Return a node with the old driver, as it looks before the boot check of its new boot."""
+    """Return a node with the old driver before the boot check of its new boot."""
     at = NOW + timedelta(hours=2)
     traits = {DRIVER: node.traits[DRIVER].followed_by("550", at=at)}
     conditions = tuple(evolve(c, boot_id="new" if seen_again else "old") for c in node.conditions)
     return evolve(node, traits=traits, conditions=conditions, boot_id="new", booted_at=at)
 
 
-def test_a_suspicion_lasts_until_nobody_who_is_held_for_it_shows_the_fault() -> None:
+def test_a_suspicion_lasts_while_a_deferred_node_shows_the_fault() -> None:
     assert passed(decide(held_back(upgraded(2, of=50)))) == []
     anew = decide(upgraded(3, of=50))
     assert len(passed(anew)) == 2, "never suspected, three faults are a matter of budgets"
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
-def test_a_driver_stays_suspected_while_it_is_taken_off_again(share: float) -> None:
+def test_a_driver_stays_suspected_during_its_rollback(share: float) -> None:
     nodes = held_back(upgraded(40, of=288))
     nodes = [rolled_back(x) if i < 40 * share else x for i, x in enumerate(nodes)]
 
@@ -423,7 +423,7 @@ def test_a_driver_stays_suspected_while_it_is_taken_off_again(share: float) -> N
     assert "driver 570 (was 550)" in because, "not the one that was put back"
 
 
-def test_a_fault_that_outlives_the_driver_is_the_machines_own() -> None:
+def test_a_fault_that_persists_after_the_rollback_belongs_to_the_machine() -> None:
     nodes = held_back(upgraded(40, of=288))
     nodes[:2] = [rolled_back(node, seen_again=True) for node in nodes[:2]]
 
@@ -434,13 +434,13 @@ def test_a_fault_that_outlives_the_driver_is_the_machines_own() -> None:
 
 def test_a_node_that_never_had_the_change_is_not_excused_by_it() -> None:
     nodes = upgraded(40, of=288)
-    nodes[200] = sick(nodes[200], code=119)
+    nodes[200] = faulty(nodes[200], code=119)
     assert passed(decide(nodes)) == ["training-200"]
 
 
-def test_another_fault_of_a_node_that_is_held_for_a_change_is_its_own() -> None:
+def test_another_fault_of_a_deferred_node_is_not_excused() -> None:
     nodes = held_back(upgraded(40, of=288))
-    nodes[7] = sick(nodes[7], code=79)
+    nodes[7] = faulty(nodes[7], code=79)
     assert passed(decide(nodes)) == ["training-7"]
 
 
@@ -451,22 +451,22 @@ def silent(node: Node, since: datetime) -> Node:
     return evolve(node, conditions=(*node.conditions, silence))
 
 
-def test_a_node_that_a_change_has_broken_may_fall_silent_for_as_long_as_a_reboot_takes() -> None:
+def test_a_node_broken_by_a_change_may_be_silent_during_a_reboot() -> None:
     nodes = held_back(upgraded(40, of=288))
     nodes[0] = silent(nodes[0], since=NOW)
     assert passed(decide(nodes, now=NOW + timedelta(minutes=29))) == []
     assert passed(decide(nodes, now=NOW + timedelta(minutes=31))) == ["training-0"]
 
 
-def test_silence_alone_is_not_excused_by_a_change_that_others_had() -> None:
+def test_silence_alone_is_not_excused_by_a_change_of_other_nodes() -> None:
     nodes = held_back(upgraded(40, of=288))
     dead = silent(evolve(nodes[200], health=Health.UNHEALTHY), since=NOW)
     assert passed(decide([*nodes[:200], dead, *nodes[201:]])) == ["training-200"]
 
 
-def test_rules_stay_suspected_of_what_they_found_after_they_were_taken_back() -> None:
+def test_rules_stay_suspected_after_their_rollback() -> None:
     bad = PolicyChange(revision="bad", since=NOW - timedelta(minutes=1))
     good = PolicyChange(revision="good", since=NOW + timedelta(hours=1), past=bad)
-    nodes = held_back([sick(node) if i < 60 else node for i, node in enumerate(fleet(288))])
+    nodes = held_back([faulty(node) if i < 60 else node for i, node in enumerate(fleet(288))])
     found = find_suspicions(DomainStats(nodes), SETTINGS, policy=good)
     assert found["xid 79"].change == "policy bad"

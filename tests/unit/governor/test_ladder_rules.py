@@ -1,4 +1,4 @@
-"""Every step of the ladder: what it needs, how long it may take, who believes it, how often."""
+"""Steps of the ladder: preconditions, deadlines, verification and budgets."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -47,7 +47,7 @@ def recovery(step: RecoveryStep, node: Node = SICK, ground: RecoveryContext = GR
 
 
 def order(found: Recovery, node: Node = SICK, ground: RecoveryContext = GROUND) -> Transition:
-    """Return the move that asks for the step, once the node is empty."""
+    """Return the transition that orders the step once the node is empty."""
     empty = evolve(node, phase=Phase.DRAINING)
     move = advance(found, empty, ground, lambda: CommandId("c1"))
     assert move is not None
@@ -68,7 +68,7 @@ def answered(command: Command | None, status: CommandStatus, result: str = "") -
 
 
 @pytest.mark.parametrize("step", [RecoveryStep.RESET_GPU, RecoveryStep.REBOOT], ids=str)
-def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None:
+def test_a_node_is_drained_before_a_disruptive_step(step: RecoveryStep) -> None:
     busy = replace(GROUND, drained=False)
     found = recovery(step, ground=busy)
 
@@ -100,7 +100,7 @@ def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None
     ],
     ids=["no power", "not allowed", "not replaced"],
 )
-def test_a_step_that_is_not_possible_is_passed_over_and_says_why(
+def test_an_impossible_step_is_skipped_with_a_reason(
     step: RecoveryStep, ground: RecoveryContext, why: str
 ) -> None:
     found = recovery(step, ground=ground)
@@ -108,7 +108,7 @@ def test_a_step_that_is_not_possible_is_passed_over_and_says_why(
     assert why in found.history[0].outcome
 
 
-def test_a_silent_agent_is_not_asked_and_the_provider_is() -> None:
+def test_steps_of_a_silent_agent_are_skipped_in_favour_of_the_provider() -> None:
     silence = Condition(check=HEARTBEAT, health=Health.UNHEALTHY, reason="silent", since=NOW)
     silent = evolve(SICK, conditions=(FAULT, silence))
 
@@ -123,7 +123,7 @@ def test_a_silent_agent_is_not_asked_and_the_provider_is() -> None:
 
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
-def test_an_order_is_written_down_with_the_boot_it_is_for_and_counts_from_then_on(
+def test_an_order_is_recorded_with_its_boot_and_counts_from_then_on(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
@@ -136,7 +136,7 @@ def test_an_order_is_written_down_with_the_boot_it_is_for_and_counts_from_then_o
 
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
-def test_on_another_boot_nothing_is_ordered_any_more(step: RecoveryStep) -> None:
+def test_nothing_is_ordered_after_another_boot(step: RecoveryStep) -> None:
     booted = evolve(SICK, boot_id="boot-2", phase=Phase.DRAINING)
     move = advance(recovery(step), booted, GROUND, lambda: CommandId("c1"))
     assert move is not None
@@ -149,7 +149,7 @@ def test_on_another_boot_nothing_is_ordered_any_more(step: RecoveryStep) -> None
 
 
 @pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
-def test_a_boot_while_a_step_is_under_way_that_does_not_boot_voids_it(step: RecoveryStep) -> None:
+def test_an_unexpected_boot_voids_the_running_step(step: RecoveryStep) -> None:
     move = order(recovery(step))
     voided = after(move, evolve(move.node, boot_id="boot-2"))
     assert voided is not None
@@ -160,7 +160,7 @@ def test_a_boot_while_a_step_is_under_way_that_does_not_boot_voids_it(step: Reco
 
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
-def test_a_step_of_which_nothing_comes_in_time_is_followed_by_the_next(step: RecoveryStep) -> None:
+def test_a_step_that_times_out_is_followed_by_the_next(step: RecoveryStep) -> None:
     move = order(recovery(step))
     assert move.recovery.deadline == NOW + RULES[step].deadline
 
@@ -174,7 +174,7 @@ def test_a_step_of_which_nothing_comes_in_time_is_followed_by_the_next(step: Rec
 
 
 @pytest.mark.parametrize("step", [s for s in DONE_BY_US if RULES[s].command], ids=str)
-def test_a_step_that_the_agent_refuses_is_followed_by_the_next_with_its_words(
+def test_a_step_refused_by_the_agent_is_followed_by_the_next_with_its_reason(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
@@ -186,7 +186,7 @@ def test_a_step_that_the_agent_refuses_is_followed_by_the_next_with_its_words(
 
 
 @pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
-def test_a_step_that_is_said_to_be_done_is_believed_after_quiet_checks(step: RecoveryStep) -> None:
+def test_a_completed_step_is_accepted_after_passing_checks(step: RecoveryStep) -> None:
     move = order(recovery(step))
     verifying = after(move, command=answered(move.command, CommandStatus.COMPLETED, "done"))
     assert verifying is not None
@@ -207,7 +207,7 @@ def test_a_step_that_is_said_to_be_done_is_believed_after_quiet_checks(step: Rec
 
 
 @pytest.mark.parametrize("step", [RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE], ids=str)
-def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
+def test_a_rebooted_machine_returns_to_service_after_its_boot_check_passes(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
@@ -232,7 +232,7 @@ def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
 
 
 @pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
-def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: RecoveryStep) -> None:
+def test_a_step_that_exceeds_its_weekly_budget_is_skipped(step: RecoveryStep) -> None:
     def past(days: float) -> list[Recovery]:
         tried = RecoveryAttempt(
             step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True
@@ -247,7 +247,7 @@ def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: Recovery
     assert recovery(step, ground=replace(GROUND, others=past(days=6)[1:])).step is step
 
 
-def test_the_same_fault_of_the_same_boot_goes_on_where_it_was_left() -> None:
+def test_the_same_fault_of_the_same_boot_continues_at_the_next_step() -> None:
     tried = order(recovery(RecoveryStep.RESET_GPU)).recovery
     ended = evolve(tried, state=RecoveryState.SUCCEEDED)
 
@@ -258,7 +258,7 @@ def test_the_same_fault_of_the_same_boot_goes_on_where_it_was_left() -> None:
     assert "tried for this fault already" in again.history[-1].outcome
 
 
-def test_the_ladder_is_climbed_in_its_order_and_ends_with_people() -> None:
+def test_the_ladder_runs_in_order_and_ends_with_an_operator() -> None:
     pool = evolve(POOL, auto_replace=False)
     ground = replace(GROUND, pool=pool)
     found, taken = recovery(RecoveryStep.RESTART_APP, ground=ground), []

@@ -1,4 +1,4 @@
-"""What the remediation loop writes down: for every action, in every domain, dry or not."""
+"""Decisions of the remediation controller, with and without dry run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.control.providers import Providers
-from navarch.control.remediation import RemediationReconciler
+from navarch.control.health.remediation import RemediationController
+from navarch.control.providers.guard import Providers
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -27,11 +27,12 @@ from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 
 class CordonOnly:
-    """A remediator of somebody's own, who wants to look before anything is replaced."""
+    """A custom remediator that cordons nodes and replaces none."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool
@@ -61,19 +62,22 @@ def decide(
     remediator: Remediator,
     settings: GovernorSettings | None = None,
 ) -> tuple[dict[NodeId, Node], list[str]]:
-    """Return what becomes of `nodes` in one round, and what the journal says about it."""
+    """Return `nodes` after one round, and the new events of the journal."""
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
     how = settings or GovernorSettings()
 
     async def main() -> list[str]:
         await store.commit(Change(pools=pools, nodes=nodes), based_on=0)
-        loop = RemediationReconciler(
-            SimClock(),
+        clock = SimClock()
+        controller = RemediationController(
+            clock,
             store,
+            indexed(store),
             Providers([]),
             remediator=lambda _: remediator,
             settings=lambda: how,
         )
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         return [f"{e.event.kind}: {e.event.reason}" for e in await store.events()]
 
@@ -85,14 +89,14 @@ def decide(
 ACTIONS = [
     (CordonOnly(), "cordon", "would have cordoned it"),
     (CordonAndReplace(), "replace", "would have replaced it"),
-    (Ladder(), "recover", "would have repaired it"),
+    (Ladder(), "recover", "would have tried to mend it"),
 ]
 IDS = [action for _, action, _ in ACTIONS]
 
 
 @pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
 @pytest.mark.parametrize("check", ["xid/79/GPU-0", HEARTBEAT, MACHINE])
-def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_done(
+def test_a_dry_run_only_records_the_action_it_would_take(
     remediator: Remediator, action: str, words: str, check: str
 ) -> None:
     sick = broken(a_node("training-0"), evolve(fault(check), since=NOW - timedelta(days=1)))
@@ -108,7 +112,7 @@ def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_
 
 
 @pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
-def test_without_a_dry_run_the_same_is_done(
+def test_without_a_dry_run_the_same_action_is_taken(
     remediator: Remediator, action: str, words: str
 ) -> None:
     del words
@@ -125,14 +129,14 @@ def test_without_a_dry_run_the_same_is_done(
 
 
 class ReplaceAll:
-    """A remediator that replaces every node it is asked about."""
+    """A remediator that replaces every node it is called for."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool, node
         return Treatment(remedy=Remedy.REPLACE, reason="something is wrong with it")
 
 
-def test_a_node_whose_health_is_only_unknown_is_put_before_no_remediator() -> None:
+def test_no_remediator_is_called_for_a_node_of_unknown_health() -> None:
     doubt = Condition(
         check="policy/xid/31/GPU-0",
         health=Health.UNKNOWN,
@@ -149,7 +153,7 @@ def test_a_node_whose_health_is_only_unknown_is_put_before_no_remediator() -> No
 
 
 def in_domain(domain: Domain, number: int, value: str) -> Node:
-    """Return a node that shares one domain, and nothing else, with others of the same value."""
+    """Return a node that shares only one domain with other nodes of the same value."""
     pool = value if domain is Domain.POOL else f"pool-{number}"
     node = a_node(f"n-{number}", pool)
     assert node.launch is not None
@@ -169,7 +173,7 @@ def in_domain(domain: Domain, number: int, value: str) -> Node:
 
 
 @pytest.mark.parametrize("domain", list(Domain))
-def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_spent(
+def test_each_kind_of_domain_has_its_own_budget_and_names_it_when_spent(
     domain: Domain,
 ) -> None:
     nodes = [broken(in_domain(domain, number, "shared")) for number in range(6)]
@@ -187,7 +191,7 @@ def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_sp
 
 
 @pytest.mark.parametrize("domain", list(Domain))
-def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
+def test_one_node_of_the_smallest_domain_is_always_allowed(domain: Domain) -> None:
     budgets = {domain: DomainBudget(nodes_min=1, share_max=0.001)}
     node = broken(in_domain(domain, 0, "alone"))
 
@@ -201,7 +205,7 @@ def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
     assert after[node.id].retiring is not None
 
 
-def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() -> None:
+def test_a_recovered_node_returns_to_service_while_others_are_deferred() -> None:
     well = evolve(
         a_node("training-0"), health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79"
     )
@@ -219,7 +223,7 @@ def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() 
     assert after[well.id].cordoned is None, "recoveries always pass"
 
 
-def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
+def test_automation_does_not_lift_a_cordon_by_an_operator() -> None:
     theirs = evolve(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
 
     after, _ = decide([a_pool(size=1)], [theirs], CordonAndReplace())
@@ -227,7 +231,7 @@ def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
     assert after[theirs.id].cordoned == "I am looking at it"
 
 
-def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
+def test_a_released_action_is_carried_out_although_the_budget_is_spent() -> None:
     released = Deferred(
         action="replace",
         reason="unhealthy",
@@ -268,7 +272,7 @@ FATAL = evolve(VAGUE, fatal=True)
     ],
     ids=["fatal", "once", "twice", "three times", "not in a row", "fatal after all"],
 )
-def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row(
+def test_fatal_results_act_at_once_and_others_after_several_in_a_row(
     verdicts: list[CheckResult], replaced: bool
 ) -> None:
     conditions: tuple[Condition, ...] = ()
@@ -281,16 +285,21 @@ def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row
     assert (after[node.id].retiring is not None) is replaced
 
 
-def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_is() -> None:
+def test_only_deferred_nodes_make_another_round_due() -> None:
     pool = a_pool(size=2, remediation=Remediation(dry_run=True))
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
 
-    async def looks_again_after(node: Node) -> bool:
-        """Return whether there is something to do once `node` has been given up."""
+    async def another_round_is_due(node: Node) -> bool:
+        """Return whether another round is due once `node` has been retired."""
         await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
-        loop = RemediationReconciler(
-            clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
+        controller = RemediationController(
+            clock,
+            store,
+            indexed(store),
+            Providers([]),
+            remediator=lambda _: CordonAndReplace(),
         )
+        loop = ControllerDriver(clock, store, controller)
         while loop.due_at() is not None:
             await clock.sleep(1)
             await loop.reconcile()
@@ -302,48 +311,49 @@ def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_
     async def main() -> None:
         await store.commit(Change(pools=[pool]), based_on=0)
         worn = evolve(fault(), health=Health.DEGRADED, fatal=False)
-        assert not await looks_again_after(a_node("training-0", conditions=(worn,)))
-        assert await looks_again_after(broken(a_node("training-1")))
+        assert not await another_round_is_due(a_node("training-0", conditions=(worn,)))
+        assert await another_round_is_due(broken(a_node("training-1")))
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
-def test_whoever_waits_is_looked_at_by_the_commit_that_follows_other_bounds() -> None:
-    """The loop is asked only when its agenda was stirred: new bounds have to stir it."""
+def test_the_commit_after_new_limits_queues_the_pools_with_deferred_nodes() -> None:
     store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
     bounds = [GovernorSettings()]
 
-    async def stirs(loop: RemediationReconciler) -> bool:
-        """Return whether the loop is to be asked after a commit that touches no node."""
-        loop.agenda.stirred = False
+    async def is_queued(loop: ControllerDriver[RemediationController]) -> bool:
+        """Return whether a commit that touches no node makes a round due."""
+        assert loop.due_at() is None
         event = Event(
             at=NOW, about=about("fleet", "all"), kind="some.news", reason="of nodes there are none"
         )
         await store.commit(Change(events=[event]), based_on=store.fleet().revision)
-        return loop.agenda.stirred
+        return loop.due_at() is not None
 
     async def main() -> None:
         pool = a_pool(size=1, remediation=Remediation(dry_run=True))
         await store.commit(Change(pools=[pool]), based_on=0)
-        loop = RemediationReconciler(
+        controller = RemediationController(
             clock,
             store,
+            indexed(store),
             Providers([]),
             remediator=lambda _: CordonAndReplace(),
             settings=lambda: bounds[0],
         )
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
         bounds[0] = GovernorSettings(window=timedelta(hours=2))
-        assert not await stirs(loop), "nobody waits for room"
+        assert not await is_queued(loop), "nobody waits for room"
         sick = broken(a_node("training-0"))
         await store.commit(Change(nodes=[sick]), based_on=store.fleet().revision)
         while loop.due_at() is not None:
             await clock.sleep(1)
             await loop.reconcile()
-        assert not await stirs(loop), "the bounds are those by which it was held back"
+        assert not await is_queued(loop), "the bounds are those by which it was held back"
         bounds[0] = GovernorSettings(window=timedelta(hours=3))
-        assert await stirs(loop)
+        assert await is_queued(loop)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())

@@ -34,7 +34,7 @@ def put(remediation: Remediation) -> None:
         runner.run(main())
 
 
-def test_ones_own_remediator_is_loaded_by_module_and_class() -> None:
+def test_a_custom_remediator_is_loaded_by_module_and_class() -> None:
     name = "navarch.fleet.disruption.unhealthy:AlertOnly"
     loaded = load_remediators([name, "ladder", ""])
     assert list(loaded) == [name]
@@ -44,12 +44,12 @@ def test_ones_own_remediator_is_loaded_by_module_and_class() -> None:
 @pytest.mark.parametrize(
     "name", ["nowhere.to:Be", "navarch.core.pool:Nothing", "navarch.core.table:Table"]
 )
-def test_what_is_no_remediator_stops_the_start_and_is_named(name: str) -> None:
+def test_an_invalid_remediator_stops_the_start_and_is_named(name: str) -> None:
     with pytest.raises(StartError, match=name):
         load_remediators([name])
 
 
-def test_a_pool_may_name_what_is_built_in() -> None:
+def test_a_pool_can_name_a_built_in_remediator() -> None:
     put(Remediation(strategy="ladder", dry_run=True))
 
 

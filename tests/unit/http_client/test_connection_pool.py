@@ -125,6 +125,14 @@ def test_a_malformed_or_oversized_response_is_an_error(answer: bytes) -> None:
         asyncio.run(post(answer))
 
 
+@pytest.mark.parametrize("size", [70_000, 200_000])
+def test_headers_above_the_limit_are_an_error(size: int) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: " + b"x" * size + b"\r\n\r\n"
+
+    with pytest.raises(NoResponseError, match=r"too large|invalid HTTP response"):
+        asyncio.run(post(head))
+
+
 @pytest.mark.parametrize("cut", range(len(OK)))
 def test_a_truncated_response_is_an_error(cut: int) -> None:
     with pytest.raises(HttpError):
@@ -133,7 +141,7 @@ def test_a_truncated_response_is_an_error(cut: int) -> None:
 
 def test_a_server_that_never_responds_times_out() -> None:
     with pytest.raises(HttpError, match="did not respond within"):
-        asyncio.run(post(b"HTTP/1.1 200 OK\r\n", response_s=0.05))
+        asyncio.run(asyncio.wait_for(post(b"HTTP/1.1 200 OK\r\n", response_s=0.05), 5))
 
 
 def test_a_cancelled_request_does_not_leave_its_response_to_the_next() -> None:

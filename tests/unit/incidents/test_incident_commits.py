@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from incident_world import CHECK, INCIDENT, NAME
 
-from navarch.control.agenda import LONG_AGO
-from navarch.control.incidents import IncidentReconciler
+from navarch.control.health.incidents import IncidentController
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -24,6 +23,7 @@ from navarch.health.incidents.status import update_incident
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
@@ -32,17 +32,21 @@ HELD = Deferred(action="replace", reason="r", because="b", by=DeferredBy.BUDGET,
 LEAVING = evolve(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
-def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
-    """Return the committed change that makes `node` of NODE, and its reconciler."""
+def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, bool]:
+    """Return the change that turns NODE into `node`, and whether a round has more to commit."""
 
-    async def story() -> tuple[Change, IncidentReconciler]:
+    async def story() -> tuple[Change, bool]:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        reconciler = IncidentReconciler(SimClock(), store)
+        clock = SimClock()
+        controller = IncidentController(clock, store, indexed(store))
+        loop = ControllerDriver(clock, store, controller)
         await store.commit(Change(pools=[a_pool()], nodes=[NODE], incidents=[incident]), based_on=0)
         event = Event(at=NOW, about=about("node", NAME), kind="node.moved", reason="XID 79")
-        change = reconciler.follow(Change(nodes=[node], events=[event]), store.fleet())
+        change = controller.hook(Change(nodes=[node], events=[event]), store.fleet())
         await store.commit(change, based_on=store.fleet().revision)
-        return change, reconciler
+        revision = store.fleet().revision
+        await loop.reconcile()
+        return change, store.fleet().revision > revision
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(story())
@@ -53,12 +57,12 @@ def kinds(events: Iterable[Event]) -> list[str]:
 
 
 def test_replacing_a_node_updates_its_incident_in_the_same_commit() -> None:
-    change, reconciler = committed(LEAVING)
+    change, has_more = committed(LEAVING)
 
     assert kinds(change.events) == ["node.moved", "incident.recovering"]
     assert [each.state for each in change.incidents] == [IncidentState.RECOVERING]
     assert change.events[-1].reason == "training-0 is being replaced"
-    assert reconciler.agenda.due_at() != LONG_AGO, "there is nothing left to write down"
+    assert not has_more
 
 
 def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
@@ -78,18 +82,18 @@ def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
 )
 def test_a_shared_incident_is_left_to_the_incident_reconciler(incident: Incident) -> None:
     """Commits about the nodes of one rack must not conflict in a storm."""
-    change, reconciler = committed(LEAVING, incident)
+    change, has_more = committed(LEAVING, incident)
 
     assert (kinds(change.events), change.incidents) == (["node.moved"], ())
-    assert reconciler.agenda.due_at() == LONG_AGO
+    assert has_more
 
 
 def test_an_incident_with_a_recovery_is_left_to_the_incident_reconciler() -> None:
     """It has a recovery to be named in, and that to be named in it."""
-    change, reconciler = committed(evolve(LEAVING, recovery=RecoveryId("r-1")))
+    change, has_more = committed(evolve(LEAVING, recovery=RecoveryId("r-1")))
 
     assert kinds(change.events) == ["node.moved"]
-    assert reconciler.agenda.due_at() == LONG_AGO
+    assert has_more
 
 
 @given(

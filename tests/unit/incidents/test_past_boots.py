@@ -12,7 +12,7 @@ from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, Ladder, grave_conditions
 from navarch.fleet.verdicts import with_past_results, with_results
-from navarch.service.weighing import is_of_past_boot
+from navarch.health.evaluate import is_of_past_boot
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 FATAL = CheckResult(

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
-from navarch.control.alerts import is_notable
-from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
+from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
+from navarch.control.housekeeping.alerts import is_notable
 from navarch.core.event import Recorded, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -29,6 +29,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import a_node, a_pool
 
 NODE = NodeId("training-0")
@@ -43,13 +44,19 @@ class Site:
         self.columns = TelemetryTable(self.clock, timeout=timedelta(minutes=5))
         self.policies = compile_policies(default_policy())
         self.agents = self.receive()
-        self.reconciler = IncidentReconciler(self.clock, self.store)
+        self.reconciler = self.close()
+
+    def close(self) -> ControllerDriver[IncidentController]:
+        """Return a controller of incidents with the store's state only."""
+        controller = IncidentController(self.clock, self.store, indexed(self.store))
+        return ControllerDriver(self.clock, self.store, controller)
 
     def receive(self) -> AgentService:
         """Return a control plane with the store's state only."""
         return AgentService(
             self.clock,
             self.store,
+            indexed(self.store),
             self.columns,
             policies=lambda: self.policies,
             utilization=self.columns.utilization,
@@ -189,19 +196,19 @@ def test_an_identical_report_is_judged_once() -> None:
         await site.fill()
         report = HealthReport(results=(HOT,))
         for _ in range(TIMES_MAX + 1):
-            assert not site.agents.is_foregone(NODE, report)
+            assert not site.agents.is_noop(NODE, report)
             await site.agents.report_health(NODE, report)
         before = site.store.fleet()
 
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         site.policies = policies(STRICT)
-        assert not site.agents.is_foregone(NODE, report), "another policy may see it differently"
+        assert not site.agents.is_noop(NODE, report), "another policy may see it differently"
         await site.agents.report_health(NODE, report)
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         await site.agents.report_health(NODE, report)
 
         assert site.store.fleet() is before
-        assert not site.agents.is_foregone(NODE, HealthReport(results=(WARM,)))
+        assert not site.agents.is_noop(NODE, HealthReport(results=(WARM,)))
 
     play(story)
 
@@ -226,7 +233,7 @@ def test_time_dependent_findings_are_judged_every_time(rule: Mapping[str, object
         await site.fill()
         for _ in range(TIMES_MAX + 2):
             await site.report(HOT)
-        assert not site.agents.is_foregone(NODE, HealthReport(results=(HOT,)))
+        assert not site.agents.is_noop(NODE, HealthReport(results=(HOT,)))
 
     play(story)
 
@@ -238,11 +245,11 @@ def test_a_repeated_crash_is_new_once_its_incident_is_over() -> None:
         await site.clock.sleep(1)
         await site.agents.report_health(NODE, report)
         await site.agents.report_health(NODE, report)
-        assert site.agents.is_foregone(NODE, report)
+        assert site.agents.is_noop(NODE, report)
         await site.clock.sleep(SILENCE.total_seconds())
         await site.reconciler.reconcile()
 
-        assert not site.agents.is_foregone(NODE, report)
+        assert not site.agents.is_noop(NODE, report)
 
 
 def test_a_late_repeat_of_a_crash_opens_no_second_incident() -> None:
@@ -304,7 +311,7 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
                 )
                 for _ in range(chance.randrange(1, 14)):
                     if forgetful:
-                        site.agents._weighing._familiar.clear()
+                        site.agents.ingest._no_ops.clear()
                     await site.report(*results)
                     await site.clock.sleep(chance.choice([0, 1, 30]))
             case "policy":
@@ -435,7 +442,7 @@ def test_incidents_expire_on_the_same_date_after_a_restart() -> None:
         await site.report(site.xid(31, pid=7))
         await site.clock.sleep(SILENCE.total_seconds())
         await site.reconciler.reconcile()
-        again = IncidentReconciler(site.clock, site.store)
+        again = site.close()
         await again.reconcile()
         assert len(site.incidents) == 1
         await site.clock.sleep(KEEP.total_seconds())

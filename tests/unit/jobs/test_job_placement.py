@@ -1,4 +1,4 @@
-"""Which jobs of the fleet get GPUs, which lose them, and why."""
+"""Placement of jobs: which get GPUs, which are evicted, and the reasons."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -57,7 +57,7 @@ def where(fleet: Fleet, job: str) -> tuple[str, ...]:
     return fleet.jobs[JobName(job)].nodes
 
 
-def test_a_job_is_placed_where_there_is_room_and_says_where() -> None:
+def test_a_job_is_placed_on_free_nodes_and_lists_them() -> None:
     fleet = a_fleet(a_node("n0"), a_job("first"))
 
     job = after(fleet).jobs[JobName("first")]
@@ -66,7 +66,7 @@ def test_a_job_is_placed_where_there_is_room_and_says_where() -> None:
     assert job.reason == "on n0"
 
 
-def test_what_becomes_of_a_job_is_told_in_the_journal() -> None:
+def test_the_journal_records_every_change_of_a_job() -> None:
     plan = plan_jobs(a_fleet(a_node("n0"), a_job("first")), SETTINGS, now=NOW)
 
     (event,) = plan.change.events
@@ -81,7 +81,7 @@ def test_a_gang_gets_all_of_its_nodes_or_none() -> None:
     assert sorted(where(whole, "gang")) == ["n0", "n1", "n2"]
 
 
-def test_a_stored_job_above_the_limit_is_not_shown_to_the_scheduler_and_others_are_placed() -> None:
+def test_a_stored_job_above_the_limit_is_skipped_and_others_are_placed() -> None:
     huge = a_job("huge", tasks=TASKS_PER_JOB_MAX + 1)
     fleet = a_fleet(a_node("n0"), huge, a_job("next"))
 
@@ -90,7 +90,7 @@ def test_a_stored_job_above_the_limit_is_not_shown_to_the_scheduler_and_others_a
     assert after(fleet).jobs[huge.name] == huge
 
 
-def test_a_job_above_the_limit_that_has_its_gpus_keeps_them() -> None:
+def test_a_running_job_above_the_limit_keeps_its_gpus() -> None:
     names = [f"n{number}" for number in range(TASKS_PER_JOB_MAX + 1)]
     holder = a_job("holder", on=tuple(names))
     fleet = a_fleet(*[a_node(name) for name in names], holder, a_job("next"))
@@ -98,7 +98,7 @@ def test_a_job_above_the_limit_that_has_its_gpus_keeps_them() -> None:
     assert [job.name for job in fleet_cluster(fleet, {}, now=NOW).jobs] == ["holder", "next"]
 
 
-def test_what_a_job_holds_no_other_gets_until_it_has_ended() -> None:
+def test_gpus_of_a_job_are_exclusive_until_it_ends() -> None:
     holder = a_job("holder", on=("n0",), gpus=6)
     fleet = a_fleet(a_node("n0"), holder, a_job("next", gpus=4))
 
@@ -107,8 +107,8 @@ def test_what_a_job_holds_no_other_gets_until_it_has_ended() -> None:
     assert where(after(apply(fleet, Change(jobs=[ended]))), "next") == ("n0",)
 
 
-def test_racks_and_switches_are_offered_to_the_scheduler() -> None:
-    """Of three nodes that are free, those two are taken that stand in one rack."""
+def test_the_scheduler_considers_racks_and_switches() -> None:
+    """Of three free nodes, the two in one rack are chosen."""
     nodes = [
         a_node(f"n{number}", topology=Topology(block="b", rack=rack, switch=f"{rack}-s"))
         for number, rack in enumerate("xyzy")
@@ -126,7 +126,7 @@ def test_racks_and_switches_are_offered_to_the_scheduler() -> None:
     assert sorted(each.node for each in decisions if isinstance(each, Bind)) == ["n1", "n3"]
 
 
-def test_several_jobs_share_a_node_as_long_as_its_gpus_last() -> None:
+def test_several_jobs_share_a_node_with_enough_gpus() -> None:
     jobs = [a_job(f"j{number}", gpus=3) for number in range(3)]
 
     fleet = after(a_fleet(a_node("n0"), *jobs))
@@ -145,18 +145,18 @@ def test_several_jobs_share_a_node_as_long_as_its_gpus_last() -> None:
         {"phase": Phase.BOOTING},
     ],
 )
-def test_no_job_goes_to_a_node_that_takes_no_work(facts: dict[str, object]) -> None:
+def test_no_job_is_placed_on_a_node_out_of_service(facts: dict[str, object]) -> None:
     assert where(after(a_fleet(a_node("n0", **facts), a_job("j"))), "j") == ()  # type: ignore[arg-type]
 
 
-def test_a_job_that_names_a_pool_goes_to_no_other() -> None:
+def test_a_job_with_a_pool_is_placed_in_no_other() -> None:
     nodes = [a_node("a0", "alpha"), a_node("b0", "beta")]
     job = a_job("picky", pool=PoolName("beta"))
 
     assert where(after(a_fleet(*nodes, job, pools=("alpha", "beta"))), "picky") == ("b0",)
 
 
-def test_a_job_that_names_a_type_of_gpu_gets_no_other() -> None:
+def test_a_job_with_a_gpu_type_gets_no_other() -> None:
     a100 = a_node("a0")
     assert a100.launch is not None
     offering = evolve(H100, gpu_type="a100")
@@ -167,7 +167,7 @@ def test_a_job_that_names_a_type_of_gpu_gets_no_other() -> None:
 
 
 @pytest.mark.parametrize("called", ["H100", "NVIDIA H100 80GB HBM3", "h100-sxm"])
-def test_a_type_of_gpu_is_meant_as_people_write_it(called: str) -> None:
+def test_gpu_types_match_in_every_common_spelling(called: str) -> None:
     node = a_node("n0")
     assert node.launch is not None
     offering = evolve(H100, gpu_type=called)
@@ -182,7 +182,7 @@ def test_a_type_of_gpu_is_meant_as_people_write_it(called: str) -> None:
     assert growth(fleet, job)[0].says.startswith("more nodes in pool training")
 
 
-def test_a_quota_per_type_of_gpu_holds_for_jobs_of_the_fleet_however_it_is_written() -> None:
+def test_a_quota_per_gpu_type_applies_in_every_spelling() -> None:
     quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=8"})
     bounded = Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS)))
     nodes = [a_node("n0"), a_node("n1")]
@@ -194,7 +194,7 @@ def test_a_quota_per_type_of_gpu_holds_for_jobs_of_the_fleet_however_it_is_writt
     assert sorted(map(len, (where(fleet, "first"), where(fleet, "second")))) == [0, 1]
 
 
-def test_a_job_whose_node_is_gone_waits_again_and_is_placed_elsewhere() -> None:
+def test_a_job_that_loses_its_node_is_requeued_and_placed_elsewhere() -> None:
     gone = evolve(a_node("n0"), phase=Phase.GONE)
     fleet = a_fleet(gone, a_node("n1"), a_job("unlucky", on=("n0",)))
 
@@ -206,7 +206,7 @@ def test_a_job_whose_node_is_gone_waits_again_and_is_placed_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(("preemptible", "stays"), [(False, True), (True, False)])
-def test_a_drain_moves_jobs_that_may_be_stopped_and_waits_for_others(
+def test_a_drain_evicts_preemptible_jobs_and_waits_for_others(
     preemptible: bool, stays: bool
 ) -> None:
     node = evolve(a_node("n0"), phase=Phase.DRAINING, retiring=Retirement(reason="maintenance"))
@@ -217,7 +217,7 @@ def test_a_drain_moves_jobs_that_may_be_stopped_and_waits_for_others(
         assert "maintenance" in fleet.jobs[JobName("j")].reason
 
 
-def test_a_more_important_job_takes_the_place_of_one_that_may_be_stopped() -> None:
+def test_a_job_of_higher_priority_evicts_a_preemptible_one() -> None:
     fleet = a_fleet(
         a_node("n0"),
         a_job("cheap", on=("n0",), preemptible=True),
@@ -235,13 +235,13 @@ def test_a_more_important_job_takes_the_place_of_one_that_may_be_stopped() -> No
     assert where(settled, "cheap") == ()
 
 
-def test_nobody_is_stopped_who_has_not_agreed_to_it() -> None:
+def test_only_preemptible_jobs_are_evicted() -> None:
     fleet = a_fleet(a_node("n0"), a_job("firm", on=("n0",)), a_job("urgent", priority=90))
 
     assert where(after(fleet, rounds=3), "firm") == ("n0",)
 
 
-def test_of_two_that_may_be_stopped_the_one_that_saved_its_work_last_is() -> None:
+def test_the_preemptible_job_with_the_latest_checkpoint_is_evicted() -> None:
     def stopped(fresh: str) -> str:
         jobs = [
             a_job(
@@ -265,7 +265,7 @@ QUEUES = {
 }
 
 
-def test_a_queue_takes_back_what_it_is_promised() -> None:
+def test_a_queue_reclaims_its_quota() -> None:
     fleet = a_fleet(
         a_node("n0"),
         a_node("n1"),
@@ -280,7 +280,7 @@ def test_a_queue_takes_back_what_it_is_promised() -> None:
     assert sum(job.state is JobState.PLACED for job in settled.jobs.values()) == 2
 
 
-def test_a_search_that_is_given_up_is_part_of_the_plan() -> None:
+def test_the_plan_contains_abandoned_searches() -> None:
     fleet = a_fleet(
         a_node("n0"),
         a_job("cheap", on=("n0",), preemptible=True),
@@ -297,7 +297,7 @@ def test_a_search_that_is_given_up_is_part_of_the_plan() -> None:
 
 
 def picky_and_easy() -> Fleet:
-    """One GPU of `a0` is taken by a job that can go to `a` only; more of its kind will come."""
+    """A fleet where a job occupies one GPU of `a0`, and more jobs need a node like it."""
     labelled = [
         evolve(a_node(name, pool), gpus=8) for name, pool in (("a0", "a"), ("b0", "b"), ("c0", "b"))
     ]
@@ -305,17 +305,17 @@ def picky_and_easy() -> Fleet:
     return a_fleet(*labelled, picky, a_job("easy", gpus=1), pools=("a", "b"))
 
 
-def test_own_jobs_leave_nodes_alone_that_others_depend_on() -> None:
+def test_flexible_jobs_avoid_nodes_that_other_jobs_need() -> None:
     assert where(after(picky_and_easy()), "easy") == ("b0",)
 
 
-def test_a_list_of_plugins_wins_over_the_usual_one() -> None:
+def test_configured_plugins_replace_the_default_ones() -> None:
     listed = Scheduling(config=SchedulerConfig(plugins=DEFAULT_PLUGINS))
 
     assert where(after(picky_and_easy(), listed), "easy") == ("a0",)
 
 
-def test_waiting_and_running_jobs_are_the_work_of_the_pool_that_has_or_could_have_them() -> None:
+def test_waiting_and_running_jobs_count_as_demand_of_their_pools() -> None:
     fleet = a_fleet(
         a_node("b0", "beta"),
         a_job("runs", on=("b0",)),
@@ -351,32 +351,32 @@ def test_growth_suggests_no_size_above_the_limit() -> None:
 
 
 def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> None:
-    def said(job: Job, pool: Offering = H100, **settings: object) -> str:
+    def rendered(job: Job, pool: Offering = H100, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(offerings=(pool,), **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job)
         return only.says
 
-    assert "navarch pool scale training 3" in said(a_job("j"))
-    assert said(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
-    assert "16 GPUs" in said(a_job("j", gpus=16))
+    assert "navarch pool scale training 3" in rendered(a_job("j"))
+    assert rendered(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
+    assert "16 GPUs" in rendered(a_job("j", gpus=16))
 
 
-def test_growth_asks_for_as_many_nodes_as_the_tasks_without_a_place_need() -> None:
-    def said(missing: int, job: Job, **settings: object) -> str:
+def test_growth_requests_the_nodes_that_unplaced_tasks_need() -> None:
+    def rendered(missing: int, job: Job, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(nodes_max=9, **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job, missing=missing)
         return only.says
 
     gang = a_job("gang", tasks=6, gpus=4)
-    assert "navarch pool scale training 5" in said(6, gang)  # two of them to a node
-    assert "navarch pool scale training 3" in said(2, gang)
-    assert "navarch pool scale training 8" in said(6, gang, gang=4)
-    assert said(20, gang) == (
+    assert "navarch pool scale training 5" in rendered(6, gang)  # two tasks per node
+    assert "navarch pool scale training 3" in rendered(2, gang)
+    assert "navarch pool scale training 8" in rendered(6, gang, gang=4)
+    assert rendered(20, gang) == (
         "a higher max_nodes for pool training: it has 2 of at most 9 nodes and would need 12"
     )
 
 
-def test_where_a_node_of_a_job_went_is_written_before_it_is_given_another() -> None:
+def test_a_lost_node_of_a_job_is_recorded_before_the_job_gets_another() -> None:
     fleet = a_fleet(a_node("n1"), a_job("unlucky", on=("n0",)), a_job("other"))
 
     plan = plan_jobs(fleet, SETTINGS, now=NOW)

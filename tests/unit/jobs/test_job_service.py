@@ -1,4 +1,4 @@
-"""Taking jobs in, ending them, and telling why they wait."""
+"""The job service: submission, completion and explanations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Case:
         await self.store.commit(Change(**change), based_on=self.store.fleet().revision)  # type: ignore[arg-type]
 
 
-def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+def run(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
     async def main() -> None:
         await story(Case(scheduling or Scheduling()))
 
@@ -48,7 +48,7 @@ def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None
         runner.run(main())
 
 
-def test_a_job_waits_from_its_submission_on() -> None:
+def test_a_submitted_job_waits() -> None:
     async def story(case: Case) -> None:
         job = await case.jobs.submit_job(TRAIN)
         assert (job.state, job.submitted_at) == (JobState.WAITING, case.clock.now())
@@ -56,7 +56,7 @@ def test_a_job_waits_from_its_submission_on() -> None:
         (entry,) = await case.store.events()
         assert entry.event.reason == "requests 2 tasks with 8 GPUs each"
 
-    told(story)
+    run(story)
 
 
 def test_the_same_request_again_changes_nothing() -> None:
@@ -66,7 +66,7 @@ def test_the_same_request_again_changes_nothing() -> None:
         assert await case.jobs.submit_job(TRAIN) == first
         assert case.store.fleet().revision == revision
 
-    told(story)
+    run(story)
 
 
 def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
@@ -78,7 +78,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         again = await case.jobs.submit_job(replace(TRAIN, gpus=4))
         assert (again.state, again.gpus) == (JobState.WAITING, 4)
 
-    told(story)
+    run(story)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
         ({"pool": PoolName("training"), "gpus": 16}, "gpus: a task has its GPUs on one node"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_by_name(
+def test_an_invalid_request_is_refused_with_the_name_of_the_field(
     wrong: dict[str, object], says: str
 ) -> None:
     async def story(case: Case) -> None:
@@ -104,10 +104,10 @@ def test_a_request_that_makes_no_sense_is_refused_by_name(
             await case.jobs.submit_job(replace(TRAIN, **wrong))  # type: ignore[arg-type]
         assert not case.store.fleet().jobs
 
-    told(story)
+    run(story)
 
 
-def test_jobs_go_into_queues_that_have_none_below_them() -> None:
+def test_jobs_are_accepted_by_leaf_queues_only() -> None:
     queues = {"all": Queue(name="all"), "team": Queue(name="team", parent="all")}
 
     async def story(case: Case) -> None:
@@ -115,7 +115,7 @@ def test_jobs_go_into_queues_that_have_none_below_them() -> None:
             await case.jobs.submit_job(replace(TRAIN, queue="all"))
         assert (await case.jobs.submit_job(replace(TRAIN, queue="team"))).queue == "team"
 
-    told(story, Scheduling(queues=queues))
+    run(story, Scheduling(queues=queues))
 
 
 def test_a_job_ends_once() -> None:
@@ -131,17 +131,17 @@ def test_a_job_ends_once() -> None:
         with pytest.raises(NotFoundError):
             await case.jobs.cancel_job(JobName("nobody"), reason="")
 
-    told(story)
+    run(story)
 
 
-def test_those_that_ended_are_listed_on_request() -> None:
+def test_ended_jobs_are_listed_on_request() -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("b"), a_job("a"), a_job("over", state=JobState.CANCELLED)])
         assert [job.name for job in await case.jobs.list_jobs()] == ["a", "b"]
         assert len(await case.jobs.list_jobs(over=True)) == 3
         assert await case.jobs.list_jobs(queue="other") == []
 
-    told(story)
+    run(story)
 
 
 def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> None:
@@ -161,10 +161,10 @@ def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> No
         ended = await case.jobs.cancel_job(huge.name, reason="")
         assert (ended.state, ended.reason) == (JobState.CANCELLED, "cancelled by hand")
 
-    told(story)
+    run(story)
 
 
-def test_only_a_job_that_runs_can_save_its_work() -> None:
+def test_only_a_running_job_can_record_a_checkpoint() -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("runs", on=("n0",)), a_job("waits")])
         saved = await case.jobs.checkpoint_job(JobName("runs"))
@@ -172,7 +172,7 @@ def test_only_a_job_that_runs_can_save_its_work() -> None:
         with pytest.raises(NotPossibleError):
             await case.jobs.checkpoint_job(JobName("waits"))
 
-    told(story)
+    run(story)
 
 
 def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
@@ -188,7 +188,7 @@ def test_a_requeued_job_releases_its_gpus_and_waits_again() -> None:
         with pytest.raises(NotPossibleError, match="is cancelled already"):
             await case.jobs.requeue_job(JobName("runs"), reason="")
 
-    told(story)
+    run(story)
 
 
 def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
@@ -201,10 +201,10 @@ def test_a_late_requeue_does_not_stop_a_job_that_was_placed_again() -> None:
         ended = await case.jobs.requeue_job(first.name, reason="died", placed_at=again.since)
         assert ended.state is JobState.WAITING
 
-    told(story)
+    run(story)
 
 
-def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_help() -> None:
+def test_an_explanation_names_the_progress_the_refusing_plugin_and_remedies() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool(size=3)],
@@ -222,10 +222,10 @@ def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_he
         assert any("the node is cordoned" in remedy.says for remedy in found.remedies)
         assert any("navarch pool scale training 4" in remedy.says for remedy in found.remedies)
 
-    told(story)
+    run(story)
 
 
-def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
+def test_an_explanation_of_a_full_queue_names_the_queue_and_the_shortfall() -> None:
     async def story(case: Case) -> None:
         await case.write(
             pools=[a_pool()],
@@ -244,10 +244,10 @@ def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
             "and raise the limit of queue r by 8 GPUs",
         ]
 
-    told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
+    run(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
 
 
-def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_them() -> None:
+def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
     quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=4"})
 
     async def story(case: Case) -> None:
@@ -260,14 +260,14 @@ def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_
             "lift the rule of gputypequota for n0" in remedy.says for remedy in found.remedies
         )
 
-    told(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
+    run(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 
 
 @pytest.mark.parametrize(
     ("state", "says"),
     [(JobState.FINISHED, "has finished"), (JobState.CANCELLED, "was cancelled")],
 )
-def test_a_job_that_is_over_is_explained_by_its_end(state: JobState, says: str) -> None:
+def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, says: str) -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("j", state=state, reason="enough")])
         found = await case.jobs.explain_job(JobName("j"))
@@ -275,4 +275,4 @@ def test_a_job_that_is_over_is_explained_by_its_end(state: JobState, says: str) 
         assert says in found.summary
         assert "enough" in found.summary
 
-    told(story)
+    run(story)

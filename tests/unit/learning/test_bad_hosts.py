@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.control.bad_hosts import SUBJECT, BadHostReconciler
-from navarch.control.following import Follow, by_itself
+from navarch.control.health.bad_hosts import SUBJECT, BadHostController
+from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.core.event import Recorded
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -21,6 +21,7 @@ from navarch.health.learning.bad_hosts import MACHINE, identities
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import a_node, a_pool
 
 UUID = "GPU-{:08x}-0000-0000-0000-000000000000"
@@ -32,10 +33,14 @@ class Site:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        self.memory = BadHostReconciler(self.clock, self.store)
+        self.memory = ControllerDriver(
+            self.clock, self.store, BadHostController(self.clock, self.store)
+        )
 
     def restart(self) -> None:
-        self.memory = BadHostReconciler(self.clock, self.store)
+        self.memory = ControllerDriver(
+            self.clock, self.store, BadHostController(self.clock, self.store)
+        )
 
     async def come(self, name: str, gpus: range, **labels: str) -> None:
         node = a_node(name, registered_at=self.clock.now())
@@ -54,7 +59,7 @@ class Site:
         *,
         check: str = "xid/79",
         gpu: int | None = None,
-        follow: Follow = by_itself,
+        follow: CommitHook = no_hook,
         dies: bool = False,
     ) -> None:
         """Return a machine; `dies` if the control plane crashes right after that commit."""
@@ -122,7 +127,7 @@ def test_returning_a_broken_machine_is_journalled_in_the_same_commit() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         before = site.store.fleet().revision
-        await site.give_back("a", follow=site.memory.follow, dies=True)
+        await site.give_back("a", follow=site.memory.controller.hook, dies=True)
 
         assert site.store.fleet().revision == before + 1
         (word,) = await site.words()
@@ -139,7 +144,7 @@ def test_returning_a_broken_machine_is_journalled_in_the_same_commit() -> None:
 def test_after_a_restart_it_is_not_journalled_again(follows: bool) -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
-        await site.give_back("a", follow=site.memory.follow if follows else by_itself)
+        await site.give_back("a", follow=site.memory.controller.hook if follows else no_hook)
         site.restart()
         await site.memory.reconcile()
         assert len(await site.words()) == 1
@@ -165,7 +170,7 @@ def test_a_machine_that_never_registered_has_no_identities() -> None:
         unknown = evolve(site.node("a"), id=NodeId("b"), registered_at=None)
         fleet = site.store.fleet()
         await site.store.commit(Change(nodes=[unknown]), based_on=fleet.revision)
-        await site.give_back("b", follow=site.memory.follow)
+        await site.give_back("b", follow=site.memory.controller.hook)
         assert await site.words() == []
 
     play(story)

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.fleet_health import render_fleet_health
-from navarch.control.agenda import LONG_AGO
-from navarch.control.wear import WearReconciler
+from navarch.control.health.wear import WearController
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -23,6 +22,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.controllers import ControllerDriver, indexed
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NODE = NodeId("training-0")
@@ -55,7 +55,7 @@ def play(
 
     async def main() -> None:
         hearing = TelemetryTable(clock, timeout=timedelta(hours=1))
-        agents = AgentService(clock, store, hearing, policies=lambda: book)
+        agents = AgentService(clock, store, indexed(store), hearing, policies=lambda: book)
         await store.commit(Change(pools=[a_pool()], nodes=[a_node(NODE)]), based_on=0)
         await story(agents, store)
 
@@ -124,15 +124,15 @@ def test_only_reports_with_spare_rows_trigger_a_wear_evaluation() -> None:
     async def nothing_noted(node: NodeId, found: Sequence[CheckResult]) -> None:
         raise AssertionError((node, found))
 
-    async def story() -> list[datetime | None]:
-        loop = WearReconciler(SimClock(), store, nothing_noted)
-        await loop.reconcile()
-        called: list[datetime | None] = []
-        loop.on_sooner = lambda: called.append(loop.due_at())
+    async def story() -> None:
+        clock = SimClock()
+        loop = ControllerDriver(clock, store, WearController(clock, store, nothing_noted))
+        due = [await loop.reconcile()]
         for facts in ({}, {f"{SPARE}GPU-0": "639 1 0 0 0"}):
             result = CheckResult(check="rows", health=Health.HEALTHY, facts=facts)
-            loop.hear(NODE, HealthReport(results=(result,)))
-        return called
+            loop.controller.on_report(NODE, HealthReport(results=(result,)))
+            due.append(loop.due_at())
+        assert due == [None, None, clock.now()]
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
-        assert runner.run(story()) == [LONG_AGO]
+        runner.run(story())

@@ -1,4 +1,4 @@
-"""Why sound nodes go, how many at once, and when nothing is replaced at all."""
+"""Voluntary disruption: reasons, budgets and windows."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -52,7 +52,7 @@ def test_a_large_pool_may_replace_a_tenth_at_once() -> None:
     assert len(begun(a_pool(size=40, nodes_max=50, disruption=OLD), nodes(40))) == 4
 
 
-def test_nodes_that_broke_by_themselves_use_the_budget_up() -> None:
+def test_broken_nodes_use_the_budget() -> None:
     known = nodes(3)
     known[0] = evolve(known[0], health=Health.UNHEALTHY)
     assert begun(a_pool(size=3, disruption=OLD), known) == []
@@ -60,13 +60,13 @@ def test_nodes_that_broke_by_themselves_use_the_budget_up() -> None:
     assert begun(a_pool(size=3, disruption=OLD), known) == []
 
 
-def test_nodes_that_leave_because_the_pool_shrinks_do_not() -> None:
+def test_nodes_removed_by_shrinking_do_not_use_the_budget() -> None:
     known = nodes(3)
     known[0] = a_node("training-0", retiring=Retirement(reason="fewer", surplus=True))
     assert begun(a_pool(size=2, disruption=OLD), known) == ["training-1"]
 
 
-def test_a_node_stays_until_its_successor_serves() -> None:
+def test_a_node_stays_until_its_successor_is_in_service() -> None:
     pool = a_pool(size=2, nodes_max=4, disruption=OLD)
     booting = a_node("new", phase=Phase.BOOTING, since=NOW, replaces="training-0")
     assert retired(pool, [*nodes(2), booting]) == []
@@ -81,7 +81,7 @@ def test_a_paused_pool_starts_no_replacement() -> None:
     assert begun(evolve(pool, held="a driver is suspected"), nodes(3)) == []
 
 
-def test_a_successor_goes_when_the_reason_has_gone() -> None:
+def test_a_successor_is_removed_when_the_reason_no_longer_applies() -> None:
     serving = a_node("new", replaces="training-0", created_at=NOW)
     assert retired(a_pool(size=2, nodes_max=4), [*nodes(2), serving]) == [("new", True)]
 
@@ -97,7 +97,7 @@ def test_a_node_drifts_when_its_pool_no_longer_lists_its_kind() -> None:
     assert begun(a_pool(size=2, offerings=dearer, disruption=strict), nodes(2)) == []
 
 
-def test_a_node_drifts_when_its_pool_tells_machines_something_else_at_their_first_boot() -> None:
+def test_a_node_drifts_when_its_pool_has_other_user_data() -> None:
     strict = Disruption(replace_drifted=True, budgets=(MANY,))
     before = a_pool(size=1, user_data="mount /data")
     after = evolve(before, user_data="mount /scratch", disruption=strict)
@@ -113,7 +113,9 @@ def test_a_node_drifts_when_its_pool_tells_machines_something_else_at_their_firs
 
 
 @pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])
-def test_a_node_is_costly_when_the_same_can_be_had_for_much_less(price: str, replaced: int) -> None:
+def test_a_node_is_costly_when_the_same_type_is_available_for_much_less(
+    price: str, replaced: int
+) -> None:
     spot = evolve(H100, spot=True, price_per_hour=Decimal(price))
     pool = a_pool(size=2, offerings=(spot, H100), disruption=Disruption(savings_min=0.3))
     found = plan_replacements(pool, nodes(2), for_sale=spot, now=NOW)
@@ -130,10 +132,10 @@ def test_a_node_is_costly_when_the_same_can_be_had_for_much_less(price: str, rep
         ("spot only", "30", 0),
     ],
 )
-def test_a_pool_returns_to_the_spot_machines_that_it_would_rather_have(
+def test_a_pool_returns_to_the_spot_machines_it_prefers(
     listed: str, price: str, returns: int
 ) -> None:
-    """Nobody has said how much must be saved, and what spot costs may not be known."""
+    """No saving is configured, and the spot price may be unknown."""
     spot = evolve(H100, spot=True, price_per_hour=Decimal(price))
     lists = {"spot first": (spot, H100), "spot last": (H100, spot), "spot only": (spot,)}
     pool = a_pool(size=2, offerings=lists[listed])
@@ -146,7 +148,7 @@ def test_a_pool_returns_to_the_spot_machines_that_it_would_rather_have(
     assert plan_replacements(pool, reserved, for_sale=spot, now=NOW).begin == ()
 
 
-def test_a_cheap_successor_counts_by_what_it_was_bought_for() -> None:
+def test_a_cheap_successor_counts_by_its_purchase_price() -> None:
     pool = a_pool(size=1, nodes_max=2, disruption=Disruption(savings_min=0.3))
     successor = a_node("new", replaces="training-0")
     assert successor.launch is not None
@@ -160,7 +162,7 @@ def test_announced_maintenance_replaces_a_node() -> None:
     assert begun(a_pool(size=2), known) == ["training-1"]
 
 
-def test_a_spot_notice_drains_at_once_without_waiting_for_a_successor() -> None:
+def test_a_spot_notice_drains_at_once() -> None:
     noticed = a_node("training-0", conditions=(a_condition("spot_notice"),))
     (retire,) = plan_notices([noticed])
     assert retire.urgent
@@ -194,7 +196,7 @@ def test_a_budget_applies_in_its_window(
 @pytest.mark.parametrize(
     ("hours", "at", "applies"),
     [
-        # Monday in Berlin begins an hour before that of UTC, and at nine it is eight in UTC.
+        # Monday in Berlin begins an hour before Monday in UTC; nine there is eight in UTC.
         ("", MONDAY - HOUR, True),
         ("", MONDAY + 23 * HOUR, False),
         ("09:00-17:00", MONDAY + 8 * HOUR, True),
@@ -213,12 +215,12 @@ def test_a_budget_applies_by_the_clocks_of_its_time_zone(
 
 
 @pytest.mark.parametrize("nonsense", ["", "9", "25:00-26:00", "a-b"])
-def test_hours_that_make_no_sense_are_refused(nonsense: str) -> None:
+def test_invalid_hours_are_refused(nonsense: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         window(nonsense)
 
 
-def test_the_strictest_budget_that_applies_counts() -> None:
+def test_the_strictest_applicable_budget_counts() -> None:
     nobody = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EXPIRED,))
     frozen = replace(OLD, budgets=(MANY, nobody))
     assert begun(a_pool(size=3, disruption=frozen), nodes(3)) == []
@@ -227,8 +229,8 @@ def test_the_strictest_budget_that_applies_counts() -> None:
     assert len(begun(a_pool(size=3, disruption=thawed), nodes(3))) == 3
 
 
-def test_a_costly_node_is_succeeded_by_what_saves_money_whatever_the_strategy_would_take() -> None:
-    """A dearer successor would be given back, and another one bought, for ever."""
+def test_the_successor_of_a_costly_node_is_cheaper_regardless_of_the_strategy() -> None:
+    """A more expensive successor would itself be replaced, in an endless loop."""
     cheap = evolve(H100, provider=ProviderName("cheap"), price_per_hour=Decimal(20))
     pool = a_pool(
         size=2, nodes_max=4, offerings=(H100, cheap), disruption=Disruption(savings_min=0.3)

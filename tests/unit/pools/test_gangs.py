@@ -1,4 +1,4 @@
-"""Gangs as decisions: when one is complete, given up, or missing somebody."""
+"""Plans of gangs: complete, abandoned or with missing members."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -79,7 +79,7 @@ def fleet_of(pool: Pool, nodes: Sequence[Node]) -> Fleet:
     return Fleet(pools=pools, nodes=table, by_pool={pool.name: table})
 
 
-def test_a_gang_is_asked_for_as_a_whole_at_one_place() -> None:
+def test_a_gang_is_requested_as_a_whole_in_one_place() -> None:
     actions = plan(a_gang_pool(next_index=0), [])
 
     requests = [action for action in actions if isinstance(action, Request)]
@@ -88,7 +88,7 @@ def test_a_gang_is_asked_for_as_a_whole_at_one_place() -> None:
     assert all(request.waiting for request in requests)
 
 
-def test_a_part_of_a_gang_is_not_asked_for_where_the_maximum_has_no_room_for_all() -> None:
+def test_no_part_of_a_gang_is_requested_if_the_maximum_has_no_room_for_all() -> None:
     leaving = a_node(
         "training-9", phase=Phase.TERMINATING, retiring=Retirement(reason="old", surplus=True)
     )
@@ -112,7 +112,7 @@ def test_a_gang_with_all_its_machines_is_released_at_once() -> None:
     ],
     ids=["one block", "not said yet", "never said", "astray", "astray too late"],
 )
-def test_where_the_provider_says_so_the_machines_must_stand_in_one_block(
+def test_machines_must_share_a_block_if_the_provider_reports_blocks(
     blocks: tuple[str | None, ...], past: bool, expected: list[type]
 ) -> None:
     age = HOLD if past else timedelta(minutes=1)
@@ -124,7 +124,7 @@ def test_where_the_provider_says_so_the_machines_must_stand_in_one_block(
     assert [type(action) for action in actions] == expected
 
 
-def test_a_gang_that_is_not_complete_in_time_is_given_up_with_everything_it_has() -> None:
+def test_a_gang_that_is_incomplete_at_its_deadline_is_terminated() -> None:
     nodes = [member("0"), member("1"), refused("2")]
     assert plan(a_gang_pool(nodes_max=3), nodes, now=NOW + HOLD - timedelta(minutes=2)) != []
 
@@ -137,19 +137,19 @@ def test_a_gang_that_is_not_complete_in_time_is_given_up_with_everything_it_has(
     assert "2 of 3 machines" in given_up.reason
 
 
-def test_a_gang_of_which_every_machine_was_refused_is_not_waited_for() -> None:
+def test_a_gang_without_any_machine_is_abandoned_at_once() -> None:
     actions = plan(a_gang_pool(nodes_max=3), [refused("0"), refused("1"), refused("2")])
     assert [type(action) for action in actions] == [Abandon]
 
 
-def test_the_time_is_counted_from_the_first_member_even_if_that_is_gone() -> None:
+def test_the_deadline_counts_from_the_first_member_even_if_it_is_gone() -> None:
     first = evolve(member("9", age=HOLD), phase=Phase.GONE)
     nodes = [first, member("0"), member("1"), refused("2")]
     pool = a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1))
     assert [type(action) for action in plan(pool, nodes)] == [Abandon]
 
 
-def test_who_is_missing_in_a_gang_is_asked_for_where_the_gang_stands() -> None:
+def test_a_missing_member_is_requested_in_the_place_of_its_gang() -> None:
     nodes = [member(str(n), phase=Phase.READY, waiting=False) for n in range(2)]
 
     (request,) = plan(a_gang_pool(), nodes)
@@ -159,7 +159,7 @@ def test_who_is_missing_in_a_gang_is_asked_for_where_the_gang_stands() -> None:
     assert not request.waiting
 
 
-def test_the_next_gang_goes_where_none_has_failed_lately_even_to_the_second_choice() -> None:
+def test_the_next_gang_avoids_places_where_a_gang_failed_recently() -> None:
     north, south = evolve(H100, zone="north"), evolve(H100, zone="south")
     pool = a_gang_pool(offerings=(north, south), next_index=0)
     later = NOW + timedelta(minutes=5)
@@ -174,8 +174,8 @@ def test_the_next_gang_goes_where_none_has_failed_lately_even_to_the_second_choi
     assert {x.launch.offering.zone for x in alone if isinstance(x, Request)} == {"north"}
 
 
-def test_where_a_gang_is_given_up_no_other_is_begun_before_that_is_remembered() -> None:
-    """In the same plan nobody knows yet that the first choice has no room for so many."""
+def test_no_gang_starts_where_one_is_abandoned_in_the_same_plan() -> None:
+    """Within one plan, the failure of the first choice is not recorded yet."""
     pool = a_gang_pool(offerings=(evolve(H100, zone="north"), evolve(H100, zone="south")))
     late = [member(name, age=HOLD) for name in ("0", "1")] + [refused("2")]
 
@@ -185,7 +185,7 @@ def test_where_a_gang_is_given_up_no_other_is_begun_before_that_is_remembered() 
     assert not any(isinstance(action, Request) for action in actions)
 
 
-def test_a_plan_that_begins_a_gang_with_a_part_of_it_is_refused_whoever_wrote_it() -> None:
+def test_a_plan_that_starts_a_part_of_a_gang_is_refused() -> None:
     pool = a_gang_pool(next_index=0)
     actions = plan(pool, [])
 
@@ -193,7 +193,7 @@ def test_a_plan_that_begins_a_gang_with_a_part_of_it_is_refused_whoever_wrote_it
         check_plans([Plan(pool=pool.name, actions=tuple(actions[:2]))], fleet_of(pool, []))
 
 
-def test_of_two_gangs_that_lack_what_the_other_has_the_younger_gives_way_at_once() -> None:
+def test_the_younger_of_two_deadlocked_gangs_is_terminated_at_once() -> None:
     pool = a_gang_pool(nodes_min=6, nodes_max=8, next_index=6)
     elder = [member("0", block="b"), member("1", block="b"), refused("2")]
     other = replace(GANG, id="training-g3")
@@ -206,7 +206,7 @@ def test_of_two_gangs_that_lack_what_the_other_has_the_younger_gives_way_at_once
     assert "gives way to training-g0" in given_up.reason
 
 
-def test_gangs_in_different_blocks_are_not_in_each_others_way() -> None:
+def test_gangs_in_different_blocks_do_not_deadlock() -> None:
     pool = a_gang_pool(nodes_min=6, nodes_max=8, next_index=6)
     other = replace(GANG, id="training-g3")
     elder = [member("0", block="a"), member("1", block="a"), refused("2")]

@@ -1,4 +1,4 @@
-"""What machines have cost, what the month will, and what may not be bought any more."""
+"""Costs, forecasts and budgets."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.control.budgets import BudgetReconciler
-from navarch.control.ledger import Ledger
+from navarch.control.pools.budgets import BudgetController
+from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
@@ -27,6 +27,7 @@ from navarch.service.costs import cost_report
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import H100, a_node, a_pool
 
 NOW = datetime(2026, 3, 16, 12, 0, tzinfo=UTC)
@@ -99,13 +100,13 @@ LAUNCHES = st.builds(
 
 
 @given(st.lists(LAUNCHES, max_size=30), st.none() | MOMENTS, MOMENTS)
-def test_the_books_add_up_to_what_adding_up_one_by_one_does(
+def test_incremental_totals_equal_the_sum_of_all_launches(
     launches: list[Launch], since: datetime | None, until: datetime
 ) -> None:
     books = Books()
     newest: dict[Token, Launch] = {}
     for launch in launches:
-        # What has ended has ended: of one machine only its end is news.
+        # An end is final: of one machine, only its end can change.
         if launch.token not in newest or newest[launch.token].ended_at is None:
             newest[launch.token] = launch
             books.note(launch)
@@ -122,7 +123,7 @@ def test_the_books_add_up_to_what_adding_up_one_by_one_does(
         assert all(abs(found[k].spent - expected[k].spent) < Decimal("1e-9") for k in expected)
 
 
-def test_a_machine_heard_of_twice_is_paid_once_even_after_its_name_was_forgotten() -> None:
+def test_a_machine_that_is_recorded_twice_counts_once_even_after_its_node_was_deleted() -> None:
     books = Books()
     over = a_launch(ended=NOW - HOUR)
     books.note(evolve(over, ended_at=None))
@@ -135,16 +136,17 @@ def test_a_machine_heard_of_twice_is_paid_once_even_after_its_name_was_forgotten
     assert once.spent == still.spent == TEN
 
 
-async def _asked_twice() -> tuple[CostReport, CostReport, int]:
+async def _two_reports() -> tuple[CostReport, CostReport, int]:
     class CountingStore(MemoryStore):
         reads = 0
 
-        async def launches(self, **asked: object) -> list[Launch]:
+        async def launches(self, **filters: object) -> list[Launch]:
             CountingStore.reads += 1
-            return list(await super().launches(**asked))  # type: ignore[arg-type]
+            return list(await super().launches(**filters))  # type: ignore[arg-type]
 
     store = CountingStore(Cluster(id="c", secret=b"s"))
     ledger = Ledger(SimClock(), store)
+    store.subscribe(ledger.on_commit)
     await store.commit(Change(launches=[a_launch("a", ended=NOW - HOUR)]), based_on=0)
     first = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
     reads = CountingStore.reads
@@ -155,9 +157,9 @@ async def _asked_twice() -> tuple[CostReport, CostReport, int]:
     return first, second, CountingStore.reads - reads
 
 
-def test_the_ledger_is_read_once_and_then_kept_up() -> None:
+def test_the_ledger_is_read_once_and_then_updated() -> None:
     with asyncio.Runner(loop_factory=lambda: SimLoop(0.0)) as runner:
-        first, second, reads = runner.run(_asked_twice())
+        first, second, reads = runner.run(_two_reports())
     assert first.total.spent == TEN
     assert (second.total.spent, second.total.machines, second.total.running) == (TEN * 5, 3, 1)
     assert reads == 0
@@ -176,7 +178,7 @@ def test_a_report_adds_up_by_pool_team_or_provider(by: CostBy, names: list[str])
     assert report.since == datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def test_the_price_is_frozen_when_the_machine_is_bought() -> None:
+def test_the_price_is_fixed_at_launch() -> None:
     listed = Instance(
         id=InstanceId("i-1"),
         provider=ProviderName("sim"),
@@ -199,12 +201,12 @@ def test_the_price_is_frozen_when_the_machine_is_bought() -> None:
         (datetime(2028, 2, 29, 5, tzinfo=UTC), datetime(2028, 3, 1, tzinfo=UTC)),
     ],
 )
-def test_a_month_ends_where_the_next_begins(now: datetime, end: datetime) -> None:
+def test_a_month_ends_when_the_next_begins(now: datetime, end: datetime) -> None:
     assert month_end(now) == end
     assert month_start(end) == end
 
 
-def test_the_forecast_lets_what_runs_run_to_the_end_of_the_month() -> None:
+def test_the_forecast_assumes_that_running_machines_run_to_the_end_of_the_month() -> None:
     last_day = datetime(2026, 3, 31, 12, tzinfo=UTC)
     assert forecast(Decimal(100), TEN, last_day) == Decimal(220)
 
@@ -227,11 +229,11 @@ def spending(budget: Budget, *launches: Launch) -> Spending:
 @pytest.mark.parametrize(
     ("limit", "level"), [(100_000, Level.FINE), (3_000, Level.NEAR), (24, Level.SPENT)]
 )
-def test_a_budget_is_fine_near_or_spent(limit: int, level: Level) -> None:
+def test_a_budget_is_ok_near_its_limit_or_spent(limit: int, level: Level) -> None:
     assert spending(a_budget(limit), a_launch()).level(NOW) is level
 
 
-def test_people_are_told_of_each_level_once() -> None:
+def test_each_level_raises_one_alert() -> None:
     near = spending(a_budget(3_000), a_launch())
     assert [level for _, level in levels_reached([near], {}, now=NOW)] == [Level.NEAR]
     assert levels_reached([near], {"fleet": Level.NEAR}, now=NOW) == []
@@ -263,7 +265,7 @@ def test_a_pool_without_spot_machines_is_downgraded_to_its_cheapest() -> None:
     ] == [cheap]
 
 
-def test_a_budget_holds_nobody_elses_spending() -> None:
+def test_a_budget_limits_only_the_spending_it_covers() -> None:
     refuse = OverBudget.REFUSE
     red = a_budget(1, of=BudgetOf.TEAM, name="red", when_spent=refuse)
     batch = a_budget(1, of=BudgetOf.POOL, name="batch", when_spent=refuse)
@@ -287,7 +289,7 @@ def test_a_budget_holds_nobody_elses_spending() -> None:
         (None, OverBudget.WARN, True),
     ],
 )
-def test_a_spent_budget_still_replaces_what_broke_if_it_costs_no_more(
+def test_a_spent_budget_still_allows_replacements_of_the_same_price(
     cost_before: Decimal | None, when_spent: OverBudget, granted: bool
 ) -> None:
     spot = evolve(H100, spot=True, price_per_hour=TEN)
@@ -297,28 +299,28 @@ def test_a_spent_budget_still_replaces_what_broke_if_it_costs_no_more(
     assert (veto(proposal, [spent], now=NOW) is None) is granted
 
 
-def test_commits_bring_the_next_count_closer_only_while_there_is_a_budget_or_was_one() -> None:
+def test_commits_make_a_count_due_only_while_a_budget_exists_or_existed() -> None:
     clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
     budgets: list[Budget] = []
-    heard: list[int] = []
 
-    async def is_heard() -> bool:
-        heard.clear()
+    async def is_queued(loop: ControllerDriver[BudgetController]) -> bool:
         await store.commit(Change(nodes=[a_node("a")]), based_on=store.fleet().revision)
-        return bool(heard)
+        return loop.due_at() == clock.now()
 
     async def story() -> None:
-        loop = BudgetReconciler(clock, store, budgets, Ledger(clock, store))
-        loop.on_sooner = lambda: heard.append(store.fleet().revision)
+        ledger = Ledger(clock, store)
+        store.subscribe(ledger.on_commit)
+        controller = BudgetController(clock, store, budgets, ledger)
+        loop = ControllerDriver(clock, store, controller)
         await loop.reconcile()
-        assert not await is_heard()
+        assert not await is_queued(loop)
         budgets.append(Budget(of=BudgetOf.FLEET, limit_per_month=TEN))
-        assert await is_heard(), "a reload has brought one"
+        assert await is_queued(loop), "a reload has brought one"
         await loop.reconcile()
         budgets.clear()
-        assert await is_heard(), "a reload has taken it away, and the count does not know"
+        assert await is_queued(loop), "a reload has taken it away, and the count does not know"
         await loop.reconcile()
-        assert not await is_heard()
+        assert not await is_queued(loop)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(story())

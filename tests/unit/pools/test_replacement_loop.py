@@ -1,4 +1,4 @@
-"""A pool whose replacements fall ill stops replacing, and tries again with growing pauses."""
+"""Pools with faulty replacements stop replacing, and retry with growing pauses."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ def at(minute: float) -> datetime:
 
 
 def replacement(number: int, *, registered: float, phase: Phase = Phase.READY) -> Node:
-    """Return a node that was requested a minute before it registered, in place of another."""
+    """Return a replacement that was requested a minute before it registered."""
     node = a_node(f"training-{number}", phase=phase, replaces=NodeId(f"training-{number - 1}"))
     assert node.launch is not None
     return evolve(
@@ -30,7 +30,7 @@ def replacement(number: int, *, registered: float, phase: Phase = Phase.READY) -
     )
 
 
-def ill(number: int, *, registered: float, after: float = 1) -> Node:
+def faulty(number: int, *, registered: float, after: float = 1) -> Node:
     fault = Condition(
         check="nvlink",
         health=Health.UNHEALTHY,
@@ -42,7 +42,7 @@ def ill(number: int, *, registered: float, after: float = 1) -> Node:
 
 
 def replaced(node: Node) -> Node:
-    """Return an ill node that was given up for it, and is gone."""
+    """Return a faulty node that was replaced and is gone."""
     why = Retirement(reason="unhealthy: 18 links down")
     at_last = node.conditions[0].since
     return evolve(node, phase=Phase.GONE, since=at_last, acted_at=at_last, retiring=why)
@@ -52,14 +52,18 @@ def loop_of(*nodes: Node, minute: float = 0, **facts: object) -> LaunchBreaker |
     return find_replacement_loop(evolve(POOL, **facts), nodes, now=at(minute))  # type: ignore[arg-type]
 
 
-THREE = [replaced(ill(1, registered=-9)), replaced(ill(2, registered=-6)), ill(3, registered=-3)]
+THREE = [
+    replaced(faulty(1, registered=-9)),
+    replaced(faulty(2, registered=-6)),
+    faulty(3, registered=-3),
+]
 
 
-def test_two_ill_replacements_in_a_row_are_an_accident() -> None:
+def test_two_faulty_replacements_in_a_row_do_not_pause_the_pool() -> None:
     assert loop_of(*THREE[:2]) is None
 
 
-def test_the_third_ill_replacement_pauses_the_pool_and_the_reason_says_what_happened() -> None:
+def test_the_third_faulty_replacement_pauses_the_pool_with_a_reason() -> None:
     loop = loop_of(*THREE)
     assert loop is not None
     assert loop.allowance == 0
@@ -77,7 +81,7 @@ def test_one_replacement_is_tried_after_the_pause() -> None:
     assert loop.allowance == 1
 
 
-def test_nothing_is_tried_while_another_replacement_is_on_trial() -> None:
+def test_no_replacement_is_tried_while_another_is_on_probation() -> None:
     booting = replacement(4, registered=5, phase=Phase.BOOTING)
     for trial in (booting, replacement(4, registered=5)):
         loop = loop_of(*THREE, trial, minute=20)
@@ -87,7 +91,7 @@ def test_nothing_is_tried_while_another_replacement_is_on_trial() -> None:
         assert loop.until > at(20), "so that the end of the trial is noticed"
 
 
-def test_each_try_that_falls_ill_doubles_the_pause() -> None:
+def test_each_faulty_try_doubles_the_pause() -> None:
     pauses = []
     nodes = list(THREE)
     for number in range(4, 10):
@@ -96,40 +100,40 @@ def test_each_try_that_falls_ill_doubles_the_pause() -> None:
         begun = max(node.conditions[0].since for node in nodes)
         pauses.append(loop.until - begun)
         asked = (loop.until - NOW) / MINUTE + 1
-        nodes.append(replaced(ill(number, registered=asked + 1)))
+        nodes.append(replaced(faulty(number, registered=asked + 1)))
     expected = [FIRST_PAUSE * 2**i for i in range(6)]
     assert pauses == [min(each, LONGEST_PAUSE) for each in expected]
 
 
-def test_a_replacement_that_stays_well_for_its_probation_ends_the_pause() -> None:
+def test_a_replacement_that_passes_its_probation_ends_the_pause() -> None:
     well = replacement(4, registered=5)
     assert loop_of(*THREE, well, minute=34) is not None
     assert loop_of(*THREE, well, minute=35) is None
 
 
-def test_a_node_that_was_well_before_proves_nothing_about_the_new_machines() -> None:
+def test_an_older_healthy_node_does_not_end_the_pause() -> None:
     old = evolve(a_node("training-0"), registered_at=at(-600))
     assert loop_of(*THREE, old) is not None
 
 
-def test_a_node_that_falls_ill_after_its_probation_is_an_ordinary_fault() -> None:
-    late = [ill(number, registered=-100, after=31) for number in (1, 2, 3)]
+def test_a_fault_after_the_probation_does_not_count() -> None:
+    late = [faulty(number, registered=-100, after=31) for number in (1, 2, 3)]
     assert loop_of(*late) is None
 
 
-def test_the_first_nodes_of_a_pool_replace_none_and_do_not_count() -> None:
+def test_the_first_nodes_of_a_pool_are_no_replacements() -> None:
     first = [evolve(node, replaces=None) for node in THREE]
     assert loop_of(*first) is None
 
 
-def test_machines_that_fell_ill_together_are_one_try() -> None:
-    together = [replaced(ill(number, registered=-6 + number / 10)) for number in range(1, 9)]
+def test_replacements_that_fail_together_count_as_one_try() -> None:
+    together = [replaced(faulty(number, registered=-6 + number / 10)) for number in range(1, 9)]
     loop = loop_of(*together)
     assert loop is not None
     assert loop.until == together[2].conditions[0].since + FIRST_PAUSE
 
 
-def test_a_release_by_hand_forgets_the_illnesses_before_it() -> None:
+def test_a_release_by_an_operator_resets_the_count() -> None:
     assert loop_of(*THREE, brake_released_at=at(0)) is None
 
 

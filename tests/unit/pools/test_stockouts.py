@@ -1,4 +1,4 @@
-"""What refusals teach, and when what they closed opens again."""
+"""Stockouts: what a refusal closes, and when it opens again."""
 
 from datetime import datetime, timedelta
 
@@ -58,13 +58,13 @@ def open_offerings(stockouts: Stockouts, now: datetime = NOW) -> list[Offering]:
         (Refusal.CREDENTIAL, [ELSEWHERE]),
     ],
 )
-def test_the_class_of_a_refusal_decides_how_much_it_closes(
+def test_the_type_of_a_refusal_determines_what_it_closes(
     refusal: Refusal, still_open: list[Offering]
 ) -> None:
     assert open_offerings(refused(A, refusal)) == still_open
 
 
-def test_the_next_offering_is_asked_at_once() -> None:
+def test_the_next_offering_is_tried_at_once() -> None:
     assert choose(Market(refused(A), now=NOW)) == B
 
 
@@ -76,14 +76,14 @@ def test_every_further_refusal_closes_for_longer_up_to_a_limit(times: int, secon
     assert A in open_offerings(stockouts, opens_at)
 
 
-def test_what_only_a_person_can_mend_is_not_asked_for_every_minute() -> None:
+def test_refusals_that_need_an_operator_are_retried_rarely() -> None:
     for refusal in (Refusal.QUOTA, Refusal.CREDENTIAL, Refusal.REJECTED):
         stockouts = refused(A, refusal)
         assert A not in open_offerings(stockouts, NOW + HUMAN_PAUSE - SECOND)
         assert A in open_offerings(stockouts, NOW + HUMAN_PAUSE)
 
 
-def test_what_is_half_open_is_tried_by_one_launch_at_a_time() -> None:
+def test_a_half_open_offering_is_probed_by_one_launch_at_a_time() -> None:
     later = NOW + 15 * SECOND
     only_a = a_pool("one", size=1, offerings=(A,))
     market = Market(refused(A), now=later)
@@ -94,20 +94,20 @@ def test_what_is_half_open_is_tried_by_one_launch_at_a_time() -> None:
     assert choose(Market(refused(A), now=later + SECOND, under_way=under_way), only_a) is None
 
 
-def test_a_probe_without_an_answer_does_not_hold_up_the_others_for_ever() -> None:
+def test_a_probe_without_an_answer_expires() -> None:
     later = NOW + 15 * SECOND
     under_way = [UnderWay(offering=A, asked_at=later)]
     patient = Market(refused(A), now=later + timedelta(minutes=2), under_way=under_way)
     assert choose(patient, a_pool(size=1, offerings=(A,))) == A
 
 
-def test_launches_from_before_the_refusal_are_no_probes() -> None:
+def test_launches_before_the_refusal_are_no_probes() -> None:
     under_way = [UnderWay(offering=A, asked_at=NOW - SECOND)]
     market = Market(refused(A), now=NOW + 15 * SECOND, under_way=under_way)
     assert choose(market, a_pool(size=1, offerings=(A,))) == A
 
 
-def test_each_success_lets_four_times_as_many_try() -> None:
+def test_each_success_allows_four_times_as_many_launches() -> None:
     later = NOW + 15 * SECOND
     stockouts = refused(A)
     only_a = a_pool(size=1, offerings=(A,))
@@ -118,7 +118,7 @@ def test_each_success_lets_four_times_as_many_try() -> None:
         stockouts = stockouts.after_sale(A, asked_at=later, now=later)
 
 
-def test_after_enough_successes_nothing_is_held_back() -> None:
+def test_an_offering_is_open_after_enough_successes() -> None:
     stockouts = refused(A)
     for _ in range(7):
         stockouts = stockouts.after_sale(A, asked_at=NOW, now=NOW)
@@ -127,7 +127,7 @@ def test_after_enough_successes_nothing_is_held_back() -> None:
     assert all(choose(market, only_a) for _ in range(500))
 
 
-def test_many_refusals_of_launches_under_way_count_as_one() -> None:
+def test_refusals_of_concurrent_launches_count_as_one() -> None:
     stockouts = refused(A)
     for _ in range(50):
         stockouts = stockouts.after_refusal(
@@ -136,26 +136,26 @@ def test_many_refusals_of_launches_under_way_count_as_one() -> None:
     assert A in open_offerings(stockouts, NOW + 15 * SECOND)
 
 
-def test_a_sale_to_an_older_launch_opens_nothing() -> None:
+def test_the_success_of_an_older_launch_opens_nothing() -> None:
     stockouts = refused(A).after_sale(A, asked_at=NOW - SECOND, now=NOW + SECOND)
     assert A not in open_offerings(stockouts, NOW + SECOND)
 
 
-def test_a_refusal_is_forgotten_when_nobody_has_asked_for_long() -> None:
+def test_a_refusal_expires_after_a_long_time_without_launches() -> None:
     stockouts = refused(A, times=9)
     market = Market(stockouts, now=NOW + timedelta(minutes=2) + QUIET)
     only_a = a_pool(size=1, offerings=(A,))
     assert all(choose(market, only_a) for _ in range(3))
 
 
-def test_a_pool_that_is_turned_away_learns_when_to_come_back() -> None:
+def test_a_pool_without_an_open_offering_gets_the_time_of_the_next_try() -> None:
     pool = a_pool(size=1, offerings=(A, B))
     stockouts = refused(A, times=3).after_refusal(B, Refusal.CAPACITY, "no", asked_at=NOW, now=NOW)
     assert Market(stockouts, now=NOW).opens_at(pool) == NOW + 15 * SECOND
 
 
-def test_a_pool_that_waits_for_others_to_try_comes_back_when_they_have_tried_for_too_long() -> None:
-    """At that very moment, and not when somebody happens to look."""
+def test_a_pool_that_waits_for_a_probe_retries_when_the_probe_expires() -> None:
+    """It retries at that moment and not at the next round."""
     only_a, later = a_pool(size=1, offerings=(A,)), NOW + 15 * SECOND
     under_way = [
         UnderWay(offering=A, asked_at=later),
@@ -172,7 +172,7 @@ def test_a_pool_that_waits_for_others_to_try_comes_back_when_they_have_tried_for
     assert choose(Market(refused(A), now=again_at, under_way=under_way), only_a) == A
 
 
-def test_who_finds_that_another_has_just_been_let_try_comes_back_after_that_one() -> None:
+def test_a_pool_retries_after_the_probe_of_another_pool() -> None:
     only_a, later = a_pool(size=1, offerings=(A,)), NOW + 15 * SECOND
     market = Market(refused(A), now=later)
     assert choose(market, only_a) == A
@@ -180,7 +180,7 @@ def test_who_finds_that_another_has_just_been_let_try_comes_back_after_that_one(
     assert market.opens_at(a_pool("two", size=1, offerings=(A,))) == later + PROBE_PATIENCE
 
 
-def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
+def test_the_success_estimate_follows_answers_and_decays_to_one_half() -> None:
     fresh = Stockouts()
     assert fresh.odds(A, NOW) == 0.5
     bad = refused(A, times=8)
@@ -202,7 +202,7 @@ def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
         (Refusal.QUOTA, 1000, 900.0),
     ],
 )
-def test_what_is_sold_out_is_tried_more_often_the_more_launches_wait(
+def test_a_sold_out_offering_is_tried_more_often_if_more_launches_wait(
     refusal: Refusal, waiting: int, pause_s: float
 ) -> None:
     ((_, closure),) = refused(H100, refusal, times=9).against(H100, NOW)

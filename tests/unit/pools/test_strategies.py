@@ -1,4 +1,4 @@
-"""Where to buy: each strategy's order, and how it fails over."""
+"""Provision strategies: their order of offerings, and failover."""
 
 from collections import Counter
 from decimal import Decimal
@@ -34,7 +34,7 @@ def place(provider: str, region: str, zone: str, price: str = "10") -> Offering:
 
 
 def order_of(scheduler: ProvisionScheduler, *offerings: Offering) -> list[str]:
-    """Return the zones in the order in which they are asked when each refuses."""
+    """Return the zones in the order in which they are tried if each refuses."""
     stockouts = Stockouts()
     asked = []
     for _ in offerings:
@@ -48,12 +48,12 @@ def order_of(scheduler: ProvisionScheduler, *offerings: Offering) -> list[str]:
     return asked
 
 
-def test_the_first_available_is_the_operators_own_order() -> None:
+def test_first_available_keeps_the_configured_order() -> None:
     places = [place("aws", "us", "a"), place("gcp", "us", "b"), place("aws", "us", "c")]
     assert order_of(FirstAvailable(), *places) == ["a", "b", "c"]
 
 
-def test_cost_is_per_gpu_and_a_price_nobody_knows_comes_last() -> None:
+def test_cost_is_per_gpu_with_unknown_prices_last() -> None:
     half = evolve(place("aws", "us", "half", "6"), gpus=4)
     places = [place("aws", "us", "unknown", "0"), place("aws", "us", "dear", "20"), half]
     assert order_of(Cost(), *places, place("aws", "us", "cheap", "8")) == [
@@ -64,7 +64,7 @@ def test_cost_is_per_gpu_and_a_price_nobody_knows_comes_last() -> None:
     ]
 
 
-def test_between_equals_failover_goes_from_zone_to_region_to_provider() -> None:
+def test_failover_between_equals_goes_from_zone_to_region_to_provider() -> None:
     places = [
         place("aws", "us", "first"),
         place("gcp", "us", "other provider"),
@@ -84,7 +84,7 @@ def test_the_cleanest_electricity_is_preferred() -> None:
     assert order_of(CarbonAware({"coal": 900.0, "hydro": 20.0}), *places) == ["z", "y", "x"]
 
 
-def test_availability_prefers_what_was_sold_lately() -> None:
+def test_availability_prefers_offerings_with_recent_launches() -> None:
     seller, unknown = place("aws", "us", "seller"), place("aws", "us", "unknown")
     stockouts = Stockouts().after_sale(seller, asked_at=NOW, now=NOW)
     pool = a_pool(size=1, offerings=(unknown, seller))
@@ -93,7 +93,7 @@ def test_availability_prefers_what_was_sold_lately() -> None:
     assert choice.offering == seller
 
 
-def test_weights_of_three_to_one_make_six_and_two_of_eight() -> None:
+def test_weights_of_three_to_one_give_six_and_two_of_eight() -> None:
     pool = a_pool(size=8, offerings=(place("aws", "us", "a"), place("gcp", "us", "b")))
     held: Counter[ProviderName] = Counter()
     market = Market(Stockouts(), now=NOW)
@@ -109,7 +109,7 @@ def test_a_weight_below_one_is_refused() -> None:
         RoundRobin({"aws": 0})
 
 
-def test_the_table_shows_the_choice_and_why_not_the_others() -> None:
+def test_the_table_shows_the_choice_and_the_reasons_against_others() -> None:
     places = (place("aws", "us", "a"), place("gcp", "us", "b", "12"))
     stockouts = Stockouts().after_refusal(
         places[0], Refusal.CAPACITY, "sold out", asked_at=NOW, now=NOW
@@ -122,7 +122,7 @@ def test_the_table_shows_the_choice_and_why_not_the_others() -> None:
     ]
 
 
-def test_a_long_table_is_cut() -> None:
+def test_a_long_table_is_truncated() -> None:
     places = tuple(place("aws", "us", f"z{i}") for i in range(ROWS_MAX + 5))
     choice = Market(Stockouts(), now=NOW).choose(a_pool(size=1, offerings=places), Cost(), {})
     assert choice is not None
@@ -130,13 +130,13 @@ def test_a_long_table_is_cut() -> None:
 
 
 @pytest.mark.parametrize("scheduler", [FirstAvailable(), Cost(), RoundRobin()])
-def test_what_is_reserved_goes_before_every_strategy_and_is_counted(
+def test_reservations_take_precedence_over_every_strategy_and_are_counted(
     scheduler: ProvisionScheduler,
 ) -> None:
     usual = place("aws", "us", "usual", "1")
     reserved = evolve(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
     pool = a_pool(size=1, offerings=(usual, reserved))
-    # One machine of another pool is taken from it already.
+    # Another pool already uses one machine of it.
     market = Market(Stockouts(), now=NOW, reserved={(ProviderName("aws"), "cr-1"): 1})
 
     choices = [market.choose(pool, scheduler, {}) for _ in range(3)]
@@ -148,7 +148,7 @@ def test_what_is_reserved_goes_before_every_strategy_and_is_counted(
     assert "3 of 3 reserved machines are used" in last.table
 
 
-def test_a_quota_for_other_machines_does_not_close_a_reservation_nor_the_other_way_round() -> None:
+def test_quota_refusals_and_reservation_refusals_do_not_close_each_other() -> None:
     usual = place("aws", "us", "a")
     reserved = evolve(usual, reservation="cr-1")
     after = Stockouts().after_refusal(usual, Refusal.QUOTA, "no", asked_at=NOW, now=NOW)
@@ -157,8 +157,8 @@ def test_a_quota_for_other_machines_does_not_close_a_reservation_nor_the_other_w
     assert not list(after.against(usual, NOW))
 
 
-class OfYours:
-    """A strategy that somebody wrote, with mistakes in it."""
+class FaultyStrategy:
+    """A custom strategy with errors."""
 
     def score(self, option: ProvisionOption) -> float:
         match option.offering.zone:
@@ -172,11 +172,11 @@ class OfYours:
                 return -5.0
 
 
-def test_a_strategy_that_fails_ranks_what_it_cannot_score_last_and_stops_nobody() -> None:
+def test_offerings_that_a_strategy_fails_to_score_are_ranked_last() -> None:
     places = [place("aws", "us", zone) for zone in ("raises", "nan", "word", "sound")]
-    assert order_of(OfYours(), *places) == ["sound", "raises", "nan", "word"]
+    assert order_of(FaultyStrategy(), *places) == ["sound", "raises", "nan", "word"]
     pool = a_pool(size=1, offerings=tuple(places))
-    choice = Market(Stockouts(), now=NOW).choose(pool, OfYours(), {})
+    choice = Market(Stockouts(), now=NOW).choose(pool, FaultyStrategy(), {})
     assert choice is not None
     assert choice.table.splitlines() == [
         "→ h100-8x at aws in sound, 10/h, score -5, odds 50%: available",

@@ -115,6 +115,13 @@ def test_a_checked_run_finds_no_difference() -> None:
     run(reclaim_large(50), CHECKED)
 
 
+@pytest.mark.parametrize("seed", [30_038, 30_126, 30_202, 30_205, 30_313, 30_319, 30_360, 30_381])
+def test_a_checked_run_keeps_no_places_computed_before_the_last_change(seed: int) -> None:
+    config = config_for(seed, fast=True)
+
+    run_cycle(random_cluster(seed), replace(config, parameters=CHECKED))
+
+
 def test_a_checked_run_catches_a_wrong_vector_form() -> None:
     def register(session: Session) -> None:
         session.add_node_order_fn(

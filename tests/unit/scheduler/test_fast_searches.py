@@ -103,20 +103,20 @@ def test_a_job_index_holds_the_jobs_that_a_full_scan_finds(seed: int) -> None:
     with session.attempt("test") as statement:
         for _ in range(12):
             shake(session, statement, chance)
-            for roster in (session.waiting, session.interruptible):
+            for index in (session.waiting, session.interruptible):
                 if chance.random() < 0.5:
-                    assert list(roster.jobs) == list(fresh(session, roster).jobs)
-                jobs = fresh(session, roster).jobs
+                    assert list(index.jobs) == list(fresh(session, index).jobs)
+                jobs = fresh(session, index).jobs
                 found = {
                     name: [job.name for _, _, job in entries]
-                    for name, entries in kept(roster).leaves(key).items()
+                    for name, entries in kept(index).leaves(key).items()
                     if entries
                 }
                 assert found == expected_leaves(session, jobs)
 
 
-def fresh(session: Session, roster: JobIndex) -> JobIndex:
-    return JobIndex(session, roster._holds)
+def fresh(session: Session, index: JobIndex) -> JobIndex:
+    return JobIndex(session, index._holds)
 
 
 def test_jobs_that_an_index_returned_do_not_change() -> None:
@@ -140,13 +140,11 @@ def test_jobs_that_an_index_returned_do_not_change() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_queue_from_an_index_equals_a_queue_of_its_jobs(seed: int, *, victims: bool) -> None:
     session = open_session(random_cluster(seed))
-    roster = session.interruptible if victims else session.waiting
-    wanted = {job.name for job in roster.jobs if hash_of(job) % 4}
+    index = session.interruptible if victims else session.waiting
+    wanted = {job.name for job in index.jobs if hash_of(job) % 4}
 
-    kept = session.placer.queue_from(roster, lambda job: job.name in wanted, victims=victims)
-    plain = session.placer.queue(
-        [job for job in roster.jobs if job.name in wanted], victims=victims
-    )
+    kept = session.placer.queue_from(index, lambda job: job.name in wanted, victims=victims)
+    plain = session.placer.queue([job for job in index.jobs if job.name in wanted], victims=victims)
 
     chance = random.Random(seed)
     while (job := plain.pop()) is not None:

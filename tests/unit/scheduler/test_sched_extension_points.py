@@ -126,6 +126,16 @@ def test_only_scores_have_a_vectorised_form() -> None:
         bare_session().add_predicate_fn(lambda *_: None, vectorised=True)
 
 
+def test_only_orders_may_be_given_as_a_key() -> None:
+    with pytest.raises(InvalidError, match="predicate takes no key"):
+        bare_session().add_predicate_fn(lambda *_: None, key=True)
+
+
+def test_an_option_that_a_point_does_not_support_is_refused() -> None:
+    with pytest.raises(InvalidError, match="job_order takes no option 'vector'"):
+        bare_session().add_job_order_fn(lambda _l, _r: 0, vector=lambda *_: None)
+
+
 def test_an_unknown_scope_is_rejected() -> None:
     with pytest.raises(InvalidError, match="scope 'cluster'"):
         bare_session().add_predicate_fn(lambda *_: None, scope="cluster")  # type: ignore[arg-type]

@@ -58,6 +58,7 @@ class CheckedPlacer(VectorPlacer):
         statement, job = attempt.statement, attempt.job
         checkpoint = statement.checkpoint()
         quick = super().place(attempt, tasks, nodes)
+        looked_ahead = self.finder.is_current
         tasks = materialise(tasks)
         found = [task.placement for task in tasks] if quick else []
         statement.rollback(checkpoint)
@@ -77,7 +78,8 @@ class CheckedPlacer(VectorPlacer):
                     f"calling the hooks for each node gives {task.node or 'no node'}; a plugin's "
                     f"vector form or scope may be wrong: {self._scopes()}"
                 )
-        self.finder.placed()  # the same nodes were taken, by the reference
+        if looked_ahead:
+            self.finder.placed()  # the reference has taken the same nodes
         return slow
 
     def _scopes(self) -> str:

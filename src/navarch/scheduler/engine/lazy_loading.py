@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.engine.place_finder import WHOLE
 from navarch.scheduler.framework.node_table import GPU_COLUMN, need_of
+from navarch.scheduler.model.lazy_tasks import LazyTasks
 from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
@@ -82,6 +83,11 @@ class LazyLoader:
         if len(lazy) < len(waiting) or wanted * ROOMY_FROM >= left:
             nodes.make_roomy()
         for job in lazy:
+            if job.size == 1:
+                # Whatever the order of tasks, the only one is next.
+                (pod_set,) = job.pod_sets.values()
+                only = LazyTasks(pod_set, 1)
+                job.next_tasks = (0, only, only)
             wanted = job.gpus_wanted
             if wanted <= left:
                 left -= wanted

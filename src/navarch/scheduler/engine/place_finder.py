@@ -198,6 +198,11 @@ class PlaceFinder:
         self._ahead.keep(ranking, places, real=True)
         return self._ahead.take(len(tasks))
 
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since `placed` was last called."""
+        return self._ahead.is_confirmed(len(self._columns.log.rows))
+
     def placed(self) -> None:
         """Record that the nodes returned last have been taken, and nothing else has changed."""
         self._ahead.confirm(len(self._columns.log.rows))
@@ -273,6 +278,10 @@ class Ahead:
     def forget(self) -> None:
         """Drop what is left: a place was found without looking here, so the next may differ."""
         self._nodes, self._next = [], 0
+
+    def is_confirmed(self, log_length: int) -> bool:
+        """Return whether the log is as long as when it was last confirmed."""
+        return self._log_length == log_length
 
     def confirm(self, log_length: int) -> None:
         """Record the length of the log that includes the places taken from here."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
-from navarch.control.bringup import BringUp
-from navarch.control.loads import Loads
+from navarch.control.nodes.bringup import BringUp
+from navarch.control.pools.loads import Loads
 from navarch.core.errors import SupersededError
 from navarch.core.ids import PoolName
 from navarch.health.policy.engine import PolicySet

@@ -38,6 +38,12 @@ def fingerprints(node: Node) -> dict[str, Condition]:
     return found
 
 
+def needs_attention(node: Node) -> bool:
+    """Return whether remediation has something to decide about `node`."""
+    is_looked_at = bool(node.conditions) or node.held is not None or node.cordoned is not None
+    return is_looked_at and node.pool is not None and _is_present(node)
+
+
 class DomainStats:
     """Knows how large every domain is, what was done there lately, and who shows which fault."""
 

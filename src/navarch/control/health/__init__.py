@@ -1,0 +1,1 @@
+"""Controllers of health: evaluation of reports, remediation, recovery, incidents."""

@@ -1,0 +1,421 @@
+"""Remediation: decides what is done about unhealthy nodes, within the limits of the governor."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from navarch.control.health.failing_remediators import FailingRemediators
+from navarch.control.providers.guard import Providers
+from navarch.control.runtime.commit_hooks import CommitHook, no_hook
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.errors import ConflictError
+from navarch.core.evolve import evolve
+from navarch.core.fleet import Fleet, pools_touched
+from navarch.core.governor import DAY, GovernorSettings, default_settings
+from navarch.core.held import DeferredBy
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.core.recovery import Recovery
+from navarch.fleet.changes import changes
+from navarch.fleet.disruption.governor.domain_stats import needs_attention
+from navarch.fleet.disruption.governor.governor import (
+    SILENCE_MAX,
+    GovernorDecision,
+    Obstacles,
+    ProposedAction,
+    govern,
+)
+from navarch.fleet.disruption.governor.outage import Outage, Scope, find_outages, outage_of
+from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
+from navarch.fleet.disruption.spot_notice import plan_notices
+from navarch.fleet.disruption.unhealthy import (
+    AUTOMATIC,
+    is_only_silent,
+    plan_returns,
+    replaced,
+    silence_due_at,
+)
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.launch_breaker import LaunchBreaker
+from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover
+from navarch.fleet.recovery.ladder import begin
+from navarch.fleet.recovery.rules import RecoveryContext
+from navarch.fleet.replacement_loop import find_replacement_loop
+from navarch.fleet.silence import heartbeat_condition
+from navarch.ports.clock import Clock
+from navarch.ports.remediator import Remediator, Remedy, Treatment
+from navarch.ports.store import Committed, Store
+from navarch.state.index import Index
+
+PAUSE = timedelta(seconds=0.05)
+"""Between two rounds. In a storm of reports the next round then decides about many of them."""
+
+PAUSE_MAX = timedelta(seconds=0.25)
+"""The longest delay of a fault that is reported right after a round."""
+
+DEFERRALS_AT_ONCE = 200
+"""How many deferrals one commit holds: a change of any of their nodes is a conflict."""
+
+
+class RemediationController:
+    """Collects what each pool's remediator proposes, and commits what the governor permits.
+
+    It carries nothing out. The controllers that call agents, providers and workload systems act on
+    what is committed, also after a crash.
+    """
+
+    name = "remediation"
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        index: Index,
+        providers: Providers,
+        *,
+        remediator: Callable[[Pool], Remediator],
+        settings: Callable[[], GovernorSettings] = default_settings,
+        policy: Callable[[], PolicyChange | None] = lambda: None,
+        hook: CommitHook = no_hook,
+        strict: bool = False,
+    ) -> None:
+        """`hook` adds to a change what follows from it for incidents and for bad hosts."""
+        self._clock = clock
+        self._store = store
+        self._providers = providers
+        self._remediator = remediator
+        self._settings = settings
+        self._policy = policy
+        self._hook = hook
+        self._domains = index.domains
+        pools = store.fleet().pools
+        self._paused: set[PoolName] = {name for name, pool in pools.items() if pool.held}
+        """Pools whose automation is paused, which may end by a change in another pool."""
+        self._due: dict[PoolName, datetime] = {}
+        """When the next decision about a pool is due that only depends on time."""
+        self._governed_by: GovernorSettings | None = None
+        """The settings that the dates of deferred nodes depend on."""
+        self._failing = FailingRemediators(strict=strict)
+        self.queue: WorkQueue[PoolName] = WorkQueue(pools)
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue the pools that a commit concerns."""
+        for before, node in committed.moved:
+            concerned = needs_attention(node) or (before is not None and needs_attention(before))
+            if concerned and not _is_decided(before, node):
+                assert node.pool is not None, node.id
+                self.queue.add(node.pool)
+        for pool in self._paused:
+            self.queue.add(pool)
+        if self._domains.waiting:
+            # Any node that changes may make room, and so may other limits.
+            for pool in pools_touched(committed.before, committed.change):
+                self.queue.add(pool)
+            if self._settings() != self._governed_by:
+                for pool in self._pools_with_deferred_nodes():
+                    self.queue.add(pool)
+        for each in committed.reshaped:
+            self.queue.add(each.name)
+
+    async def reconcile(self, keys: Sequence[PoolName]) -> None:
+        """Decide about these pools, and about every pool with deferred nodes."""
+        now, fleet = self._clock.now(), self._store.fleet()
+        began = self._clock.monotonic()
+        names = {*keys, *self._pools_with_deferred_nodes(), *self._paused}
+        plans = self._plan(fleet, names, now)
+        check_plans(plans, fleet)
+        # Only the time to decide counts: other controllers run while the store writes.
+        decided_in = timedelta(seconds=self._clock.monotonic() - began)
+        await self._commit(plans, fleet, now)
+        self.queue.pause_until(self._clock.now() + max(PAUSE, min(3 * decided_in, PAUSE_MAX)))
+        self._schedule()
+
+    def _pools_with_deferred_nodes(self) -> Iterator[PoolName]:
+        """Yield the pools with deferred nodes: room for them may have been made elsewhere."""
+        for pool, nodes in self._domains.pools.items():
+            if any(node.held is not None for node in nodes.values()):
+                yield pool
+
+    def _schedule(self) -> None:
+        """Queue each pool for the time of its next decision."""
+        self._governed_by = self._settings()
+        for pool, due in self._due.items():
+            self.queue.add_by(pool, due)
+        for pool, retry_at in self._failing.retries():
+            self.queue.add_by(pool, retry_at)
+        if not self._domains.waiting:
+            return
+        now = self._clock.now()
+        next_expiry = self._domains.next_expiry(now, [self._governed_by.window, DAY])
+        moments = [] if next_expiry is None else [next_expiry]
+        ends = (since + SILENCE_MAX for since in self._domains.silent.values())
+        moments += [end for end in ends if end > now]
+        if moments:
+            for pool in self._pools_with_deferred_nodes():
+                self.queue.add_by(pool, min(moments))
+
+    def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
+        pools: list[Pool] = []
+        actions: dict[PoolName, list[Action]] = {}
+        wanted: dict[NodeId, Treatment] = {}
+        proposals: list[ProposedAction] = []
+        outages = self._find_outages(fleet)
+        for name in sorted(names):
+            self._due.pop(name, None)
+            pool = fleet.pools.get(name)
+            if pool is None:
+                continue
+            pools.append(pool)
+            nodes = _newest(fleet, self._domains.pools.get(name, ()))
+            notices = plan_notices(nodes)
+            here = actions[name] = [*notices, *plan_returns(nodes)]
+            if notices:
+                leaving = {notice.node for notice in notices}
+                nodes = [node for node in nodes if node.id not in leaving]
+            unreachable = _unreachable(nodes, outages)
+            reached = pool
+            if pool.unreachable and not unreachable:
+                # The outage ends with this plan, which is not committed yet.
+                reached = evolve(pool, reachable_since=now)
+            self._schedule_silence(reached, nodes, now)
+            treatments = self._failing.call(reached, nodes, self._remediator(pool), now)
+            if treatments is None:
+                here += self._failing.hold_nodes(name, nodes, now)
+                continue
+            for node, treatment in treatments:
+                wanted[node.id] = treatment
+                proposal = ProposedAction(
+                    node=node,
+                    action=str(treatment.remedy),
+                    reason=treatment.reason,
+                    dry_run=pool.remediation.dry_run,
+                    for_silence=is_only_silent(pool, node),
+                )
+                proposals.append(proposal)
+            if self._domains.waiting:
+                here += _no_longer_deferred(nodes, wanted)
+        held: list[GovernorDecision] = []
+        loops = self._find_loops(fleet, proposals, now)
+        for verdict in self._govern(fleet, proposals, outages, loops, now):
+            node = verdict.proposal.node
+            assert node.pool is not None, node.id
+            action = self._action(fleet, node, wanted[node.id], verdict, now)
+            if action is not None:
+                actions[node.pool].append(action)
+            if verdict.held is not None:
+                held.append(verdict)
+        plans: list[Plan] = []
+        for pool in pools:
+            here = actions[pool.name]
+            here += self._pool_hold(fleet, pool, held, outages, loops)
+            plans.append(Plan(pool=pool.name, actions=tuple(here)))
+        return plans
+
+    def _govern(
+        self,
+        fleet: Fleet,
+        proposals: Sequence[ProposedAction],
+        outages: Mapping[Scope, Outage],
+        loops: Mapping[PoolName, LaunchBreaker],
+        now: datetime,
+    ) -> Sequence[GovernorDecision]:
+        if not proposals:
+            return ()
+        settings = self._settings()
+        suspicions = find_suspicions(self._domains, settings, policy=self._policy())
+        obstacles = Obstacles(suspicions=suspicions, outages=outages, loops=loops)
+        return govern(
+            proposals,
+            self._domains,
+            settings,
+            obstacles,
+            is_missed=lambda node: _is_missed(fleet, node),
+            now=now,
+        )
+
+    def _find_outages(self, fleet: Fleet) -> Mapping[Scope, Outage]:
+        """Return the outages; most of the time no node is silent."""
+        if not any(heartbeat_condition(node) for node in self._domains.unwell.values()):
+            return {}
+        return find_outages(fleet.nodes.values())
+
+    def _find_loops(
+        self, fleet: Fleet, proposals: Iterable[ProposedAction], now: datetime
+    ) -> Mapping[PoolName, LaunchBreaker]:
+        """Return the replacement loops of pools with proposals, and schedule their ends."""
+        loops: dict[PoolName, LaunchBreaker] = {}
+        for name in dict.fromkeys(each.node.pool for each in proposals):
+            if name is None:
+                continue
+            nodes = fleet.in_pool(name).values()
+            loop = find_replacement_loop(fleet.pools[name], nodes, now=now)
+            if loop is None:
+                continue
+            missing = max(fleet.pools[name].target - sum(node.counts for node in nodes), 0)
+            # A machine that is missing already counts as the one on trial.
+            loops[name] = replace(loop, allowance=max(loop.allowance - missing, 0))
+            if loop.until > now:
+                self._add_due(name, loop.until)
+        return loops
+
+    def _schedule_silence(self, pool: Pool, nodes: Iterable[Node], now: datetime) -> None:
+        for node in nodes:
+            due_at = silence_due_at(pool, node)
+            if due_at is not None and due_at > now:
+                self._add_due(pool.name, due_at)
+
+    def _add_due(self, pool: PoolName, due: datetime) -> None:
+        self._due[pool] = min(due, self._due.get(pool, due))
+
+    def _pool_hold(
+        self,
+        fleet: Fleet,
+        pool: Pool,
+        verdicts: Iterable[GovernorDecision],
+        outages: Mapping[Scope, Outage],
+        loops: Mapping[PoolName, LaunchBreaker],
+    ) -> Iterator[PauseAutomation]:
+        """Yield the pool's new reason to pause, the most specific one, if it has changed."""
+        held = [
+            verdict.held.because
+            for verdict in verdicts
+            if verdict.held is not None
+            and verdict.held.by not in (DeferredBy.DRY_RUN, DeferredBy.REPLACEMENT_LOOP)
+            and verdict.proposal.node.pool == pool.name
+        ]
+        if pool.name in loops:
+            held.append(loops[pool.name].reason)
+        nodes = _newest(fleet, self._domains.pools.get(pool.name, ())) if outages else []
+        unreachable = _unreachable(nodes, outages)
+        held += [outage.words for outage in unreachable]
+        # A suspected change explains more than a spent budget.
+        reason = self._failing.reason_for(pool.name) or min(
+            held, key=lambda words: ("suspected" not in words, words), default=None
+        )
+        if reason is None:
+            self._paused.discard(pool.name)
+        else:
+            self._paused.add(pool.name)
+        if reason != pool.held or bool(unreachable) is not pool.unreachable:
+            yield PauseAutomation(reason=reason, unreachable=bool(unreachable))
+
+    def _action(
+        self,
+        fleet: Fleet,
+        node: Node,
+        treatment: Treatment,
+        verdict: GovernorDecision,
+        now: datetime,
+    ) -> Action | None:
+        if verdict.held is not None:
+            before = node.held
+            same = before is not None and (
+                (before.action, before.by, before.because)
+                == (verdict.held.action, verdict.held.by, verdict.held.because)
+            )
+            return None if same else Defer(node=node.id, held=verdict.held)
+        if treatment.remedy is Remedy.REPLACE:
+            return replaced(node, treatment)
+        if treatment.remedy is Remedy.CORDON:
+            return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
+        return Recover(
+            recovery=begin(node, treatment, recovery_context(fleet, node, self._providers, now=now))
+        )
+
+    async def _commit(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
+        """Commit the actions, all or none; then the deferrals of nodes that have not changed."""
+        acting, deferring = _split(plans)
+        # Only this controller changes what is counted, so a changed node is the only conflict.
+        change = changes(acting, fleet, now=now, guarded=False)
+        if not change.empty:
+            change = await self._hook(change, fleet)
+            await self._store.commit(change, based_on=fleet.revision)
+        for pool, deferrals in deferring:
+            for first in range(0, len(deferrals), DEFERRALS_AT_ONCE):
+                actions = tuple(deferrals[first : first + DEFERRALS_AT_ONCE])
+                some = Plan(pool=pool, actions=actions)
+                change = changes([some], fleet, now=now, guarded=False)
+                try:
+                    await self._store.commit(change, based_on=fleet.revision)
+                except ConflictError:
+                    self.queue.add(pool)
+
+
+def _is_decided(before: Node | None, node: Node) -> bool:
+    """Return whether `node` is leaving, and no action on it was deferred before."""
+    if node.retiring is None or node.held is not None:
+        return False
+    return before is None or before.held is None
+
+
+def recovery_context(
+    fleet: Fleet, node: Node, providers: Providers, *, now: datetime
+) -> RecoveryContext:
+    """Return the context of the recoveries of `node`."""
+    pool = fleet.pools.get(node.pool) if node.pool is not None else None
+    provider = providers.find(node.provider)
+    return RecoveryContext(
+        pool=pool,
+        now=now,
+        can_reboot=provider is not None and provider.can_reboot,
+        can_power_cycle=provider is not None and provider.can_power_cycle,
+        others=recoveries_of(fleet, node.id),
+    )
+
+
+def recoveries_of(fleet: Fleet, node: NodeId) -> list[Recovery]:
+    """Return every recorded recovery of a node."""
+    return [recovery for recovery in fleet.recoveries.values() if recovery.node == node]
+
+
+def _newest(fleet: Fleet, names: Iterable[NodeId]) -> list[Node]:
+    nodes: list[Node] = []
+    for name in names:
+        node = fleet.nodes.get(name)
+        if node is not None:
+            nodes.append(node)
+    return nodes
+
+
+def _no_longer_deferred(
+    nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]
+) -> Iterator[Action]:
+    """Yield the end of deferrals whose action is no longer proposed."""
+    for node in nodes:
+        if node.held is not None and node.id not in wanted:
+            reason = f"the reason to {node.held.action} it is gone"
+            if node.held.by is DeferredBy.REMEDIATOR:
+                reason = "the remediator works again and proposes nothing"
+            yield Defer(node=node.id, held=None, reason=reason)
+
+
+def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:
+    """Return the outages that silent nodes among `nodes` are part of."""
+    if not outages:
+        return []
+    found = [outage_of(node, outages) for node in nodes if heartbeat_condition(node) is not None]
+    return [outage for outage in found if outage is not None]
+
+
+def _is_missed(fleet: Fleet, node: Node) -> bool:
+    """Return whether the pool of `node` has fewer nodes that serve than it should."""
+    pool = fleet.pools.get(node.pool) if node.pool is not None else None
+    if pool is None:
+        return False
+    return sum(each.serving for each in fleet.in_pool(pool.name).values()) < pool.target
+
+
+def _split(plans: Iterable[Plan]) -> tuple[list[Plan], list[tuple[PoolName, list[Action]]]]:
+    """Return the plans without their deferrals, and the deferrals by pool."""
+    acting: list[Plan] = []
+    deferring: list[tuple[PoolName, list[Action]]] = []
+    for plan in plans:
+        deferrals: list[Action] = [x for x in plan.actions if isinstance(x, Defer)]
+        if deferrals:
+            deferring.append((plan.pool, deferrals))
+            rest = tuple([x for x in plan.actions if not isinstance(x, Defer)])
+            acting.append(evolve(plan, actions=rest))
+        else:
+            acting.append(plan)
+    return acting, deferring

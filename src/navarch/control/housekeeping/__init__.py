@@ -1,0 +1,1 @@
+"""Controllers that clean up, alert and take snapshots."""

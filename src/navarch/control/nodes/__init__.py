@@ -1,0 +1,1 @@
+"""Controllers of single nodes: launch, boot, drain, termination, liveness."""

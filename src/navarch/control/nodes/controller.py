@@ -1,0 +1,80 @@
+"""A controller of single nodes."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import datetime
+
+from navarch.control.runtime.operations import Operation, OperationRunner
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+
+class NodeController:
+    """Advances every node in one of `phases` for which `concerns` is true."""
+
+    name: str
+    phases: frozenset[Phase]
+
+    def __init__(self, clock: Clock, store: Store, operations: OperationRunner) -> None:
+        assert Phase.GONE not in self.phases, "there is nothing to do for a node that is gone"
+        self._clock = clock
+        self._store = store
+        self._operations = operations
+        nodes = store.fleet().nodes.values()
+        self.queue = WorkQueue([node.id for node in nodes if self._needs_work(node)])
+
+    @abstractmethod
+    def concerns(self, node: Node) -> bool:
+        """Return whether there is something to do for a node in one of `phases`."""
+
+    @abstractmethod
+    def advance(self, node: Node, now: datetime) -> datetime | None:
+        """Take the next step for `node`; return when to look at it again if nothing changes."""
+
+    def forget(self, node: NodeId) -> None:
+        """Drop what is remembered about a node that is gone."""
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue the nodes that a commit wrote and that need work."""
+        for node in committed.change.nodes:
+            if node.phase in self.phases:
+                if self.concerns(node):
+                    self.queue.add(node.id)
+            elif node.gone:
+                self.queue.drop_date(node.id)
+                self.forget(node.id)
+
+    async def reconcile(self, keys: Sequence[NodeId]) -> None:
+        """Advance each node that still needs work."""
+        now, nodes = self._clock.now(), self._store.fleet().nodes
+        for name in keys:
+            node = nodes.get(name)
+            due = self.advance(node, now) if node and self._needs_work(node) else None
+            self.queue.reschedule(name, due)
+
+    def look_at(self, name: NodeId, at: datetime | None = None) -> bool:
+        """Queue a node, now or `at` a later time; return whether it still needs work."""
+        node = self._store.fleet().nodes.get(name)
+        needs_work = node is not None and self._needs_work(node)
+        if not needs_work:
+            self.queue.drop_date(name)
+        elif at is None:
+            self.queue.add(name)
+        else:
+            self.queue.add_at(name, at)
+        return needs_work
+
+    def start(
+        self, node: NodeId, key: str, operation: Operation, *, slow: bool = False
+    ) -> datetime | None:
+        """Start an operation for `node`, which is looked at again when it is over.
+
+        Return when to come back if one of that key has failed lately.
+        """
+        return self._operations.send(key, operation, slow=slow, then=lambda: self.look_at(node))
+
+    def _needs_work(self, node: Node) -> bool:
+        return node.phase in self.phases and self.concerns(node)

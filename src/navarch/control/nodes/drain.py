@@ -1,0 +1,117 @@
+"""Drain: queries the workload system until the nodes that must go are empty."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from navarch.control.nodes.controller import NodeController
+from navarch.control.pools.planning import PoolPlanningController
+from navarch.control.runtime.operations import OperationRunner
+from navarch.core.errors import NavarchError
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node, NotifiedState, Phase
+from navarch.core.pool import Pool
+from navarch.fleet.drains import goes_when_empty, matters_to_drains, plan_drains
+from navarch.fleet.plan import Plan
+from navarch.ports.clock import Clock
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.store import Store
+from navarch.state.index import Index
+
+log = structlog.get_logger(__name__)
+
+POLL = timedelta(seconds=10)
+"""How often the workload system is queried about one node."""
+
+
+class DrainController(NodeController):
+    """Remembers which draining nodes are empty, and has their pools planned again."""
+
+    name = "drain-watch"
+    phases = frozenset({Phase.DRAINING})
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        notifier: WorkloadNotifier,
+        operations: OperationRunner,
+        *,
+        on_drained: Callable[[PoolName], None] = lambda _: None,
+    ) -> None:
+        """`on_drained` is called with the pool of a node that was found empty."""
+        self._notifier = notifier
+        self.on_drained = on_drained
+        self.drained: set[NodeId] = set()
+        """The draining nodes that were found empty."""
+        self._polled_at: dict[NodeId, datetime] = {}
+        super().__init__(clock, store, operations)
+
+    def concerns(self, node: Node) -> bool:
+        """Return whether `node` goes once it is empty.
+
+        The workload system must have been notified: an idle answer before that means nothing.
+        """
+        return node.told is NotifiedState.DRAINING and goes_when_empty(node)
+
+    def forget(self, node: NodeId) -> None:
+        """Drop what is remembered about a node that is gone."""
+        self.drained.discard(node)
+        self._polled_at.pop(node, None)
+
+    def advance(self, node: Node, now: datetime) -> datetime | None:
+        """Query the workload system, unless that was done lately."""
+        key = f"drained/{node.id}"
+        if self._operations.busy(key) or node.id in self.drained:
+            return None
+        polled_at = self._polled_at.get(node.id)
+        if polled_at is not None and now < polled_at + POLL:
+            return polled_at + POLL
+        assert node.pool is not None, node.id
+        pool = node.pool
+        return self.start(node.id, key, lambda: self._poll(node.id, pool))
+
+    async def is_empty(self, node: NodeId) -> bool:
+        """Query about a node that has just begun to drain; without an answer it is not empty.
+
+        It is queried again in due time if it is still there.
+        """
+        try:
+            return await self._notifier.is_drained(node)
+        except NavarchError as error:
+            log.warning("drain.unanswered", node=node, error=str(error))
+            return False
+        finally:
+            self._note_poll(node)
+
+    async def _poll(self, node: NodeId, pool: PoolName) -> None:
+        try:
+            if await self._notifier.is_drained(node):
+                self.drained.add(node)
+                self.on_drained(pool)
+        finally:
+            self._note_poll(node)
+
+    def _note_poll(self, node: NodeId) -> None:
+        known = self._store.fleet().nodes.get(node)
+        if known is not None and not known.gone:
+            # A node that is gone was forgotten already, and would stay here for ever.
+            self._polled_at[node] = self._clock.now()
+
+
+def plan_drains_of(
+    clock: Clock, store: Store, index: Index, drain: DrainController
+) -> PoolPlanningController:
+    """Return the controller that plans drains, which `drain` notifies of empty nodes."""
+
+    def plan(pool: Pool, now: datetime) -> Plan:
+        nodes = index.pool(pool.name)
+        steady = nodes.beside().nodes
+        return plan_drains(pool, nodes.others(), drained=drain.drained, now=now, steady=steady)
+
+    planning = PoolPlanningController(
+        clock, store, name="drains", plan=plan, matters=matters_to_drains
+    )
+    drain.on_drained = planning.queue.add
+    return planning

@@ -1,0 +1,68 @@
+"""Termination: requests the end of machines until the listings show that they are gone."""
+
+import contextlib
+from datetime import datetime, timedelta
+
+from navarch.control.nodes.controller import NodeController
+from navarch.control.providers.guard import Providers
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.operations import OperationRunner
+from navarch.core.errors import InstanceNotFoundError
+from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.node import Node, Phase
+from navarch.ports.clock import Clock
+from navarch.ports.store import Store
+
+REPEAT_AFTER = timedelta(minutes=1)
+"""How long a machine may take to disappear before the call is repeated."""
+
+
+class TerminationController(NodeController):
+    """Never gives up on a machine that must go. Only a listing proves that it is gone."""
+
+    name = "terminations"
+    phases = frozenset({Phase.TERMINATING})
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        providers: Providers,
+        operations: OperationRunner,
+        observations: PendingObservations,
+    ) -> None:
+        self._providers = providers
+        self._observations = observations
+        self._called_at: dict[NodeId, datetime] = {}
+        super().__init__(clock, store, operations)
+
+    def concerns(self, node: Node) -> bool:
+        """Return whether `node` has a machine."""
+        return node.instance is not None
+
+    def forget(self, node: NodeId) -> None:
+        """Drop the time of the last call for a node that is gone."""
+        self._called_at.pop(node, None)
+
+    def advance(self, node: Node, now: datetime) -> datetime | None:
+        """Request the end of the machine, unless that was done lately."""
+        key = f"terminate/{node.id}"
+        if self._operations.busy(key):
+            return None
+        called_at = self._called_at.get(node.id)
+        if called_at is not None and now < called_at + REPEAT_AFTER:
+            return called_at + REPEAT_AFTER
+        launch = node.launch
+        assert launch is not None, node.id
+        assert launch.instance is not None, node.id
+        provider, instance = launch.offering.provider, launch.instance
+        return self.start(node.id, key, lambda: self._terminate(node.id, provider, instance))
+
+    async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
+        # A machine that is not found is gone already; a listing will show that.
+        with contextlib.suppress(InstanceNotFoundError):
+            await self._providers.get(provider).terminate(instance)
+        known = self._store.fleet().nodes.get(node)
+        if known is not None and not known.gone:
+            now = self._called_at[node] = self._clock.now()
+            self._observations.stopped_at.setdefault(node, now)

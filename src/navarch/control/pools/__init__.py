@@ -1,0 +1,1 @@
+"""Controllers of pools: size, autoscaling, emptiness, budgets."""

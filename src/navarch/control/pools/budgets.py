@@ -1,0 +1,119 @@
+"""Budgets: counts what is spent, and alerts people before a budget is used up."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from navarch.control.pools.ledger import Ledger
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.budget import Budget
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import Token
+from navarch.fleet.money.budgets import Level, Spending, levels_reached, veto
+from navarch.fleet.money.ledger import month_start
+from navarch.fleet.selection import ProposedLaunch, Take
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+ALL_BUDGETS = "all budgets"
+
+COUNT_EVERY = timedelta(minutes=1)
+"""Between counts. In between, the machines of the last count are assumed to run on."""
+
+
+class BudgetController:
+    """Counts spending for every budget, and vetoes launches that would exceed one."""
+
+    name = "budgets"
+
+    def __init__(
+        self, clock: Clock, store: Store, budgets: Sequence[Budget], ledger: Ledger
+    ) -> None:
+        """`budgets` is read in every round: a reload may change its content."""
+        self._clock = clock
+        self._store = store
+        self._budgets = budgets
+        self._ledger = ledger
+        self._spending: tuple[Spending, ...] = ()
+        self._launched_since: dict[Token, Take] = {}
+        """Launches committed after the last count."""
+        self._counted_at: datetime | None = None
+        self._counted_for: tuple[Budget, ...] = ()
+        self._reported: dict[str, Level] = {}
+        self._reported_for: tuple[datetime, tuple[Budget, ...]] | None = None
+        self.queue: WorkQueue[str] = WorkQueue([ALL_BUDGETS])
+
+    def on_commit(self, committed: Committed) -> None:
+        """Note new launches, and queue the budgets: what is spent has changed."""
+        if self._budgets:
+            self._note_launches(committed)
+        if self._budgets or self._counted_for:
+            self.queue.add(ALL_BUDGETS)
+
+    async def reconcile(self, _keys: Sequence[str]) -> None:
+        """Count, and record which budgets are nearly or wholly spent."""
+        now = self._clock.now()
+        self.queue.add_at(ALL_BUDGETS, now + COUNT_EVERY)
+        await self.count(now)
+        if not self._counted_for:
+            return
+        if self._reported_for != (month_start(now), self._counted_for):
+            await self._read_reported(now)
+        reached = levels_reached(self._spending, self._reported, now=now)
+        if reached:
+            events = [_event(spending, level, now) for spending, level in reached]
+            await self._store.commit(Change(events=events), based_on=self._store.fleet().revision)
+            self._reported |= {str(spending.budget): level for spending, level in reached}
+
+    async def count(self, now: datetime) -> None:
+        """Update the count, unless it is recent and for the same budgets."""
+        budgets = tuple(self._budgets)
+        lately = self._counted_at is not None and now < self._counted_at + COUNT_EVERY
+        if lately and budgets == self._counted_for:
+            return
+        # Before the count: launches that are committed while the books are read count as well.
+        self._launched_since = {}
+        self._spending = await self._ledger.spendings(budgets, now=now)
+        self._counted_at, self._counted_for = now, budgets
+
+    def veto(self, proposal: ProposedLaunch, taken: Sequence[Take]) -> str | None:
+        """Return why a budget forbids `proposal`, or None."""
+        if not self._spending:
+            return None
+        also = (*self._launched_since.values(), *taken)
+        return veto(proposal, self._spending, taken=also, now=self._clock.now())
+
+    async def _read_reported(self, now: datetime) -> None:
+        month = f"{now:%Y-%m}"
+        self._reported = {}
+        for budget in self._counted_for:
+            subject = about("budget", str(budget))
+            number = 0
+            while page := await self._store.events(after=number, about=subject):
+                for entry in page:
+                    if entry.event.facts.get("month") == month:
+                        self._reported[str(budget)] = Level(entry.event.facts["level"])
+                number = page[-1].number
+        self._reported_for = (month_start(now), self._counted_for)
+
+    def _note_launches(self, committed: Committed) -> None:
+        for over in committed.change.launches:
+            self._launched_since.pop(over.token, None)
+        for before, node in committed.moved:
+            launch = node.launch
+            if launch is None or (before and before.launch and before.launch.token == launch.token):
+                continue
+            pool = committed.after.pools.get(launch.pool)
+            if pool is not None and launch.open:
+                self._launched_since[launch.token] = (pool, launch.offering)
+
+
+def _event(spending: Spending, level: Level, now: datetime) -> Event:
+    budget = spending.budget
+    return Event(
+        at=now,
+        about=about("budget", str(budget)),
+        kind=f"budget.{level}",
+        reason=f"{spending.explain(now)}; when it is spent: {budget.when_spent}",
+        facts={"month": f"{now:%Y-%m}", "level": str(level)},
+    )

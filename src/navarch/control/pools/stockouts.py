@@ -1,0 +1,171 @@
+"""Stockouts: what providers refused lately, learned from commits and read again at the start."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from navarch.core.event import Event
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.launch import Launch
+from navarch.core.node import Node
+from navarch.core.offering import Offering
+from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
+from navarch.fleet.stockouts import SPANS, Spans, Stockouts, after_event, stockouts_from_journal
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+RECALLED = 1000
+"""How many revisions of the journal are read at the start. Older stockouts are mostly over; one
+that is missed costs one refused call."""
+
+
+class StockoutMemory:
+    """Learns from every launch that is committed."""
+
+    def __init__(
+        self, clock: Clock, store: Store, vetoes: Sequence[Veto] = (), spans: Spans = SPANS
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._vetoes = vetoes
+        self._spans = spans
+        self._stockouts: Stockouts | None = None
+        self._missed: list[Committed] = []
+        self._under_way: dict[Token, UnderWay] = {}
+        self._reserved: dict[NodeId, Reservation] = {}
+        for node in store.fleet().nodes.values():
+            self._follow(node)
+        self._read_from = max(store.fleet().revision - RECALLED, 0)
+        self._read_to = store.fleet().revision
+        self.market = Market(Stockouts(), now=clock.now())
+        self.look_at: Callable[[PoolName], None] = lambda _: None
+        """Called for pools that could not buy, as soon as something has changed for them."""
+        self._waiting: dict[PoolName, Obstacle] = {}
+
+    async def begin_round(self, now: datetime) -> None:
+        """Prepare the market for the pools of one round."""
+        if self._stockouts is None:
+            await self._read_journal()
+        assert self._stockouts is not None
+        self._waiting |= self.market.turned_away
+        self.market = Market(
+            self._stockouts,
+            now=now,
+            under_way=self._under_way.values(),
+            vetoes=self._vetoes,
+            reserved=Counter(self._reserved.values()) if self._reserved else None,
+            waiting=self.market.waiting,
+        )
+
+    def closed(self, offering: Offering) -> tuple[str, datetime] | None:
+        """Return why `offering` was last refused and when it is tried again; None if it is open."""
+        if self._stockouts is None:
+            return None
+        found = [closure for _, closure in self._stockouts.against(offering, self._clock.now())]
+        if not found:
+            return None
+        last = max(found, key=lambda closure: closure.until)
+        return last.reason, last.until
+
+    def obstacle(self, pool: PoolName) -> str | None:
+        """Return what prevented the last launch for `pool`; None if nothing did."""
+        found = self.market.turned_away.get(pool) or self._waiting.get(pool)
+        return None if found is None else f"{found[0]}: {found[1]}"
+
+    async def _read_journal(self) -> None:
+        events: list[Event] = []
+        number = 0
+        while page := await self._store.events(after=number, after_revision=self._read_from):
+            events += [entry.event for entry in page if entry.revision <= self._read_to]
+            number = page[-1].number
+            if page[-1].revision > self._read_to:
+                break
+        self._stockouts = stockouts_from_journal(events, self._spans)
+        for committed in self._missed:
+            self._learn(committed)
+        self._missed = []
+
+    def on_commit(self, committed: Committed) -> None:
+        """Learn from the launches that a commit wrote."""
+        for before, node in committed.moved:
+            if before is None:
+                self._follow(node)
+                continue
+            was_gone, is_gone = before.gone, node.gone
+            if before.launch is not node.launch or was_gone is not is_gone:
+                if before.launch is not None:
+                    self._under_way.pop(before.launch.token, None)
+                self._follow(node)
+        if self._stockouts is None:
+            self._missed.append(committed)
+        else:
+            self._learn(committed)
+
+    def _follow(self, node: Node) -> None:
+        launch = node.launch
+        if launch is None or node.gone:
+            self._reserved.pop(node.id, None)
+            return
+        if launch.open:
+            self._under_way[launch.token] = UnderWay(
+                offering=launch.offering, asked_at=launch.asked_at, gang=launch.gang
+            )
+        if launch.offering.reservation:
+            self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
+        elif self._reserved:
+            self._reserved.pop(node.id, None)
+
+    def _learn(self, committed: Committed) -> None:
+        known, change = self._stockouts, committed.change
+        for launch in change.launches:
+            if not _has_machines(committed.after, launch):
+                self._learn_refusal(launch)
+        for event in change.events:
+            if event.kind == "gang.given_up" and self._stockouts is not None:
+                self._stockouts = after_event(self._stockouts, event)
+        for before, node in committed.moved:
+            if before is None:
+                self._learn_from(None, node.launch)
+                continue
+            if before.launch is not node.launch:
+                self._learn_from(before.launch, node.launch)
+            if before.waiting and not node.waiting and node.gang:
+                assert self._stockouts is not None
+                self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
+        if self._stockouts is not known:
+            for pool in self._waiting | self.market.turned_away:
+                self.look_at(pool)
+            self._waiting = {}
+
+    def _learn_from(self, before: Launch | None, launch: Launch | None) -> None:
+        if launch is None or launch.instance is None:
+            return
+        if before is None or before.instance is None:
+            self._learn_sale(launch)
+
+    def _learn_refusal(self, launch: Launch) -> None:
+        if launch.refusal is None or launch.refused_at is None or self._stockouts is None:
+            return
+        self._stockouts = self._stockouts.after_refusal(
+            launch.offering,
+            launch.refusal,
+            launch.refused or "",
+            asked_at=launch.asked_at,
+            now=launch.refused_at,
+        )
+
+    def _learn_sale(self, launch: Launch) -> None:
+        assert self._stockouts is not None
+        self._stockouts = self._stockouts.after_sale(
+            launch.offering, asked_at=launch.asked_at, now=self._clock.now()
+        )
+
+
+def _has_machines(fleet: Fleet, launch: Launch) -> bool:
+    """Return whether members of the launch's gang have machines: then only a block is full."""
+    gang = launch.gang
+    if gang is None:
+        return False
+    mates = fleet.in_pool(launch.pool).values()
+    return any(x.instance and not x.gone for x in mates if x.gang and x.gang.id == gang.id)

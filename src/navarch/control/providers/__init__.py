@@ -1,0 +1,1 @@
+"""Controllers of providers: inventory, notices, topology."""

@@ -1,0 +1,164 @@
+"""Guarded providers: every call has a time limit and fails in one way only."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
+
+from navarch.core.errors import (
+    OutcomeUnknownError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.instance import Instance
+from navarch.core.topology import Topology
+from navarch.ports.provider import (
+    Announcement,
+    AnnouncesNotices,
+    BuysOncePerToken,
+    DeclaresListingLag,
+    DescribesTopology,
+    PowerCycles,
+    Provider,
+    ProvisionRequest,
+    Reboots,
+)
+from navarch.ports.shell import DescribesLogins, Login
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CALL_TIMEOUT = timedelta(seconds=60)
+
+LISTING_LAG = timedelta(minutes=2)
+"""How stale a listing may be if the provider does not declare it. A value that is too short risks
+buying twice; one that is too long only delays the second attempt after a lost answer."""
+
+
+class GuardedProvider:
+    """A provider that always answers in time, if only with an unknown outcome."""
+
+    def __init__(self, provider: Provider, *, call_timeout: timedelta = CALL_TIMEOUT) -> None:
+        self._provider = provider
+        self._call_timeout_s = call_timeout.total_seconds()
+        self.name = ProviderName(provider.name)
+        lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
+        # A call that timed out here may still be on its way to the provider.
+        self.settles_after = lag + call_timeout
+        once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
+        self.may_ask_again_after = timedelta(0) if once else self.settles_after
+        self.listing_lag = lag
+        self._announcer = provider if isinstance(provider, AnnouncesNotices) else None
+        self._topology_source = provider if isinstance(provider, DescribesTopology) else None
+        self.can_reboot = isinstance(provider, Reboots)
+        self.can_power_cycle = isinstance(provider, PowerCycles)
+        self._login_source = provider if isinstance(provider, DescribesLogins) else None
+
+    def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
+        """Start one machine. An unexpected error may have had an effect."""
+        return self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
+
+    def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
+        """Stop paying for one machine."""
+        return self._in_time("answer", OutcomeUnknownError, self._provider.terminate, instance)
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart the operating system of one machine."""
+        provider = self._provider
+        if not isinstance(provider, Reboots):
+            raise RejectedError(f"{self.name} cannot reboot machines")
+        await self._in_time("answer", OutcomeUnknownError, provider.reboot, instance)
+
+    async def power_cycle(self, instance: InstanceId) -> None:
+        """Switch one machine off and on."""
+        provider = self._provider
+        if not isinstance(provider, PowerCycles):
+            raise RejectedError(f"{self.name} cannot switch machines off and on")
+        await self._in_time("answer", OutcomeUnknownError, provider.power_cycle, instance)
+
+    def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
+        """Return every machine, or raise; never a part."""
+        return self._in_time("list", TransientError, self._provider.list_instances)
+
+    @property
+    def announces(self) -> bool:
+        """Whether it announces what it will do to machines."""
+        return self._announcer is not None
+
+    async def notices(self) -> Sequence[Announcement]:
+        """Return everything that is announced."""
+        assert self._announcer is not None, self.name
+        return await self._in_time("announce", TransientError, self._announcer.notices)
+
+    @property
+    def describes_topology(self) -> bool:
+        """Whether it describes the network location of machines."""
+        return self._topology_source is not None
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return the network locations of these machines, as far as they are known."""
+        source = self._topology_source
+        assert source is not None, self.name
+        return await self._in_time("describe", TransientError, source.topology, instances)
+
+    async def login(self, instance: InstanceId) -> Login | None:
+        """Return how to log in to a machine; None if the provider does not describe it."""
+        source = self._login_source
+        if source is None:
+            return None
+        return await self._in_time("describe", TransientError, source.login, instance)
+
+    async def _in_time(
+        self,
+        what: str,
+        unsure: type[ProviderError],
+        call: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Make a call; raise `unsure` if its outcome is unknown."""
+        try:
+            async with asyncio.timeout(self._call_timeout_s):
+                return await call(*args, **kwargs)
+        except ProviderError:
+            raise
+        except TimeoutError as error:
+            raise unsure(f"{self.name} did not {what} in time") from error
+        except Exception as error:
+            raise unsure(f"{self.name}: {error!r}") from error
+
+
+class Providers:
+    """Every guarded provider by name."""
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self._guarded: dict[ProviderName, GuardedProvider] = {}
+        for provider in providers:
+            guarded = GuardedProvider(provider)
+            assert guarded.name not in self._guarded, f"two providers are called {guarded.name}"
+            self._guarded[guarded.name] = guarded
+
+    def __iter__(self) -> Iterator[GuardedProvider]:
+        return iter(self._guarded.values())
+
+    def get(self, name: ProviderName) -> GuardedProvider:
+        """Return the provider of that name, or raise TransientError: it may be configured again."""
+        if name not in self._guarded:
+            raise TransientError(f"no provider named {name!r} is configured")
+        return self._guarded[name]
+
+    def find(self, name: ProviderName | None) -> GuardedProvider | None:
+        """Return the provider of that name, if there is one."""
+        return None if name is None else self._guarded.get(name)
+
+    def settles_after(self, name: ProviderName) -> timedelta:
+        """Return how long after a call its effect is certain to show in a listing."""
+        known = self._guarded.get(name)
+        return known.settles_after if known else LISTING_LAG + CALL_TIMEOUT
+
+    def may_ask_again_after(self, name: ProviderName) -> timedelta:
+        """Return how long after a call of unknown outcome the call may be repeated."""
+        known = self._guarded.get(name)
+        return known.may_ask_again_after if known else LISTING_LAG + CALL_TIMEOUT

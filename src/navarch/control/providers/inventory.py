@@ -1,0 +1,163 @@
+"""Inventory: compares what one provider lists with the nodes of the fleet.
+
+It adopts machines of this cluster, records those that are gone, reports foreign machines, and ends
+orphans: only with proof that they belong to this cluster, and after several listings showed them.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from datetime import timedelta
+
+from navarch.control.providers.guard import GuardedProvider
+from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.runtime.commit_hooks import CommitHook, no_hook
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.errors import InstanceNotFoundError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.instance import Instance
+from navarch.core.node import Node, Phase
+from navarch.core.ownership import Owner
+from navarch.fleet.instance_state import Listing
+from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
+from navarch.fleet.listing_diff import ListingDiff
+from navarch.ports.clock import Clock
+from navarch.ports.liveness import Liveness
+from navarch.ports.store import Committed, Store
+
+QUIET = timedelta(minutes=1)
+"""Between listings while no change is expected."""
+
+BUSY = timedelta(seconds=10)
+"""Between listings while a machine is expected to appear or to disappear."""
+
+
+PROMPT = timedelta(seconds=2)
+"""After a change that a listing should soon confirm; most clouds answer within seconds."""
+
+
+class InventoryController:
+    """Keeps the fleet equal to what one provider lists."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        provider: GuardedProvider,
+        liveness: Liveness,
+        operations: OperationRunner,
+        observations: PendingObservations,
+        *,
+        hook: CommitHook = no_hook,
+    ) -> None:
+        """`hook` adds to a change what follows from it for incidents and for bad hosts."""
+        self.name = f"observation/{provider.name}"
+        self._clock = clock
+        self._store = store
+        self._provider = provider
+        self._liveness = liveness
+        self._operations = operations
+        self._observations = observations
+        self._hook = hook
+        self._expected: dict[NodeId, None] = {}
+        """The nodes whose machines are expected to appear or to disappear."""
+        self.queue: WorkQueue[ProviderName] = WorkQueue([provider.name])
+        nodes = list(store.fleet().nodes.values())
+        self._diff = ListingDiff(provider.name, nodes)
+        for node in nodes:
+            self._note_expected(node)
+
+    async def reconcile(self, _keys: Sequence[ProviderName]) -> None:
+        """List the machines, and record what is different."""
+        begun_at = self._clock.now()
+        self.queue.add_at(self._provider.name, begun_at + QUIET)
+        listed = await self._provider.list_instances()
+        fleet = self._store.fleet()
+        delta = self._diff.diff(listed, fleet)
+        listing = Listing(
+            provider=self._provider.name, begun_at=begun_at, instances=delta.instances
+        )
+        findings = self._compare(listing, delta.missing, fleet)
+        if not findings.change.empty:
+            change = await self._hook(findings.change, fleet)
+            fleet = await self._store.commit(change, based_on=fleet.revision)
+        self._remember(listing, findings, fleet)
+        for instance, owner in findings.to_terminate:
+            self._end_orphan(instance, owner)
+        nodes = self._store.fleet().nodes
+        if any(self._expects_change(nodes[name]) for name in self._expected):
+            self.queue.add_by(self._provider.name, begun_at + BUSY)
+
+    def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Findings:
+        return InventoryReconciliation(
+            fleet,
+            self._store.cluster,
+            listing,
+            missing=missing,
+            before=self._observations.seen.get(listing.provider, Seen()),
+            stopped_at=self._observations.stopped_at,
+            is_silent=lambda node: self._liveness.silent_since(node) is not None,
+            lag=self._provider.listing_lag,
+            now=self._clock.now(),
+        ).reconcile()
+
+    def _remember(self, listing: Listing, findings: Findings, fleet: Fleet) -> None:
+        """Keep what was observed, after what follows from it is committed."""
+        unsettled = {*findings.seen.foreign, *findings.seen.orphans}
+        changed = [node.id for node in findings.change.nodes]
+        self._diff.mark_processed(changed, fleet, unsettled=unsettled)
+        self._observations.listed_at[listing.provider] = listing.begun_at
+        self._observations.seen[listing.provider] = findings.seen
+        for node in findings.change.nodes:
+            if node.gone:
+                self._observations.forget(node.id, node.launch.token if node.launch else None)
+            elif node.launch is not None and not node.launch.open:
+                self._observations.unsure_since.pop(node.launch.token, None)
+
+    def _end_orphan(self, instance: Instance, owner: Owner) -> None:
+        key = f"orphan/{instance.id}"
+        if not self._operations.busy(key):
+            self._operations.send(key, lambda: self._terminate_orphan(instance, owner))
+
+    async def _terminate_orphan(self, instance: Instance, owner: Owner) -> None:
+        event = Event(
+            at=self._clock.now(),
+            about=about("launch", owner.token),
+            kind="stray.terminating",
+            reason=f"{instance.id} carries labels signed by this cluster, but belongs to no node",
+            because=(about("node", owner.node),),
+            facts={"instance": instance.id, "provider": instance.provider},
+        )
+        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
+        with contextlib.suppress(InstanceNotFoundError):
+            await self._provider.terminate(instance.id)
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue a listing soon after a change that it should confirm."""
+        expects_change = False
+        for before, node in committed.moved:
+            if self._diff.changed(node, before):
+                self._note_expected(node)
+            if node.id in self._expected:
+                expects_change = expects_change or self._expects_change(node)
+        for node in committed.forgotten:
+            self._expected.pop(node.id, None)
+        if expects_change:
+            self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
+
+    def _note_expected(self, node: Node) -> None:
+        launch, phase = node.launch, node.phase
+        is_launching = launch is not None and launch.open and not node.gone
+        if is_launching or phase is Phase.TERMINATING:
+            self._expected[node.id] = None
+        else:
+            self._expected.pop(node.id, None)
+
+    def _expects_change(self, node: Node) -> bool:
+        """Return whether the machine of `node` is about to appear here, or to disappear."""
+        if node.gone or node.launch is None or node.provider != self._provider.name:
+            return False
+        is_unsure = node.launch.open and node.launch.token in self._observations.unsure_since
+        return node.phase is Phase.TERMINATING or is_unsure

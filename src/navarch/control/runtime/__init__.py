@@ -1,0 +1,1 @@
+"""How controllers run: one work queue for each, one runtime for all."""

@@ -1,0 +1,251 @@
+"""Runs controllers: one round of each at a time, started in the order they are listed."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+import structlog
+
+from navarch.control.runtime.controller import Controller
+from navarch.core.backoff import backoff_s
+from navarch.core.errors import ConflictError, InvariantError, NavarchError, SupersededError
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.metrics import Metrics, NoMetrics
+from navarch.ports.store import Committed
+
+log = structlog.get_logger(__name__)
+
+CONFLICTS_MAX = 10
+"""Conflicts in a row before a controller backs off as after any other failure."""
+
+FIRST_BACKOFF_S = 2.0
+LONGEST_BACKOFF_S = 60.0
+
+LONGEST_SLEEP = timedelta(minutes=10)
+"""The timer is set anew this often, because the wall clock and the event loop's clock drift."""
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+class Runtime:
+    """Starts a round of each controller whose queue has keys that are due.
+
+    Controllers that decide are listed before those that act. Rounds start in that order, so
+    everything that follows from one event is decided before any of it is carried out. No controller
+    starts a second round before every other controller that was due has started one.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        controllers: Iterable[Controller],
+        *,
+        strict: bool,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`strict` lets a bug in a controller end the runtime instead of that round only."""
+        self._clock = clock
+        instruments = _Instruments(metrics or NoMetrics())
+        self._workers = [
+            _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
+            for each in controllers
+        ]
+        self._next = 0
+        """Where the search for the next controller to start begins."""
+        self._is_dispatching = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def on_commit(self, committed: Committed) -> None:
+        """Let every controller queue the keys that a commit concerns."""
+        for worker in self._workers:
+            worker.controller.on_commit(committed)
+
+    async def run(self) -> None:
+        """Run every controller until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for worker in self._workers:
+                    tasks.create_task(worker.run())
+        finally:
+            self._loop = None
+            self._set_timer(None)
+
+    def _wake(self) -> None:
+        """Look for controllers to start, after everything that happens at this moment."""
+        if self._loop is not None and not self._is_dispatching:
+            self._is_dispatching = True
+            self._loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        """Start the next controller that is due; set the timer once there is none."""
+        now = self._clock.now()
+        workers = self._workers
+        for index in (*range(self._next, len(workers)), *range(self._next)):
+            if workers[index].start_if_due(now):
+                self._next = index + 1
+                # The next one starts after this one, which may queue keys for others.
+                assert self._loop is not None
+                self._loop.call_soon(self._dispatch)
+                return
+        self._next = 0
+        self._is_dispatching = False
+        due = [moment for worker in workers if (moment := worker.next_due()) is not None]
+        self._set_timer(min(due, default=None), now)
+
+    def _set_timer(self, due: datetime | None, now: datetime | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due is None or now is None or self._loop is None:
+            return
+        # To the microsecond, as `now` is: the moment must not depend on when the timer was set.
+        now_us = int(self._loop.time() * 1e6 + 0.5)
+        wait = min(due - now, LONGEST_SLEEP)
+        self._timer = self._loop.call_at((now_us + wait // MICROSECOND) / 1e6, self._wake)
+
+
+class _Worker:
+    """One controller and the task that runs its rounds."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        controller: Controller,
+        *,
+        strict: bool,
+        instruments: "_Instruments",
+        wake: Callable[[], None],
+    ) -> None:
+        self.controller = controller
+        self._clock = clock
+        self._entropy = entropy
+        self._strict = strict
+        self._instruments = instruments
+        self._wake = wake
+        self._failures = 0
+        self._start: asyncio.Future[None] | None = None
+        """Resolved to start a round; None while one is under way."""
+        self._queued_at: datetime | None = None
+        """When the first key became ready that no round has taken."""
+        controller.queue.on_change = self._on_change
+
+    def next_due(self) -> datetime | None:
+        """Return when the next round is due; None during a round."""
+        return None if self._start is None else self.controller.queue.next_due()
+
+    def start_if_due(self, now: datetime) -> bool:
+        """Start a round if one is due and none is under way; return whether it started."""
+        if self._start is None or self._start.done():
+            return False
+        due = self.controller.queue.next_due()
+        if due is None or due > now:
+            return False
+        self._start.set_result(None)
+        return True
+
+    async def run(self) -> None:
+        """Run rounds until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._start = loop.create_future()
+            self._wake()
+            try:
+                await self._start
+            finally:
+                self._start = None
+            await self._round()
+
+    async def _round(self) -> None:
+        queue, name = self.controller.queue, self.controller.name
+        keys = queue.take(self._clock.now())
+        self._instruments.start(name, len(keys), self._wait_s())
+        began, result = self._clock.monotonic(), "error"
+        try:
+            await self.controller.reconcile(keys)
+        except ConflictError as error:
+            result = "conflict"
+            self._after_failure(error, hurry=self._failures < CONFLICTS_MAX)
+        except SupersededError:
+            raise  # Another process leads: this one must not try anything more.
+        except NavarchError as error:
+            if self._strict and isinstance(error, InvariantError):
+                raise
+            self._after_failure(error)
+        except Exception as error:
+            if self._strict:
+                raise
+            # A bug in one controller must not stop the others from keeping the fleet alive.
+            log.exception("controller.bug", controller=name)
+            result = "bug"
+            self._after_failure(error)
+        else:
+            result = "ok"
+            queue.done()
+            self._failures = 0
+        finally:
+            self._instruments.end(name, result, self._clock.monotonic() - began)
+
+    def _after_failure(self, error: Exception, *, hurry: bool = False) -> None:
+        self._failures += 1
+        self.controller.queue.retry()
+        if hurry:
+            return
+        log.warning("controller.failed", controller=self.controller.name, error=str(error))
+        seconds = backoff_s(self._failures, first_s=FIRST_BACKOFF_S, longest_s=LONGEST_BACKOFF_S)
+        # Jitter keeps controllers that failed together from retrying together.
+        pause = timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
+        self.controller.queue.pause_until(self._clock.now() + pause)
+
+    def _on_change(self) -> None:
+        if self._queued_at is None and self.controller.queue.is_ready:
+            self._queued_at = self._clock.now()
+        self._wake()
+
+    def _wait_s(self) -> float:
+        """Return how long the oldest key has been ready."""
+        queued_at, self._queued_at = self._queued_at, None
+        return 0.0 if queued_at is None else (self._clock.now() - queued_at).total_seconds()
+
+
+class _Instruments:
+    """What is measured of every controller."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        labels = ("controller",)
+        self._results = metrics.counter(
+            "navarch_controller_reconcile_total",
+            "Rounds by controller and result: ok, conflict, error or bug.",
+            labels=("controller", "result"),
+        )
+        self._retries = metrics.counter(
+            "navarch_controller_retries_total",
+            "Rounds that failed and are tried again.",
+            labels=labels,
+        )
+        self._durations = metrics.histogram(
+            "navarch_controller_reconcile_seconds", "Duration of a round.", labels=labels
+        )
+        self._depths = metrics.gauge(
+            "navarch_controller_queue_depth", "Keys taken by the last round.", labels=labels
+        )
+        self._waits = metrics.histogram(
+            "navarch_controller_queue_wait_seconds",
+            "Time from a key becoming ready to the start of its round.",
+            labels=labels,
+        )
+
+    def start(self, controller: str, keys: int, wait_s: float) -> None:
+        """Record that a round starts with that many keys."""
+        self._depths.set(keys, controller=controller)
+        self._waits.observe(wait_s, controller=controller)
+
+    def end(self, controller: str, result: str, took_s: float) -> None:
+        """Record how a round ended."""
+        self._results.add(controller=controller, result=result)
+        self._durations.observe(took_s, controller=controller)
+        if result != "ok":
+            self._retries.add(controller=controller)

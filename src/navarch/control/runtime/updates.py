@@ -1,0 +1,43 @@
+"""Commits that are tried again after a conflict."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
+
+from navarch.core.errors import ConflictError
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.ports.store import Store
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+ATTEMPTS_MAX = 20
+
+
+async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Return the result of `attempt`, repeated as long as it raises ConflictError."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return await attempt(*args)
+        except ConflictError:
+            continue
+    return await attempt(*args)
+
+
+async def update_with_retry(
+    store: Store, name: NodeId, proposal: Callable[[Fleet, Node], Change | None]
+) -> None:
+    """Commit the change that `proposal` returns for the newest state of a node, if any.
+
+    Only another change of the same node is a conflict, so a few attempts suffice.
+    """
+
+    async def attempt() -> None:
+        fleet = store.fleet()
+        node = fleet.nodes.get(name)
+        change = None if node is None else proposal(fleet, node)
+        if change is not None and not change.empty:
+            await store.commit(change, based_on=fleet.revision)
+
+    await until_no_conflict(attempt)

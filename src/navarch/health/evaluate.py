@@ -1,0 +1,234 @@
+"""Evaluation of a health report: verdicts by policy, and the incidents that they belong to.
+
+Everything here is pure. `control/health/ingest.py` reads the state that it needs, and commits what
+follows from it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
+from navarch.core.fleet import Fleet
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.incident import Incident, IncidentKind
+from navarch.core.node import Node
+from navarch.health.incidents.finding import Finding
+from navarch.health.incidents.grouping import group
+from navarch.health.policy.engine import Engine, Match, Verdict, apply_verdict
+from navarch.health.policy.history import finding_event
+from navarch.health.policy.occurrence import Occurrence, is_occurrence
+from navarch.health.policy.policy import MachinePhase
+
+AHEAD_MAX = timedelta(seconds=5)
+"""How far an agent's clock may be ahead before its times are not used."""
+
+IsRecorded = Callable[[NodeId, str, datetime], bool]
+"""Returns whether an incident records what a check found on a node at a time."""
+
+
+class JudgedResult(msgspec.Struct, frozen=True):
+    """A result that the policy has judged."""
+
+    occurrence: Occurrence
+    engine: Engine
+    verdict: Verdict
+    result: CheckResult
+    """The result as the policy sees it."""
+    position: int
+    """Its position in the report."""
+
+
+def is_of_past_boot(node: Node, report: HealthReport) -> bool:
+    """Return whether a report is about a boot of `node` that is over.
+
+    Agents buffer reports on disk while the control plane is unreachable, and a machine may reboot
+    meanwhile. Reports that name no boot are about the present one.
+    """
+    return bool(report.boot_id and node.boot_id) and report.boot_id != node.boot_id
+
+
+def judge_results(
+    node: Node, report: HealthReport, engine: Engine, phase: MachinePhase, now: datetime
+) -> list[JudgedResult]:
+    """Return the verdict on each result that a policy decides about, the oldest first."""
+    happened = sorted(
+        (_moment(result, report, now), position)
+        for position, result in enumerate(report.results)
+        if is_occurrence(result)
+    )
+    judged: list[JudgedResult] = []
+    counted: list[Match] = []
+    for at, position in happened:
+        result = report.results[position]
+        occurrence = Occurrence(result=result, node=node, at=at, phase=phase)
+        verdict = engine.judge(occurrence, beside=counted)
+        counted += verdict.matches
+        seen = apply_verdict(result, verdict, engine.policy)
+        judged.append(JudgedResult(occurrence, engine, verdict, seen, position))
+    return judged
+
+
+def sort_results(
+    judged: Sequence[JudgedResult], node: Node, report: HealthReport, is_recorded: IsRecorded
+) -> tuple[list[JudgedResult], Sequence[CheckResult]]:
+    """Return what is new, and the results of the whole report as the policy sees them.
+
+    Neither contains results that repeat a recorded event.
+    """
+    new: list[JudgedResult] = []
+    repeated: set[int] = set()
+    results = list(report.results)
+    for item in judged:
+        results[item.position] = item.result
+        if is_repeated(item, node, is_recorded):
+            repeated.add(item.position)
+        elif _is_new(item, node):
+            new.append(item)
+    return new, [result for place, result in enumerate(results) if place not in repeated]
+
+
+def find_incidents(
+    new: Sequence[JudgedResult], node: Node, around: Callable[[Sequence[Finding]], list[Incident]]
+) -> Sequence[Incident]:
+    """Return the incidents that new findings on `node` open, change or close.
+
+    `around` returns the open incidents that the findings may belong to.
+    """
+    if not new:
+        return ()
+    findings = [Finding(node=node, result=x.result, at=x.occurrence.at) for x in new]
+    return group(around(findings), findings)
+
+
+def events_of(
+    new: Iterable[JudgedResult], incidents: Sequence[Incident], fleet: Fleet, now: datetime
+) -> list[Event]:
+    """Return the journal's events about new findings and their incidents."""
+    events = [
+        finding_event(
+            item.occurrence,
+            item.verdict,
+            item.engine.policy,
+            now=now,
+            incident=_incident_of(item, incidents),
+        )
+        for item in new
+    ]
+    return [*events, *_incident_events(fleet, incidents, now)]
+
+
+def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool:
+    """Return whether the same event was reported before, with the same meaning.
+
+    An agent that restarts reports again what it knows, and a second source may report the same
+    event. Both keep the time of the event.
+    """
+    at, verdict = item.result.facts.get("at"), item.verdict
+    if not item.result.lasting or not at:
+        return False
+    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    if before is not None and before.facts.get("at") == at:
+        return (before.health, before.fatal) == (verdict.health, verdict.fatal)
+    if verdict.health is not Health.HEALTHY:
+        return False
+    return is_recorded(node.id, item.result.check, item.occurrence.at)
+
+
+def is_timeless(item: JudgedResult) -> bool:
+    """Return whether the same result would be judged, dated and counted alike at any time."""
+    at = item.result.facts.get("at", "")
+    if at:
+        try:
+            # A wrong or future time is replaced anew with every report.
+            if datetime.fromisoformat(at) != item.occurrence.at:
+                return False
+        except ValueError:
+            return False
+    return item.verdict.steady and not item.verdict.broken
+
+
+def incident_event(incident: Incident, kind: str, reason: str, now: datetime) -> Event:
+    """Return the journal's event about an incident."""
+    return Event(
+        at=now,
+        about=about("incident", incident.id),
+        kind=kind,
+        reason=reason,
+        because=(about("node", incident.node),),
+        facts={
+            "kind": str(incident.kind),
+            "node": str(incident.node),
+            "state": str(incident.state),
+            "action": incident.action,
+        },
+    )
+
+
+def at_boot(node: Node, report: HealthReport) -> Node:
+    """Return `node` at the boot that `report` is about."""
+    return evolve(node, boot_id=report.boot_id) if is_of_past_boot(node, report) else node
+
+
+def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:
+    """Return the time of an event as its source reports it, unless that is impossible."""
+    reported = result.facts.get("at", "")
+    if not reported and report.at is None:
+        return now
+    at = report.at or now
+    try:
+        known = datetime.fromisoformat(reported) if reported else at
+    except ValueError:
+        known = at
+    if known.tzinfo is None or known > now + AHEAD_MAX:
+        return now
+    return min(known, now)
+
+
+def _is_new(item: JudgedResult, node: Node) -> bool:
+    """Return whether a result must be recorded."""
+    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    if item.result.lasting and (before is None or item.result.facts.get("at")):
+        return True
+    if item.verdict.health is Health.HEALTHY:
+        return False
+    return before is None or (before.health, before.fatal) != (
+        item.verdict.health,
+        item.verdict.fatal,
+    )
+
+
+def _incident_of(item: JudgedResult, incidents: Iterable[Incident]) -> str:
+    """Return the open incident that a result is a symptom of; empty if there is none."""
+    node, result = item.occurrence.node.id, item.result
+    pid = result.facts.get("pid", "")
+    for incident in incidents:
+        if not incident.is_open:
+            continue
+        if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
+            continue
+        for symptom in incident.symptoms:
+            if symptom.check == result.check and symptom.node == node:
+                return incident.id
+    return ""
+
+
+def _incident_events(fleet: Fleet, incidents: Iterable[Incident], now: datetime) -> Iterator[Event]:
+    for incident in incidents:
+        before = fleet.incidents.get(incident.id)
+        if not incident.is_open:
+            yield incident_event(incident, "incident.closed", incident.note, now)
+        elif before is None:
+            action = f"; asks for {incident.action}" if incident.action else ""
+            reason = f"{incident.kind}: {incident.title}{action}"
+            yield incident_event(incident, "incident.opened", reason, now)
+        elif (before.check, before.node, before.kind) != (
+            incident.check,
+            incident.node,
+            incident.kind,
+        ):
+            reason = f"the cause is now {incident.kind}: {incident.title}"
+            yield incident_event(incident, "incident.changed", reason, now)

@@ -1,0 +1,1 @@
+"""State that controllers and services share: one index of the fleet."""

@@ -1,0 +1,70 @@
+"""Guarded providers: time limits, classes of failure, metrics."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from navarch.control.providers.guard import GuardedProvider
+from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
+from navarch.core.ids import InstanceId
+from navarch.core.instance import Instance
+from navarch.ports.provider import ProvisionRequest
+from navarch.sim.kernel.loop import SimLoop
+from navarch.testing.provider_contract import ProviderContract
+
+
+def on_virtual_time(story: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+class Awkward:
+    """A provider that answers as the test needs."""
+
+    name = "awkward"
+
+    def __init__(self, answer: Exception | float) -> None:
+        self.answer = answer
+
+    async def provision(self, request: ProvisionRequest) -> Instance:  # noqa: ARG002
+        return await self._answer()
+
+    async def terminate(self, instance: InstanceId) -> None:  # noqa: ARG002
+        await self._answer()
+
+    async def list_instances(self) -> list[Instance]:
+        await self._answer()
+        return []
+
+    async def _answer(self) -> Instance:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        await asyncio.sleep(self.answer)
+        raise AssertionError("the call should have timed out")
+
+
+@pytest.mark.parametrize(
+    ("answer", "provision", "listing"),
+    [
+        (3600.0, OutcomeUnknownError, TransientError),
+        (ValueError("odd"), OutcomeUnknownError, TransientError),
+        (CapacityError("none"), CapacityError, CapacityError),
+    ],
+)
+def test_every_failure_of_a_provider_has_a_class_that_steers_the_caller(
+    answer: Exception | float, provision: type[Exception], listing: type[Exception]
+) -> None:
+    async def story() -> None:
+        provider = GuardedProvider(Awkward(answer))
+        with pytest.raises(provision):
+            await provider.provision(ProviderContract().request())
+        with pytest.raises(provision):
+            await provider.terminate(InstanceId("i"))
+        with pytest.raises(listing):
+            await provider.list_instances()
+
+    on_virtual_time(story)
