@@ -21,7 +21,7 @@ class SimClock:
 
     def __init__(self) -> None:
         self._running = _NOWHERE
-        """The loop that runs, which to ask for takes longer than to remember."""
+        """The running loop, cached because looking it up is slow."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

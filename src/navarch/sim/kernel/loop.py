@@ -30,7 +30,7 @@ class StuckError(Exception):
 
 
 class _HaltError(BaseException):
-    """The loop was told to stop, and has called all that was to be called by then."""
+    """The loop was stopped, and every callback due by then has run."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -138,7 +138,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.now_s = now
         """Virtual seconds since the simulation began, without the cost of a call to `time`."""
         self.now: datetime | None = None
-        """The same moment on the calendar, while it runs: it is asked for far more often than it
+        """The same moment on the calendar, while it runs: it is read far more often than it
         moves."""
         self._clock_resolution = RESOLUTION_S
         self._ready = []

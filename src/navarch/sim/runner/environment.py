@@ -36,7 +36,7 @@ class Environment(Protocol):
         ...
 
     def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
-        """Let an agent speak once its machine is up."""
+        """Run an agent once its machine is up."""
         ...
 
     def stop_agent(self, machine: Machine) -> None:

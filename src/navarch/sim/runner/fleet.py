@@ -362,7 +362,7 @@ class SimulatedFleet:
             agent.skew_s = skew_s
 
     def say_no_more(self, node: NodeId) -> None:
-        """Keep a machine from telling of what happened to it again, as a real agent does not."""
+        """Drop the past events of a machine, which a real agent would not report again."""
         agent = self.agents.get(node)
         if agent is not None:
             agent.results = {

@@ -1,4 +1,4 @@
-"""A roster: who is there, in the order of arrival."""
+"""The names of machines, in the order of arrival."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

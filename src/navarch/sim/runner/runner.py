@@ -220,7 +220,7 @@ class ScenarioRunner:
     # What happens to machines
 
     def _make_agent(self, machine: Machine) -> SimAgent:
-        """Return an agent for a bought machine, with what its offering says."""
+        """Return an agent for a bought machine, with the GPUs of its offering."""
         request = machine.request
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
@@ -255,7 +255,7 @@ class ScenarioRunner:
             self.fleet.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
-        """Have nodes say how busy they are, where the number of nodes may depend on it."""
+        """Send the load of nodes whose pool may be scaled by it."""
         elastic = {n for n, pool in self.scenario.pools.items() if pool.min_nodes < pool.max_nodes}
         if not elastic:
             return

@@ -1,4 +1,4 @@
-"""Which nodes say that a machine is theirs, at any moment and whatever its label says."""
+"""The nodes that hold a machine, whatever its label."""
 
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.node import Node

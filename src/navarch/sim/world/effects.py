@@ -58,7 +58,7 @@ class SimEffects:
     """One machine's hardware, and its agent's power over it. It outlives the agent."""
 
     boot: Callable[[str], None]
-    """Boots the machine again, with the recovery that asked for it."""
+    """Reboots the machine, for a recovery."""
     time_s: Callable[[], float]
     action_log: list[ActionLogEntry]
     """Shared by all machines."""

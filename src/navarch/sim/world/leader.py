@@ -48,7 +48,7 @@ class CrashPoint:
     dead: bool = False
     log: list[str] = field(default_factory=list)
     keeps_log: bool = True
-    """Whether what was called is written down. Of a long run nobody reads that."""
+    """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
     _leave: list[Callable[[], None]] = field(default_factory=list)
     """How each that listens for this process to something outside stops listening."""
@@ -75,7 +75,7 @@ class CrashPoint:
         return effect(*args, **kwargs)
 
     def kill(self) -> None:
-        """Let the process be dead: it makes no call any more, and hears of nothing."""
+        """Kill the process: it makes no more calls and receives no more commits."""
         self.dead = True
         self.disconnect()
         self.on_crash()
@@ -125,7 +125,7 @@ class LeaderStore:
     entropy: Entropy
     conflicts: float = 0.0
     fleet: Callable[[], Fleet] = field(init=False)
-    """Returns the newest fleet: the store itself does, since it is asked all the time."""
+    """Returns the newest fleet, directly from the store because it is called often."""
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
@@ -222,7 +222,7 @@ class LeaderProvider:
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Whether asking twice with one token is safe."""
+        """Whether a repeated request with one token is safe."""
         return self.cloud.buys_once_per_token
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:

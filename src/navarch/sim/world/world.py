@@ -174,7 +174,7 @@ class World:
         agent.report_now()
 
     def install_driver(self, node: NodeId, driver: str) -> None:
-        """Put another driver on a node, whose agent introduces itself again."""
+        """Install another driver on a node; its agent registers again."""
         agent = self.agent(node)
         agent.driver = driver
         agent.register_again()
@@ -411,7 +411,7 @@ def simulate(
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
-    `trouble` is the share of calls that fail on the way to the workload system and to the
+    `error_rate` is the share of calls that fail on the way to the workload system and to the
     agents, and a quarter of it that of commits that come too late. `prepare` sees the
     world before it begins to move. Heartbeats are sent at random times and messages take time,
     unless `computed` is given, which needs a network that loses nothing: then messages take no
