@@ -4,7 +4,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from navarch.sim.rollout import roll_out
+from bench.rollout import roll_out
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def _world(seed: int) -> Books:
         # Answers that come together cost us less to wait for; a third come as they please.
         habits = replace(habits, call_s=(1.0, 1.0))
     world = simulate(story, seed=seed, pools=[pool], habits=habits, error_rate=0.1)
-    books.crashes = world.crashes
+    books.crashes = world.leadership.crashes
     return books
 
 

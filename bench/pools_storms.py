@@ -35,7 +35,7 @@ def storms(count: int, first: int = 0) -> dict[str, object]:
         if lowest < FLOOR:
             under.append(seed)
         machines += len(world.cloud.machines)
-        crashes += world.crashes
+        crashes += world.leadership.crashes
         known = {node.instance for node in world.fleet().nodes.values() if not node.gone}
         leaked += sum(machine.id not in known for machine in world.cloud.alive())
         if (seed + 1 - first) % 50 == 0:

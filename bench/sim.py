@@ -32,7 +32,8 @@ from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world import world as world_of
-from navarch.sim.world.world import TIMING, World, simulate
+from navarch.sim.world.hosts import TIMING
+from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 ROOT = Path(__file__).parents[1]

@@ -50,8 +50,8 @@ class Demand:
     def join(self, world: World) -> None:
         """Be the load of `world`, and watch whom it gives up."""
         self.world = world
-        world.load = self.load
-        world.metrics = self
+        world.hosts.load = self.load
+        world.leadership.metrics = self
         world.store.subscribe(self.watch)
 
     def load(self, node: NodeId) -> float:
@@ -288,7 +288,7 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
 
     def prepare(world: World) -> None:
         demand.join(world)
-        world.autoscalers[TRAINING] = changing
+        world.leadership.autoscalers[TRAINING] = changing
 
     async def story(world: World) -> None:
         await serving(world, 2)
@@ -321,7 +321,7 @@ def test_an_autoscaler_that_cannot_say_who_it_is_keeps_no_pool_from_being_scaled
 
     def prepare(world: World) -> None:
         demand.join(world)
-        world.autoscalers[TRAINING] = Nameless()
+        world.leadership.autoscalers[TRAINING] = Nameless()
 
     async def story(world: World) -> None:
         await serving(world, 3)

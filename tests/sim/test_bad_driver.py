@@ -1,12 +1,12 @@
 """A bad driver on the whole fleet, and hardware that breaks at the same time."""
 
 import pytest
+from bench.rollout import NEW, OLD, Rollout, roll_out
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.held import DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
-from navarch.sim.rollout import NEW, OLD, Rollout, roll_out
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -67,9 +67,9 @@ def given_up(world: World) -> int:
 
 
 def boot_with(world: World, driver: str, node: str) -> None:
-    world.driver = driver
+    world.hosts.driver = driver
     found = next(x for x in world.nodes(TRAINING) if x.id == node)
-    world.boot_again(world.machine(found.id), RecoveryStep.REBOOT)
+    world.machine_restarted(world.machine(found.id), RecoveryStep.REBOOT)
 
 
 def test_the_workload_system_goes_on_using_what_a_change_is_suspected_of() -> None:
@@ -89,7 +89,7 @@ def test_machines_that_boot_for_long_while_a_driver_is_taken_off_are_kept(crash:
     async def story(world: World) -> None:
         await upgraded(world)
         before, waiting = given_up(world), held(world)
-        world.reboot_s = (300.0, 1200.0)
+        world.hosts.reboot_s = (300.0, 1200.0)
         for name in waiting:
             boot_with(world, OLD, name)
             await world.clock.sleep(20)

@@ -38,7 +38,7 @@ class Rack:
     def prepare(self, world: World) -> None:
         self.world = world
         self.shells = SimulatedShells(world.clock, self.answer, down=self.down)
-        world.bringup = BringUp(
+        world.leadership.bringup = BringUp(
             shells=self.shells,
             logs=self.logs,
             setup=lambda _: self.setup,

@@ -109,7 +109,7 @@ async def happen(world: World, chance: Random) -> None:
 
 def has_agent(world: World, node: NodeId) -> bool:
     machine = world.machine(node)
-    return machine.alive and machine.id in world.agents
+    return machine.alive and machine.id in world.hosts.agents
 
 
 def mend(world: World, _node: NodeId, chance: Random) -> None:

@@ -95,7 +95,7 @@ def persisting(
         for pid in ("7", "8"):
             seen = of_process(pid, found, at=world.clock.now()) if found.lasting else found
             world.agent(node).results[seen.check] = seen
-            world.wake(node)
+            world.hosts.wake(node)
             await world.clock.sleep(minutes * 30)
 
     pools = [a_pool(POOL, size=5, nodes_max=12, unhealthy_after=unhealthy_after)]

@@ -78,10 +78,10 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
             lasting=True,
             facts={"code": "31", "gpu": "GPU-0", "pid": "7"},
         )
-        world.policies = rules(GREEDY)
+        world.leadership.policies = rules(GREEDY)
         world.crash()
         await world.until(
-            lambda: world.control is not None and not world.crash_point.dead, within_s=60
+            lambda: world.control is not None and not world.leadership.crash_point.dead, within_s=60
         )
         assert world.control is not None
         await world.control.agents.report_health(crashed, HealthReport(results=(crash,)))
@@ -91,7 +91,7 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
         assert world.serving(TRAINING) == [crashed, other]
         assert world.fleet().nodes[crashed].health is Health.UNKNOWN
 
-        world.policies = rules("event.metrics.xid_code == 79")
+        world.leadership.policies = rules("event.metrics.xid_code == 79")
         world.crash()
         await world.until(
             lambda: world.fleet().nodes[crashed].health is Health.HEALTHY, within_s=600
@@ -137,6 +137,6 @@ def test_a_remediator_that_fails_leaves_the_nodes_of_every_other_pool_to_be_repl
     opinions = Opinions(remediators={mine: Broken()})
 
     def as_in_production(world: World) -> None:
-        world.strict = False
+        world.leadership.strict = False
 
     simulate(story, seed=1, pools=pools, opinions=opinions, prepare=as_in_production)

@@ -42,7 +42,7 @@ async def a_busy_hour(world: World) -> None:
 
 def calls_of_an_untouched_run() -> int:
     world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
-    return world.crash_point.calls
+    return world.leadership.crash_point.calls
 
 
 CALLS = calls_of_an_untouched_run()
@@ -50,7 +50,7 @@ CALLS = calls_of_an_untouched_run()
 
 def test_the_story_has_calls_worth_crashing_at() -> None:
     world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
-    kinds = {what.partition(" ")[0] for what in world.crash_point.log}
+    kinds = {what.partition(" ")[0] for what in world.leadership.crash_point.log}
     closing = {"cordon", "uncordon", "drain", "is_drained"}
     assert {"commit", "provision", "terminate", "list", *closing} <= kinds
 
@@ -63,7 +63,7 @@ def test_a_crash_at_any_call_leaves_no_machine_leaked_doubled_or_lost(
     for at in range(chunk, CALLS, CHUNKS):
         crash_point = CrashPoint(at=at, after=after)
         world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING, crash_point=crash_point)
-        assert world.crashes == 1, f"no crash at call {at} of {CALLS}"
+        assert world.leadership.crashes == 1, f"no crash at call {at} of {CALLS}"
 
 
 @pytest.mark.long
@@ -71,8 +71,8 @@ def test_a_crash_at_any_call_leaves_no_machine_leaked_doubled_or_lost(
 def test_a_crash_in_a_storm_leaves_no_machine_leaked_doubled_or_lost(seed: int) -> None:
     untouched = simulate(a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1)
     # A storm has many hundred calls; forty of them for each seed are spread over all kinds.
-    step = max(1, untouched.crash_point.calls // 40)
-    for at in range(seed % step, untouched.crash_point.calls, step):
+    step = max(1, untouched.leadership.crash_point.calls // 40)
+    for at in range(seed % step, untouched.leadership.crash_point.calls, step):
         crash_point = CrashPoint(at=at, after=bool((at + seed) % 2))
         simulate(
             a_busy_hour,

@@ -95,7 +95,7 @@ TRUE_FAULTS = {
 
 
 async def filled(world: World) -> list[NodeId]:
-    world.labels_for = lambda node: {"rack": rack(int(node.rpartition("-")[2]))}
+    world.hosts.labels_for = lambda node: {"rack": rack(int(node.rpartition("-")[2]))}
     await world.until(lambda: len(world.serving(TRAINING)) == NODES, within_s=3600, step_s=10.0)
     return [node.id for node in world.nodes(TRAINING)]
 

@@ -50,8 +50,8 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
 
 def with_a_queue(world: World) -> None:
     """Let pools hear of jobs as the server's do, from machines that are always idle."""
-    world.load = lambda _: 0.0
-    world.metrics = JobsMeter(world.store, JobQueue(world.store))
+    world.hosts.load = lambda _: 0.0
+    world.leadership.metrics = JobsMeter(world.store, JobQueue(world.store))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -43,7 +43,7 @@ WORN_OUT = xid(64, "replace")
 
 
 def steps_done(world: World) -> list[str]:
-    return [str(deed.step) for deed in world.action_log]
+    return [str(deed.step) for deed in world.hosts.action_log]
 
 
 def the_recovery(world: World) -> Recovery:
@@ -122,8 +122,8 @@ def test_work_has_left_before_a_machine_is_rebooted() -> None:
         world.workloads.drain_s = (200.0, 200.0)
         began = world.clock.monotonic()
         world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
-        await world.until(lambda: bool(world.action_log), within_s=900)
-        assert world.action_log[0].at_s >= began + 200.0
+        await world.until(lambda: bool(world.hosts.action_log), within_s=900)
+        assert world.hosts.action_log[0].at_s >= began + 200.0
         assert ("drain", victim) in world.workloads.calls
         await world.converge()
 
@@ -134,9 +134,9 @@ def test_a_gpu_that_is_held_is_not_reset_and_the_holder_is_named() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.effects[world.machine(victim).id].holders = "nv-hostengine (pid 812)"
+        world.hosts.effects[world.machine(victim).id].holders = "nv-hostengine (pid 812)"
         world.break_down(victim, UNCONTAINED, cleared_by=RecoveryStep.RESET_GPU)
-        await world.until(lambda: bool(world.action_log), within_s=1800)
+        await world.until(lambda: bool(world.hosts.action_log), within_s=1800)
         assert steps_done(world) == ["reboot"]
         assert any("nv-hostengine (pid 812)" in a.outcome for a in the_recovery(world).history)
         await world.converge()
@@ -151,7 +151,7 @@ def test_a_machine_that_boots_by_itself_voids_what_was_planned_for_its_last_boot
         world.workloads.drain_s = (250.0, 250.0)
         world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
         await world.until(lambda: world.fleet().nodes[victim].phase is Phase.DRAINING, within_s=60)
-        world.effects[world.machine(victim).id].faults.clear()
+        world.hosts.effects[world.machine(victim).id].faults.clear()
         world.restart_agent(victim, boot_id="boot-2")
         await world.converge()
         assert steps_done(world) == []
@@ -169,7 +169,7 @@ def test_a_node_may_not_be_rebooted_for_ever() -> None:
             await world.clock.sleep(7200)
             if victim not in world.serving(TRAINING):
                 break
-        done = Counter(deed.step for deed in world.action_log)
+        done = Counter(deed.step for deed in world.hosts.action_log)
         assert done == {RecoveryStep.REBOOT: 3, RecoveryStep.POWER_CYCLE: 1}
         await world.converge()
 
@@ -192,7 +192,7 @@ def test_a_ladder_without_a_top_ends_with_people() -> None:
         assert victim not in world.serving(TRAINING)
         assert any("recovery.ticket" in line for line in world.trace)
 
-        world.effects[world.machine(victim).id].faults.clear()
+        world.hosts.effects[world.machine(victim).id].faults.clear()
         world.restart_agent(victim, boot_id="boot-2")
         await world.until(lambda: victim in world.serving(TRAINING), within_s=600)
 
@@ -259,11 +259,10 @@ async def a_climb(world: World) -> None:
 
 def check_action_log(world: World) -> None:
     """Never the same step twice for one fault; never a reset on a boot it was not meant for."""
-    twice = [
-        key for key, n in Counter((d.recovery, d.step) for d in world.action_log).items() if n > 1
-    ]
+    steps = Counter((entry.recovery, entry.step) for entry in world.hosts.action_log)
+    twice = [key for key, n in steps.items() if n > 1]
     assert not twice, f"seed {world.seed}: done twice: {twice}"
-    for deed in world.action_log:
+    for deed in world.hosts.action_log:
         recovery = world.fleet().recoveries.get(deed.recovery)  # type: ignore[call-overload]
         assert recovery is not None, f"{deed} was done for nobody"
         if deed.step is RecoveryStep.RESET_GPU:
@@ -271,15 +270,15 @@ def check_action_log(world: World) -> None:
             # A recovery is named after the boot on which its fault was seen.
             meant = recovery_id(recovery.node, deed.boot_id, recovery.check)
             assert recovery.id == meant, f"{deed} was not meant for this boot"
-    resets = [deed for deed in world.action_log if deed.step is RecoveryStep.RESET_GPU]
-    reboots = [deed for deed in world.action_log if deed.step is not RecoveryStep.RESET_GPU]
+    resets = [deed for deed in world.hosts.action_log if deed.step is RecoveryStep.RESET_GPU]
+    reboots = [deed for deed in world.hosts.action_log if deed.step is not RecoveryStep.RESET_GPU]
     for reset in resets:
         later = [b for b in reboots if b.recovery == reset.recovery and b.at_s < reset.at_s]
         assert not later, f"{reset} came after {later}"
 
 
 CALM = Habits(listing_lag_s=30.0)
-LOG = simulate(a_climb, seed=1, pools=[POOL], habits=CALM).crash_point.log
+LOG = simulate(a_climb, seed=1, pools=[POOL], habits=CALM).leadership.crash_point.log
 STEPS = [
     number
     for number, what in enumerate(LOG)
@@ -304,15 +303,15 @@ def test_a_crash_at_any_step_repeats_nothing_and_resets_no_new_boot(
     for at in STEPS[chunk::CHUNKS]:
         crash_point = CrashPoint(at=at, after=after)
         world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM, crash_point=crash_point)
-        assert world.crashes == 1, f"no crash at call {at}: {LOG[at]}"
+        assert world.leadership.crashes == 1, f"no crash at call {at}: {LOG[at]}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_no_step_is_repeated_in_a_storm(seed: int) -> None:
     untouched = simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1)
-    step = max(1, untouched.crash_point.calls // 20)
-    for at in range(seed % step, untouched.crash_point.calls, step):
+    step = max(1, untouched.leadership.crash_point.calls // 20)
+    for at in range(seed % step, untouched.leadership.crash_point.calls, step):
         crash_point = CrashPoint(at=at, after=bool((at + seed) % 2))
         simulate(
             a_climb, seed=seed, pools=[POOL], habits=STORMY, error_rate=0.1, crash_point=crash_point
@@ -324,7 +323,7 @@ def test_the_deadline_of_a_reboot_is_the_pools() -> None:
     pool = a_pool(size=2, nodes_max=3, remediation=slow)
 
     async def story(world: World) -> None:
-        world.reboot_s = (1800.0, 1800.0)
+        world.hosts.reboot_s = (1800.0, 1800.0)
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)

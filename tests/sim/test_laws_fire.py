@@ -7,7 +7,7 @@ ends the run. So a law that no longer fires fails its test here, and so does one
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,7 +49,7 @@ from navarch.fleet.plan import (
 from navarch.fleet.planner import plan_pool
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.remediator import Remedy, Treatment
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
@@ -213,7 +213,7 @@ async def cordoned(world: World) -> None:
 
 async def without_a_control_plane(world: World) -> None:
     await whole(world)
-    world.down_s = 7200.0
+    world.leadership.down_s = 7200.0
     world.crash()
 
 
@@ -452,22 +452,18 @@ def test_a_pool_that_grows_while_it_is_above_its_maximum_ends_the_world() -> Non
 class DropsReport(MemoryStore):
     """Reports nothing of one commit."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         def listen(committed: Committed) -> None:
             if committed.after.revision != 5:
                 listener(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 class MergesReports(MemoryStore):
     """Reports two commits as one, after the first few."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         held: list[Committed] = []
 
         def listen(committed: Committed) -> None:
@@ -478,7 +474,7 @@ class MergesReports(MemoryStore):
             else:
                 held.append(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 @pytest.mark.parametrize("twin", [DropsReport, MergesReports])
@@ -610,7 +606,7 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
         async def story(world: World) -> None:
             await asking.before(world)
             watched = leader_provider(
-                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws
+                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws.enforce
             )
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
@@ -917,7 +913,7 @@ def test_the_world_ends_with_a_plan_that_breaks_a_law_by(
     pool: Pool, where: str, habit: object, law: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def idle(world: World) -> None:
-        world.load = lambda _: 0.0
+        world.hosts.load = lambda _: 0.0
 
     async def story(world: World) -> None:
         world.workloads.drain_s = (3600.0, 3600.0)

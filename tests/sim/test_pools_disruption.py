@@ -133,7 +133,7 @@ def test_nodes_that_nobody_uses_are_given_back_and_those_at_work_are_not(seed: i
         assert world.fleet().pools[TRAINING].size == 2
 
     def prepare(world: World) -> None:
-        world.load = lambda node: 90.0 if node in busy else 0.0
+        world.hosts.load = lambda node: 90.0 if node in busy else 0.0
 
     lean = Disruption(empty_after=timedelta(minutes=10))
     pool = a_pool(size=1, nodes_max=5, nodes_wanted=5, disruption=lean)
@@ -159,7 +159,7 @@ def test_a_pool_that_must_shrink_gives_up_idle_nodes_and_not_simply_the_oldest(
         assert set(world.serving(TRAINING)) == busy
 
     def prepare(world: World) -> None:
-        world.load = lambda node: 90.0 if node in busy else 0.0
+        world.hosts.load = lambda node: 90.0 if node in busy else 0.0
 
     pool = a_pool(size=1, nodes_max=4, nodes_wanted=4)
     simulate(story, seed=seed, pools=[pool], prepare=prepare)

@@ -193,13 +193,13 @@ def rollback(crash_point: CrashPoint, seed: int = 7) -> World:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_gang_is_whole_or_given_back_wherever_the_control_plane_dies(after: bool) -> None:
-    calls = rollback(CrashPoint()).crash_point.log
+    calls = rollback(CrashPoint()).leadership.crash_point.log
     # A listing changes nothing, and there are hundreds.
     places = [at for at, what in enumerate(calls) if what not in ("list", "notices")]
     assert len(places) > 40
     for at in places[::2] if after else places[1::2]:
         world = rollback(CrashPoint(at=at, after=after))
-        assert world.crashes == 1, at
+        assert world.leadership.crashes == 1, at
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -234,7 +234,7 @@ def test_a_gang_that_is_being_bought_counts_as_demand_however_idle_the_pool_is(s
         assert len(world.serving(TRAINING)) == 4
 
     def prepare(world: World) -> None:
-        world.load = lambda _: 0.0
+        world.hosts.load = lambda _: 0.0
 
     pool = gang_pool(
         4,

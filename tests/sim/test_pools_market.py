@@ -19,7 +19,7 @@ POOLS = [a_pool(size=16), a_pool("batch", size=16)]
 
 
 def calls(world: World) -> int:
-    return world.crash_point.log.count("provision")
+    return world.leadership.crash_point.log.count("provision")
 
 
 @pytest.mark.parametrize("seed", range(5))

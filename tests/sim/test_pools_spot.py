@@ -183,16 +183,16 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.crash_point.calls = 0
-        world.crash_point.at = at
-        world.crash_point.after = after
+        world.leadership.crash_point.calls = 0
+        world.leadership.crash_point.at = at
+        world.leadership.crash_point.after = after
         world.give_notice(victim, after_s=NOTICE_S)
         await world.until(lambda: ("drain", victim) in world.workloads.calls, within_s=NOTICE_S)
         await world.until(
             lambda: len(world.serving(TRAINING)) == 2 and victim not in world.serving(TRAINING),
             within_s=1800,
         )
-        assert world.crashes == 1, world.crash_point.calls
+        assert world.leadership.crashes == 1, world.leadership.crash_point.calls
 
     habits = Habits(announces=True)
     simulate(

@@ -142,7 +142,7 @@ def test_a_restart_loses_no_node_and_buys_no_second_fleet() -> None:
             await world.clock.sleep(1800)
         assert world.serving(TRAINING) == before
         assert len(world.cloud.machines) == 2
-        assert world.crashes == 3
+        assert world.leadership.crashes == 3
 
     simulate(story, seed=1, pools=[a_pool()])
 
@@ -235,7 +235,7 @@ def test_terminating_a_node_ends_its_machine_and_nothing_else() -> None:
         world.checkers.may_be_retired.add(node)
         await world.ask(lambda fleet: fleet.retire(node, reason="no longer needed"))
         await world.until(lambda: not machine.alive, within_s=1800)
-        assert world.crashes == 0
+        assert world.leadership.crashes == 0
         assert other in world.serving(TRAINING)
         assert len(await filled(world)) == 2
 

@@ -77,7 +77,7 @@ def test_of_two_that_believe_to_lead_only_one_acts(seed: int) -> None:
                 world.fail(serving[0], "XID 79")
                 await world.clock.sleep(0.05 * (seed % 7))
             terms.append(world.store.term)
-            world.split_brain_takeover()
+            world.leadership.split_brain_takeover()
         await world.clock.sleep(600)
         await world.converge()
         terms.append(world.store.term)
@@ -93,14 +93,14 @@ def test_one_that_was_superseded_ends_with_its_next_write() -> None:
         await world.clock.sleep(900)
         old = world.control
         assert old is not None
-        world.split_brain_takeover()
+        world.leadership.split_brain_takeover()
         await world.clock.sleep(1.0)
         assert world.control is not old
-        before = world.crash_point
+        before = world.leadership.crash_point
         world.fail(world.serving(TRAINING)[0], "XID 79")
         await world.clock.sleep(900)
         assert world.control is not old
-        assert world.crash_point is before, "the one that leads has not died of it"
+        assert world.leadership.crash_point is before, "the one that leads has not died of it"
         assert old.store.term < world.store.term
         assert len(world.serving(TRAINING)) == 3
 

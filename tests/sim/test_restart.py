@@ -31,7 +31,7 @@ def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
             await world.clock.sleep(chance.uniform(0.0, 60.0))
             world.crash()
         await world.converge()
-        assert world.crashes == 6
+        assert world.leadership.crashes == 6
 
     simulate(
         story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=storm(seed), error_rate=0.2
@@ -46,9 +46,9 @@ def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:
         world.crash()
         await world.converge()
         await world.clock.sleep(600)
-        before = world.crash_point.log.count("list")
+        before = world.leadership.crash_point.log.count("list")
         await world.clock.sleep(3600)
-        assert world.crash_point.log.count("list") - before <= 61
+        assert world.leadership.crash_point.log.count("list") - before <= 61
 
     simulate(story, seed=1, pools=[a_pool(size=4)])
 

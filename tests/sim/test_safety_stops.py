@@ -27,7 +27,7 @@ def retired(world: World) -> list[NodeId]:
 
 
 def kinds(world: World) -> list[str]:
-    return [event.kind for _, events in world._recorded for event in events]
+    return [event.kind for _, events in world.recorded for event in events]
 
 
 # Silence
@@ -49,7 +49,7 @@ def test_a_fleet_that_stops_reporting_for_a_while_loses_no_node(seed: int, minut
         assert retired(world) == []
         for name in nodes:
             world.partitioned.discard(name)
-            world.wake(name)
+            world.hosts.wake(name)
         await world.until(lambda: len(world.serving(TRAINING)) == 100, within_s=300)
         await world.until(lambda: world.fleet().pools[TRAINING].held is None, within_s=60)
         assert retired(world) == []
@@ -157,7 +157,7 @@ async def spoil_new_machines(world: World, seconds: float) -> None:
     """Let time pass in which the same check fails on every machine of the pool."""
     until = world.clock.monotonic() + seconds
     while world.clock.monotonic() < until:
-        for agent in world.agents.values():
+        for agent in world.hosts.agents.values():
             if FALSE_ALARM.check not in agent.results:
                 agent.results[FALSE_ALARM.check] = FALSE_ALARM
                 agent.report_now()
@@ -172,7 +172,7 @@ def paused(world: World) -> str:
 
 def heal(world: World) -> None:
     """Let the check pass on every machine."""
-    for agent in world.agents.values():
+    for agent in world.hosts.agents.values():
         agent.results[FALSE_ALARM.check] = CheckResult(
             check=FALSE_ALARM.check, health=Health.HEALTHY
         )

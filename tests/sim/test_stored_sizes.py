@@ -104,7 +104,7 @@ def test_the_nodes_of_a_stored_pool_above_the_limit_stay(tmp_path: Path) -> None
         assert [node.id for node in world.nodes(TRAINING)] == before
 
     def idle(world: World) -> None:
-        world.load = lambda _: 0.0
+        world.hosts.load = lambda _: 0.0
 
     pool = a_pool(size=0, nodes_max=6, nodes_wanted=3, disruption=disruption)
     simulate(story, seed=2, pools=[pool], store=lambda _: opened(tmp_path), prepare=idle)

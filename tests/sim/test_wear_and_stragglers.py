@@ -26,7 +26,7 @@ class Bench:
     """The hardware under one simulated agent, and the real checks of it."""
 
     def __init__(self, world: World, node: NodeId) -> None:
-        agents = [a for a in world.agents.values() if a.node == node]
+        agents = [a for a in world.hosts.agents.values() if a.node == node]
         self.agent: SimAgent = agents[0]
         self.gpus = SimulatedGpus(
             world.clock, self.agent.entropy, count=8, seed=self.agent.machine.id

@@ -73,7 +73,7 @@ def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
         reported: list[int] = []
         old.store.subscribe(lambda done: reported.append(done.after.revision))
         seen = old.store.fleet()
-        world.split_brain_takeover()
+        world.leadership.split_brain_takeover()
         await world.until(lambda: world.control is not old, within_s=10)
         world.fail(world.serving(POOL)[0], "XID 79")
         await world.converge()

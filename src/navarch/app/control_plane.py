@@ -187,7 +187,7 @@ def build_control_plane(
         entropy=entropy,
         store=store,
         index=index,
-        providers=Providers(providers),
+        providers=Providers(providers, metrics),
         notifier=JobAwareNotifier(store, notifier),
         hearing=hearing,
         readings=HeldReadings(store, hearing),

@@ -297,6 +297,7 @@ class Server:
             notifier=build_notifier(self._clock, config.notifier, self._extensions, stack),
             hearing=telemetry,
             timing=self._timing,
+            metrics=self._metrics,
             opinions=self.opinions,
             policies=lambda: self._policies,
             alerts=[LogAlerts(), *self._extensions.alert_notifiers],

@@ -164,7 +164,7 @@ def test_a_node_is_drained_and_overridden(protocol: str) -> None:
         with pytest.raises(InvalidError, match="needs a reason"):
             await fleet.declare_healthy(node, reason=" ")
         assert (await fleet.declare_healthy(node, reason="I looked")).health is Health.HEALTHY
-        with pytest.raises(NotPossibleError, match="not bought here"):
+        with pytest.raises(NotPossibleError, match="was not bought by Navarch"):
             await fleet.retire(node, reason="")
 
     run_story(protocol, story)

@@ -23,9 +23,9 @@ from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop
-from navarch.sim.world.leader import CrashPoint
+from navarch.sim.world.hosts import TIMING
 from navarch.sim.world.workloads import SimWorkloads
-from navarch.sim.world.world import TIMING, World
+from navarch.sim.world.world import World
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -174,9 +174,14 @@ async def _live(
     cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits)
     workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), 0.0)
     async with asyncio.TaskGroup() as tasks:
-        world = World(seed, clock, store, cloud, workloads, tasks, CrashPoint())
-        cloud.on_launch = world.machine_launched
-        cloud.on_end = world.machine_ended
+        world = World(
+            seed=seed,
+            clock=clock,
+            tasks=tasks,
+            first_store=store,
+            cloud=cloud,
+            workloads=workloads,
+        )
 
         async def offerings() -> Sequence[Offering]:
             return (H100,)
@@ -184,7 +189,7 @@ async def _live(
         async def inject(node: NodeId, result: CheckResult) -> None:
             world.agent(node).results[result.check] = result
 
-        world.control = build_control_plane(
+        world.leadership.control = build_control_plane(
             clock,
             SeededEntropy(f"{seed}/control"),
             store,
@@ -198,7 +203,7 @@ async def _live(
             missing_agent=missing_agent,
             strict=opinions is None,
         )
-        tasks.create_task(world.control.run())
+        tasks.create_task(world.leadership.control.run())
         ready.set_result(world)
 
 

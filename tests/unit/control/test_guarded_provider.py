@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from navarch.control.providers.guard import GuardedProvider
+from navarch.control.providers.guard import CallMetrics, GuardedProvider
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
+from navarch.meters.recording import RecordingMetrics
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract
@@ -66,5 +67,25 @@ def test_every_failure_of_a_provider_has_a_class_that_steers_the_caller(
             await provider.terminate(InstanceId("i"))
         with pytest.raises(listing):
             await provider.list_instances()
+
+    on_virtual_time(story)
+
+
+def test_every_call_is_measured_with_its_result() -> None:
+    async def story() -> None:
+        metrics = RecordingMetrics()
+        measured = CallMetrics(metrics)
+        for answer in (CapacityError("none"), ValueError("odd"), 3600.0):
+            provider = GuardedProvider(Awkward(answer), metrics=measured)
+            with pytest.raises((CapacityError, OutcomeUnknownError)):
+                await provider.provision(ProviderContract().request())
+        calls = "navarch_provider_calls_total"
+        for result in ("CapacityError", "error", "timeout"):
+            labels = {"provider": "awkward", "call": "provision", "result": result}
+            assert metrics.value(calls, **labels) == 1
+        seconds = metrics.observations(
+            "navarch_provider_call_seconds", provider="awkward", call="provision"
+        )
+        assert [round(each) for each in seconds] == [0, 0, 60]
 
     on_virtual_time(story)

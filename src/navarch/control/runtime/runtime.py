@@ -46,7 +46,7 @@ class Runtime:
     ) -> None:
         """`strict` lets a bug in a controller end the runtime instead of that round only."""
         self._clock = clock
-        instruments = _Instruments(metrics or NoMetrics())
+        instruments = ControllerMetrics(metrics or NoMetrics())
         self._workers = [
             _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
             for each in controllers
@@ -117,7 +117,7 @@ class _Worker:
         controller: Controller,
         *,
         strict: bool,
-        instruments: "_Instruments",
+        instruments: "ControllerMetrics",
         wake: Callable[[], None],
     ) -> None:
         self.controller = controller
@@ -211,7 +211,7 @@ class _Worker:
         return 0.0 if queued_at is None else (self._clock.now() - queued_at).total_seconds()
 
 
-class _Instruments:
+class ControllerMetrics:
     """What is measured of every controller."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -1,4 +1,4 @@
-"""Chance with the shapes that scenarios ask for."""
+"""Random draws in the shapes that scenarios need."""
 
 import math
 from collections.abc import Mapping, MutableSequence, Sequence

@@ -21,7 +21,7 @@ class SimClock:
 
     def __init__(self) -> None:
         self._running = _NOWHERE
-        """The loop that runs, which to ask for takes longer than to remember."""
+        """The running loop, cached because looking it up is slow."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -78,12 +78,12 @@ class SeededEntropy:
         return f"{kind}-{self._random.getrandbits(48):012x}"
 
     def secret(self) -> bytes:
-        """Return 32 bytes that nobody would guess, but for the seed."""
+        """Return 32 bytes that only the seed decides."""
         return self._random.randbytes(32)
 
 
 class InlineOffload:
-    """Runs blocking calls where they stand: in virtual time nobody waits for them."""
+    """Runs blocking calls inline: they take no virtual time."""
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what `call` returns."""

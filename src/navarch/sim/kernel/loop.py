@@ -26,11 +26,11 @@ COARSE_FROM_S = 2.0**21
 
 
 class StuckError(Exception):
-    """Every task waits for something that nobody is going to do."""
+    """Every task waits, and no timer is left to wake one."""
 
 
 class _HaltError(BaseException):
-    """The loop was told to stop, and has called all that was to be called by then."""
+    """The loop was stopped, and every callback due by then has run."""
 
 
 class Call(msgspec.Struct, eq=False):
@@ -41,10 +41,10 @@ class Call(msgspec.Struct, eq=False):
     """
 
     _call: tuple[Any, ...]
-    """Whom to call, and with what."""
+    """The callback and its arguments."""
     _context: Context
     _loop: "SimLoop | None" = None
-    """Whose timer it is, if it is one."""
+    """The loop, if this is a timer."""
     _when: float = 0.0
     _cancelled: bool = False
 
@@ -55,14 +55,14 @@ class Call(msgspec.Struct, eq=False):
         return f"<Call {self._call} at {self._when}>"
 
     def cancel(self) -> None:
-        """Call nobody."""
+        """Cancel the call."""
         if self._loop is not None and not self._cancelled:
             self._loop._timer_handle_cancelled()
         self._cancelled = True
         self._call = ()
 
     def cancelled(self) -> bool:
-        """Return whether nobody is to be called any more."""
+        """Return whether the call was cancelled."""
         return self._cancelled
 
     def when(self) -> float:
@@ -89,7 +89,7 @@ class SleepFuture(msgspec.Struct, eq=False):
 
     def __await__(self) -> Generator[Any, None, None]:
         """Hand this to the task, once: by the time it is asked for more, the moment has come."""
-        # Says that whoever is handed this is to wait for it.
+        # Marks this as a future that the task waits for.
         self._asyncio_future_blocking = True
         return iter((self,))  # type: ignore[return-value]
 
@@ -136,19 +136,19 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, now: float = 0.0) -> None:
         super().__init__()
         self.now_s = now
-        """Virtual seconds since the simulation began: `time`, for those who ask all the time."""
+        """Virtual seconds since the simulation began, without the cost of a call to `time`."""
         self.now: datetime | None = None
-        """The same moment on the calendar, while it runs: it is asked for far more often than it
+        """The same moment on the calendar, while it runs: it is read far more often than it
         moves."""
         self._clock_resolution = RESOLUTION_S
         self._ready = []
         if not self._debug:
-            # Every future and every task asks whether anybody debugs: nobody, says `bool()`.
+            # Every future and every task reads this; `bool()` is False and costs no Python frame.
             self.get_debug = bool  # type: ignore[method-assign]
         awake: asyncio.Future[None] = asyncio.Future(loop=self)
         awake.set_result(None)
         self.awake = awake
-        """What all who sleep are told when they wake."""
+        """The completed future that is passed to every task that wakes."""
         self._numbers = count()
         self._timers: list[tuple[float, int, Call | SleepFuture]] = []
         """A heap. Of one moment those that were set first come first, whatever its shape."""
@@ -179,7 +179,7 @@ class SimLoop(asyncio.BaseEventLoop):
         while True:
             left = iter(ready)
             try:
-                # Those that are called may have others called, who stand in line behind them.
+                # Callbacks may append further callbacks, which run in the same pass.
                 for call in left:
                     if not call._cancelled:
                         call._context.run(*call._call)  # type: ignore[union-attr]
@@ -247,7 +247,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count -= 1
 
     def _write_to_self(self) -> None:
-        """Nobody to wake: there are no other threads."""
+        """Do nothing: there are no other threads to wake."""
 
     def close(self) -> None:
         """Let go of everything that was to be called."""

@@ -42,7 +42,7 @@ class PacedLoop(SimLoop):
         self.on_tick()
 
     def _listen(self, seconds: float) -> str | None:
-        """Return a line that was typed within a while; an end of input is told once."""
+        """Return a line that was typed within a while; an end of input is returned once."""
         source = [] if self._ended else [sys.stdin]
         readable, _, _ = select.select(source, [], [], max(seconds, 0.0))
         if not readable:

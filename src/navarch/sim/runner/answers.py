@@ -12,7 +12,7 @@ class ReplyTimes:
     """Every answer to a heartbeat: how long it took, and how long its node had had none before."""
 
     silence_max_s: float = 0.0
-    """The longest time between two answers to one node: who is answered late also speaks late."""
+    """The longest time between two replies to one node."""
     _took_s: "array[float]" = field(default_factory=lambda: array("d"))
     _last: dict[NodeId, float] = field(default_factory=dict)
 

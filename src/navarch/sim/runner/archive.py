@@ -26,6 +26,6 @@ class Archive:
         self.journal += dropped
 
     def let_go(self) -> None:
-        """Drop it all, for whoever has read what he wants."""
+        """Drop everything, once it has been read."""
         self.nodes.clear()
         self.journal.clear()

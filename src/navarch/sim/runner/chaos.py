@@ -1,4 +1,4 @@
-"""The storm: chaos, cascades, correlations, outages and recoveries, as a scenario asks for them."""
+"""Chaos: random failures, cascades, correlations, outages and recoveries."""
 
 import asyncio
 import math
@@ -31,7 +31,7 @@ CHAIN_MAX = 10
 """Over how many steps one correlated failure may lead to another."""
 
 REPLACED_AFTER_S = (30.0, 60.0)
-"""How long an exchanged machine takes to come up where nobody says."""
+"""The time that a replaced machine takes to come up, by default."""
 
 _SCOPES = {
     CascadeScope.RACK: TargetScope.RACK,
@@ -63,7 +63,7 @@ class ChaosInjector:
     tasks: asyncio.TaskGroup
     startup: Startup = field(default_factory=Startup)
     note: Callable[[str, str, str], None] = lambda _kind, _target, _text: None
-    """Hears of outages and correlations: what, where and which."""
+    """Called with the kind, target and text of outages and correlations."""
     outages: int = 0
     """How many are under way."""
     skipped: int = 0
@@ -98,7 +98,7 @@ class ChaosInjector:
             self.fleet.inject(victim, failure, cause="chaos")
 
     def _failures(self, count: int, chance: Chance) -> Iterator[Failure]:
-        """Yield what fails, in exactly the proportions that were asked for."""
+        """Yield failures in exactly the configured proportions."""
         shares = {each.type: each.weight for each in self.config.failure_types}
         kinds = chance.deck(count, shares or {FailureType.XID_ERROR: 1.0})
         xids = iter(chance.deck(kinds.count(FailureType.XID_ERROR), self._xids))

@@ -18,7 +18,7 @@ from navarch.sim.scenario.fleet import Startup
 from navarch.sim.scenario.scenario import Scenario
 
 Progress = Callable[[float, float], None]
-"""Hears how far a run is, and how far it goes, in its own seconds."""
+"""Called with the present and the last second of a run."""
 
 SAMPLE_S = 5.0
 FILL_MAX_S = 3600.0
@@ -80,7 +80,7 @@ class ScenarioDriver:
         self.sample()
 
     def on_unhealthy(self, node: NodeId) -> None:
-        """Hear that the control plane has called a node unhealthy."""
+        """Replace a node that the control plane found unhealthy, if the owner does so."""
         chaos = self.chaos
         if chaos is not None and chaos.config.enabled and chaos.config.recovery.replace_fatal:
             chaos.replace_machine(node)
@@ -158,7 +158,7 @@ class ScenarioDriver:
         self._background.append(self.tasks.create_task(work))
 
     def _length_s(self) -> float:
-        """Return how long it will take, as far as can be said beforehand."""
+        """Return the expected length of the run."""
         scenario = self.scenario
         lengths = [event.at.total_seconds() for event in scenario.events]
         if scenario.duration is not None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Environment(Protocol):
-    """Where agents live and whom they speak to."""
+    """The control plane and the network that agents use."""
 
     @property
     def clock(self) -> Clock:
@@ -36,11 +36,11 @@ class Environment(Protocol):
         ...
 
     def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
-        """Let an agent speak once its machine is up."""
+        """Run an agent once its machine is up."""
         ...
 
     def stop_agent(self, machine: Machine) -> None:
-        """End the agent on a machine that nobody here bought."""
+        """Stop the agent on a machine that the control plane did not buy."""
         ...
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:

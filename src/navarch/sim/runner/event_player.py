@@ -42,7 +42,7 @@ class EventPlayer:
     reclaim: Callable[[NodeId], None] | None = None
     set_load: Callable[[PoolName, float], None] | None = None
     on_order: Callable[[NodeId], object] = lambda _: None
-    """Hears that a node will be taken out of service because the scenario says so."""
+    """Called with a node that the scenario takes out of service."""
     on_happening: Callable[[Happening], None] = lambda _: None
     begin: float = 0.0
     verdicts: list[Verdict] = field(default_factory=list)

@@ -35,7 +35,7 @@ _WIDE = (
 )
 
 OnFault = Callable[[NodeId, Failure, str, int], None]
-"""Hears of a node, what broke there, by what cause, and at which step of a cascade."""
+"""Called with a node, its failure, the cause, and the step of a cascade."""
 
 
 @dataclass(slots=True)
@@ -63,10 +63,10 @@ class SimulatedFleet:
     prepare: Callable[[SimAgent], None] = lambda _: None
     """What else is done to an agent before it comes up."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
-    """What a machine that nobody here bought costs, by the node's label `template`."""
+    """The price of a machine that was not bought, by the node's label `template`."""
     agents: dict[NodeId, SimAgent] = field(default_factory=dict)
     roster: Roster = field(default_factory=Roster)
-    """The names of the same, for those who want one at a certain place."""
+    """Their names, indexed by position."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[InjectedFault] = field(default_factory=list)
     asked_out: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class SimulatedFleet:
     # Machines come and go
 
     def start(self, node: FleetNode, *, after_s: float = 0.0) -> None:
-        """Put a machine there that nobody here bought; it is paid from the moment it is up."""
+        """Start a machine that the control plane did not buy; it is paid for from its start."""
         name = NodeId(node.id)
         clock = self.environment.clock
         now = clock.now()
@@ -132,7 +132,7 @@ class SimulatedFleet:
         self.environment.run_agent(agent, after_s=after_s)
 
     def equip(self, agent: SimAgent) -> None:
-        """Give an agent the manners of this scenario."""
+        """Configure an agent for this scenario."""
         agent.interval_s = self.timing.heartbeat_interval.total_seconds()
         agent.report_interval_s = self.timing.health_check_interval.total_seconds()
         agent.quiet = True
@@ -182,41 +182,41 @@ class SimulatedFleet:
             listener(node)
 
     def stop(self, node: NodeId, *, by_command: bool = False) -> None:
-        """Take a machine away that nobody here bought."""
+        """Stop a machine that the control plane did not buy."""
         agent = self.agents.get(node)
         if agent is None or agent.place is None:
             return
         self.ask_out(node)
         self.down(node)
         if by_command:
-            agent.hung = True  # It is the agent itself that asks; it says nothing more.
+            agent.hung = True  # The agent itself calls this; it sends nothing more.
         else:
             self.environment.stop_agent(agent.machine)
 
     def ask_out(self, node: NodeId) -> None:
-        """Note that somebody wants a node out of service from now on."""
+        """Record a request to take a node out of service."""
         orders = self.asked_out.setdefault(node, [])
         if not orders or orders[-1].over is not None:
             orders.append(RequestedOutage(at=self.environment.clock.now()))
 
     def ask_back(self, node: NodeId) -> None:
-        """Note that they no longer do."""
+        """Record that the request has ended."""
         orders = self.asked_out.get(node)
         if orders and orders[-1].over is None:
             orders[-1] = evolve(orders[-1], over=self.environment.clock.now())
 
     def leases(self) -> Iterator[Lease]:
-        """Yield the machines that nobody here bought."""
+        """Yield the machines that the control plane did not buy."""
         yield from self._leases.values()
 
     # Looking
 
     def where(self, node: NodeId, scope: TargetScope) -> str:
-        """Return the rack, zone, region or provider of a node; empty if nobody knows."""
+        """Return the rack, zone, region or provider of a node; empty if unknown."""
         return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
 
     def _places(self, node: NodeId) -> tuple[tuple[TargetScope, str], ...]:
-        """Return where a node is, from its rack to everywhere; empty if nobody knows."""
+        """Return where a node is, from its rack to everywhere; empty if unknown."""
         known = self.facts.get(node)
         if known is None:
             return tuple((scope, "") for scope in _WIDE)
@@ -362,7 +362,7 @@ class SimulatedFleet:
             agent.skew_s = skew_s
 
     def say_no_more(self, node: NodeId) -> None:
-        """Keep a machine from telling of what happened to it again, as a real agent does not."""
+        """Drop the past events of a machine, which a real agent would not report again."""
         agent = self.agents.get(node)
         if agent is not None:
             agent.results = {
@@ -377,7 +377,7 @@ class SimulatedFleet:
             agent.unreachable = True
         result = failure.result
         if result is not None:
-            # One of its own: what happens again while it is told of must be told of again.
+            # A copy: an event that repeats while it is being reported must be reported again.
             agent.results[result.check] = evolve(result)
         agent.wake()
 

@@ -12,7 +12,7 @@ from navarch.sim.scenario.fleet import (
 )
 
 RACK = 8
-"""How many machines stand together where nobody says otherwise."""
+"""The number of machines in a rack, by default."""
 
 
 def generate_fleet(plan: FleetGen, chance: Chance) -> list[FleetNode]:

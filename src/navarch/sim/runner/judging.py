@@ -1,4 +1,4 @@
-"""Judging: what was expected against what the control plane says."""
+"""Assertions, evaluated against the control plane's answers."""
 
 from collections.abc import Mapping, Sequence
 

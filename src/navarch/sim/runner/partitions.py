@@ -1,4 +1,4 @@
-"""Partitions: agents that cannot be heard though nothing is wrong with them."""
+"""Partitions: sound machines whose agents cannot reach the control plane."""
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
@@ -19,7 +19,7 @@ def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> l
 
 
 def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None:
-    """Let the agents of a place be heard again."""
+    """Reconnect the agents of a place."""
     fleet.environment.partitioned.difference_update(nodes_in(fleet, scope, target))
 
 

@@ -1,4 +1,4 @@
-"""A roster: who is there, in the order of arrival."""
+"""The names of machines, in the order of arrival."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Roster:
 
     @property
     def names(self) -> Sequence[NodeId]:
-        """Everybody, until somebody comes or leaves."""
+        """All names; the sequence is live."""
         return self._names
 
     def add(self, name: NodeId) -> None:

@@ -24,7 +24,6 @@ from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
-from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
@@ -51,7 +50,7 @@ from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import Failure
 from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash, CrashPoint
-from navarch.sim.world.world import MachineAgent, World, check_bill
+from navarch.sim.world.world import World, check_bill
 from navarch.stores.memory import MemoryStore
 
 OnHappening = Callable[[Happening], None]
@@ -62,7 +61,7 @@ POWER_W = 650.0
 
 
 class ScenarioRunner:
-    """A world, a stage in it, and what a scenario needs besides."""
+    """Runs one scenario in virtual time, around the product's control plane."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class ScenarioRunner:
         self.seed = seed
         network = scenario.network
         self._foreseeable = not network.loss and not network.latency_max
-        """Whether it can be computed when agents beat: in a network that does as it should."""
+        """Whether the times of heartbeats can be computed: the network loses and delays nothing."""
         self._computed = computed and self._foreseeable
         self._has_stragglers = scenario.has_stragglers
         self.counter = NodeCounter()
@@ -95,48 +94,54 @@ class ScenarioRunner:
         self.clouds = self._clouds(clock)
         self.jobs = SimulatedJobs(clock, SeededEntropy(f"{seed}/workloads"), fleet=store.fleet)
         self.world = World(
-            seed,
-            clock,
-            store,
-            self.clouds[0],
-            self.jobs,
-            tasks,
-            CrashPoint(keeps_log=False),
+            seed=seed,
+            clock=clock,
+            tasks=tasks,
+            first_store=store,
+            cloud=self.clouds[0],
             other_clouds=self.clouds[1:],
-            timing=scenario.timing.timing,
-            computed=self._computed,
-            conflicts=scenario.control_plane.conflicts,
-            replicas=scenario.control_plane.replicas,
-            takeover_s=scenario.control_plane.takeover.total_seconds(),
-            opinions=replace(opinions or Opinions(), scheduling=_scheduling(scenario)),
-            policies=scenario.policy.compile() if scenario.policy is not None else None,
-            autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
+            workloads=self.jobs,
+            crash_point=CrashPoint(keeps_log=False),
         )
+        self._configure(opinions or Opinions(), autoscalers or {})
         if scenario.pools:
-            self.world.load = self.jobs.load
-            self.world.metrics = metrics or JobsMeter(store, JobQueue(store))
+            self.world.hosts.load = self.jobs.load
+            self.world.leadership.metrics = metrics or JobsMeter(store, JobQueue(store))
         self.fleet = self._simulated_fleet()
         self.jobs.call = self.world.ask_jobs
         self.jobs.stops_work = self.fleet.stops_work
         self.jobs.speed = self.fleet.slowest
-        player = EventPlayer(
+        self.driver = ScenarioDriver(
+            scenario=scenario,
             fleet=self.fleet,
-            machines=scenario.fleet,
+            player=self._player(on_happening),
+            count=self._count,
+            tasks=tasks,
+            progress=progress,
+        )
+        self._wire_up()
+
+    def _player(self, on_happening: OnHappening) -> EventPlayer:
+        return EventPlayer(
+            fleet=self.fleet,
+            machines=self.scenario.fleet,
             crash=self._crash,
             reclaim=self._reclaim,
             set_load=self.jobs.force_load,
             on_order=self.world.checkers.may_be_retired.add,
             on_happening=on_happening,
         )
-        self.driver = ScenarioDriver(
-            scenario=scenario,
-            fleet=self.fleet,
-            player=player,
-            count=self._count,
-            tasks=tasks,
-            progress=progress,
-        )
-        self._wire_up()
+
+    def _configure(self, opinions: Opinions, autoscalers: Mapping[str, Autoscaler]) -> None:
+        scenario, hosts, leadership = self.scenario, self.world.hosts, self.world.leadership
+        hosts.timing = scenario.timing.timing
+        hosts.computed = self._computed
+        leadership.conflicts = scenario.control_plane.conflicts
+        leadership.replicas = scenario.control_plane.replicas
+        leadership.takeover_s = scenario.control_plane.takeover.total_seconds()
+        leadership.opinions = replace(opinions, scheduling=_scheduling(scenario))
+        leadership.policies = scenario.policy.compile() if scenario.policy is not None else None
+        leadership.autoscalers = {PoolName(name): each for name, each in autoscalers.items()}
 
     def _clouds(self, clock: SimClock) -> list[SimulatedCloud]:
         found = [
@@ -179,8 +184,8 @@ class ScenarioRunner:
             agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
-            agent.on_suspend = self.world.suspend
-            agent.on_resume = self.world.resume
+            agent.on_suspend = self.world.hosts.suspend
+            agent.on_resume = self.world.hosts.resume
 
     def _work(self, agent: SimAgent) -> Mapping[str, str]:
         """Return what an agent reads of its GPUs while they work for a job."""
@@ -197,16 +202,11 @@ class ScenarioRunner:
 
     def _wire_up(self) -> None:
         world, fleet = self.world, self.fleet
-        for cloud in self.clouds:
-            cloud.on_launch = world.machine_launched
-            cloud.on_end = world.machine_ended
-        world.store.subscribe(world.watch)
-        world.store.subscribe(world.record)
         world.store.subscribe(self.counter.watch)
-        world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
-        world.make_agent = self._make_agent
+        world.store.subscribe(self.archive.watch)
+        world.hosts.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
-        world.on_up = self._up
+        world.hosts.on_up = self._up
         world.on_stop = self._ended
         self.counter.on_unhealthy.append(self.driver.on_unhealthy)
         if self.scenario.jobs:
@@ -216,10 +216,10 @@ class ScenarioRunner:
             fleet.on_clear.append(self.jobs.change_pace_on)
         fleet.on_end.append(self.jobs.fail_on)
 
-    # What happens around the stage
+    # What happens to machines
 
     def _make_agent(self, machine: Machine) -> SimAgent:
-        """Return an agent for a bought machine, with what its offering says."""
+        """Return an agent for a bought machine, with the GPUs of its offering."""
         request = machine.request
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
@@ -242,10 +242,9 @@ class ScenarioRunner:
         )
         return agent
 
-    def _up(self, agent: MachineAgent) -> None:
-        assert isinstance(agent, SimAgent), agent
+    def _up(self, agent: SimAgent) -> None:
         self.fleet.up(agent)
-        self.world.add_agent(agent)
+        self.world.hosts.add(agent)
 
     def _ended(self, machine: Machine) -> None:
         node = NodeId(machine.request.name)
@@ -255,7 +254,7 @@ class ScenarioRunner:
             self.fleet.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
-        """Have nodes say how busy they are, where the number of nodes may depend on it."""
+        """Send the load of nodes whose pool may be scaled by it."""
         elastic = {n for n, pool in self.scenario.pools.items() if pool.min_nodes < pool.max_nodes}
         if not elastic:
             return
@@ -263,7 +262,7 @@ class ScenarioRunner:
         for name in list(nodes):
             node = known.get(name)
             if node is not None and node.pool in elastic:
-                self.world.wake(name)
+                self.world.hosts.wake(name)
 
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
@@ -272,7 +271,7 @@ class ScenarioRunner:
             self.jobs.change_pace_on(node)
 
     def _crash(self, down_s: float) -> None:
-        self.world.down_s = down_s
+        self.world.leadership.down_s = down_s
         self.world.crash()
 
     def _reclaim(self, node: NodeId) -> None:
@@ -297,13 +296,13 @@ class ScenarioRunner:
             draining=counter.by_status[NodeStatus.DRAINING],
         )
 
-    # The performance
+    # The run
 
     async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
         """Play the scenario, stay for as long as `linger` does, and return the outcome."""
         world, scenario = self.world, self.scenario
         began = world.clock.now()
-        tasks = [self._tasks.create_task(world.live())]
+        tasks = [self._tasks.create_task(world.leadership.run())]
         try:
             for spec in pool_specs(scenario):
                 await world.ask(lambda fleet, spec=spec: _found(fleet, spec))  # type: ignore[misc]
@@ -329,7 +328,7 @@ class ScenarioRunner:
             self.driver.close()
             for task in tasks:
                 task.cancel()
-            world.stop_agents()
+            world.stop()
 
     def let_go(self) -> None:
         """Drop all records, now that the outcome is known.
@@ -445,7 +444,7 @@ class ScenarioRunner:
                 for (rule, result), hits in sorted(self.counter.rules.items())
             ),
             trace=sha256("\n".join(self.world.trace).encode()).hexdigest()[:16],
-            crashes=self.world.crashes,
+            crashes=self.world.leadership.crashes,
         )
 
 

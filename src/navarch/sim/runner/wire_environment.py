@@ -46,7 +46,7 @@ class ScaledClock:
 
 @dataclass(slots=True, kw_only=True)
 class WireEnvironment:
-    """Where agents live that speak to a server. Each has a connection of its own."""
+    """Agents that use a server elsewhere, each with its own connection."""
 
     clock: ScaledClock
     server: str
@@ -79,8 +79,8 @@ class WireEnvironment:
         return api
 
     def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
-        """Let an agent speak once its machine is up."""
-        agent.clock = self.clock.clock  # What it says, it says in real time.
+        """Run an agent once its machine is up."""
+        agent.clock = self.clock.clock  # Its messages carry real time.
         agent.follows_server = True
         agent.on_reply = partial(self._answered, agent.node)
         self.agents.append(agent)

@@ -1,19 +1,19 @@
-"""Which nodes say that a machine is theirs, at any moment and whatever its label says."""
+"""The nodes that hold a machine, whatever its label."""
 
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.node import Node
-from navarch.ports.store import Committed, Matter, Store
+from navarch.ports.store import Committed, Store
 
 
 class Claims:
-    """Follows a store, so that who has a machine is known without asking every node."""
+    """An index of nodes by machine, advanced with every commit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._nodes: dict[InstanceId, dict[NodeId, None]] = {}
         for node in store.fleet().nodes.values():
             self._note(node)
-        self.leave = store.subscribe(self._changed, about=[Matter.LAUNCHES, Matter.FORGOTTEN])
+        self.leave = store.subscribe(self._changed)
 
     def wanted_by(self, instance: InstanceId) -> list[Node]:
         """Return the nodes that have this machine and are not on their way out."""

@@ -58,7 +58,7 @@ class SimEffects:
     """One machine's hardware, and its agent's power over it. It outlives the agent."""
 
     boot: Callable[[str], None]
-    """Boots the machine again, with the recovery that asked for it."""
+    """Reboots the machine, for a recovery."""
     time_s: Callable[[], float]
     action_log: list[ActionLogEntry]
     """Shared by all machines."""
@@ -68,7 +68,7 @@ class SimEffects:
     rebooting: dict[CommandId, str] = field(default_factory=dict)
     """Reboots that were ordered, and during which boot."""
     holders: str = ""
-    """Who keeps a GPU from being reset."""
+    """The processes that keep a GPU from being reset."""
 
     async def execute(self, agent: Host, command: Command) -> tuple[bool, str]:
         """Carry out an order, as the real agent does: fenced by the boot it was made for."""

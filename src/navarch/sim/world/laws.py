@@ -1,15 +1,20 @@
 """Laws of the fleet, watched at every revision of the store."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.core.node import NEXT_PHASES, Node, Phase
+from navarch.core.ownership import POOL
 from navarch.core.pool import Pool
 from navarch.ports.store import Committed
+from navarch.providers.simulated import Machine
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -45,7 +50,7 @@ class Checkers:
     """Raises AssertionError at the first revision that breaks a law."""
 
     may_be_retired: set[NodeId] = field(default_factory=set)
-    """Nodes that the story itself asked to be given back, or whose machines it took away."""
+    """Nodes that the story itself retires, or whose machines it ends."""
     born: dict[NodeId, object] = field(default_factory=dict)
     _tallies: dict[PoolName, Tally] = field(default_factory=dict)
     """Of the pools as they were at the revision that was watched last."""
@@ -140,3 +145,71 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
 def _is_too_many(old: Node | None, node: Node) -> bool:
     """Return whether a node that leaves because it is too many does so from now on."""
     return not node.gone and (old is None or old.retiring is None)
+
+
+@dataclass(slots=True)
+class Purchases:
+    """The machines that clouds are paid for; raises AssertionError at one too many."""
+
+    _running: dict[PoolName, dict[InstanceId, Machine]] = field(default_factory=dict)
+    """By the pool that they were bought for."""
+    _bought_for: dict[str, dict[InstanceId, Machine]] = field(default_factory=dict)
+    """By the node that they were bought for."""
+
+    def check(self, machine: Machine, fleet: Fleet) -> None:
+        """Add a machine that was just bought, and check that it was wanted.
+
+        Machines whose launch the cloud has denied do not count: the buyer cannot know them.
+        """
+        name = PoolName(machine.request.labels[POOL])
+        running = self._running.setdefault(name, {})
+        bought = self._bought_for.setdefault(machine.request.name, {})
+        twins = [m for m in bought.values() if not m.denied]
+        assert not twins, f"{machine.request.name} was bought twice"
+        running[machine.id] = bought[machine.id] = machine
+        limit = fleet.pools[name].nodes_max
+        if len(running) > limit:
+            machines = sum(not m.denied for m in running.values())
+            assert machines <= limit, f"{machines} machines of {limit} in {name}"
+
+    def ended(self, machine: Machine) -> None:
+        """Drop a machine that has ended."""
+        self._running.get(PoolName(machine.request.labels[POOL]), {}).pop(machine.id, None)
+        self._bought_for.get(machine.request.name, {}).pop(machine.id, None)
+
+
+@dataclass(slots=True)
+class Laws:
+    """The laws of one world. A broken law ends the world."""
+
+    tasks: asyncio.TaskGroup
+    seed: int
+    checkers: Checkers = field(default_factory=Checkers)
+    purchases: Purchases = field(default_factory=Purchases)
+    over: bool = False
+    """Whether the world has ended: what happens now is neither checked nor started."""
+
+    @contextmanager
+    def enforce(self) -> Iterator[None]:
+        """End the world if a law is broken in the block.
+
+        The control plane takes an error of a provider call for an unknown outcome and continues,
+        and a store may commit in a task of its own. So the error is raised here and in the world.
+        """
+        try:
+            yield
+        except AssertionError as error:
+            error.add_note(f"seed {self.seed}")
+            if not self.over:
+                self.over = True
+                self.tasks.create_task(_raise(error), name="a broken law")
+            raise
+
+    def watch(self, committed: Committed) -> None:
+        """Check one revision of the store."""
+        with self.enforce():
+            self.checkers.watch(committed)
+
+
+async def _raise(error: AssertionError) -> None:
+    raise error

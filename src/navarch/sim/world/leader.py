@@ -1,10 +1,9 @@
 """One life of the control plane: its way to the outside, which a crash cuts off for good."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
@@ -20,7 +19,7 @@ from navarch.core.topology import Topology
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
-from navarch.ports.store import Committed, Store, Topic
+from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.world.claims import Claims
 
@@ -34,7 +33,7 @@ Laws = Callable[[], AbstractContextManager[None]]
 
 
 class Crash(BaseException):
-    """The control plane's process has died at this very line."""
+    """The control plane's process has died at this call."""
 
 
 @dataclass(slots=True)
@@ -48,7 +47,7 @@ class CrashPoint:
     dead: bool = False
     log: list[str] = field(default_factory=list)
     keeps_log: bool = True
-    """Whether what was called is written down. Of a long run nobody reads that."""
+    """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
     _leave: list[Callable[[], None]] = field(default_factory=list)
     """How each that listens for this process to something outside stops listening."""
@@ -75,7 +74,7 @@ class CrashPoint:
         return effect(*args, **kwargs)
 
     def kill(self) -> None:
-        """Let the process be dead: it makes no call any more, and hears of nothing."""
+        """Kill the process: it makes no more calls and receives no more commits."""
         self.dead = True
         self.disconnect()
         self.on_crash()
@@ -118,14 +117,14 @@ class CrashPoint:
 
 @dataclass(slots=True)
 class LeaderStore:
-    """The store as one incarnation sees it: now and then somebody else was quicker."""
+    """The store as one process uses it; a share of its commits conflicts."""
 
     store: Store
     crash_point: CrashPoint
     entropy: Entropy
     conflicts: float = 0.0
     fleet: Callable[[], Fleet] = field(init=False)
-    """Returns the newest fleet: the store itself does, since it is asked all the time."""
+    """Returns the newest fleet, directly from the store because it is called often."""
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
@@ -149,15 +148,13 @@ class LeaderStore:
     def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
-            raise ConflictError("somebody else was quicker")
+            raise ConflictError("another writer was faster")
         what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.crash_point.listen(partial(self.store.subscribe, about=about), listener)
+        return self.crash_point.listen(self.store.subscribe, listener)
 
     async def events(
         self,
@@ -222,7 +219,7 @@ class LeaderProvider:
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Whether asking twice with one token is safe."""
+        """Whether a repeated request with one token is safe."""
         return self.cloud.buys_once_per_token
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
@@ -232,7 +229,7 @@ class LeaderProvider:
         return self.crash_point.call("provision", self.cloud.provision, request)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
-        """End one machine, which nobody may want any more."""
+        """End one machine, which no node may need any more."""
         with self.laws():
             for node in self.claims.wanted_by(instance):
                 raise AssertionError(
@@ -276,7 +273,7 @@ class LeaderProvider:
 
 @dataclass(slots=True)
 class AnnouncingProvider(LeaderProvider):
-    """One that also says what it will do to machines, and where they stand."""
+    """A provider that also announces notices and topology."""
 
     def notices(self) -> Coroutine[Any, Any, Sequence[Announcement]]:
         """Return what is announced."""

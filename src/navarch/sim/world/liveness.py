@@ -1,4 +1,4 @@
-"""Heartbeats that are computed when somebody asks, instead of being sent one by one."""
+"""Heartbeats that are computed on request, instead of being sent one by one."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -13,15 +13,15 @@ from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.stores.telemetry import TelemetryTable
 
 AWAKE_MAX = 100
-"""Of so many the first to be overdue is found one by one; a scan of all takes as long."""
+"""Up to this number, the first overdue node is found one by one; a scan of all takes as long."""
 
 
 class ComputedLiveness(TelemetryTable):
-    """The product's columns, in which agents at rest are known to be beating.
+    """The product's telemetry table, in which suspended agents send their heartbeats.
 
-    An agent rests while its beats would change nothing. It cannot fall silent then, so its
-    time is infinite; once it is roused, the time is that of the last beat it was to make.
-    The few that are awake are known by their rows, so that nobody need look for them among all.
+    An agent is suspended while its heartbeats would change nothing. It cannot become overdue then,
+    so its time is infinite; when it resumes, the time is that of its last scheduled heartbeat. The
+    rows of the few agents that are awake are kept apart, so that no scan of all is needed.
     """
 
     def __init__(
@@ -40,35 +40,37 @@ class ComputedLiveness(TelemetryTable):
         self._load = load
         self._heard_last: dict[NodeId, float] = {}
         self._new: dict[NodeId, datetime] = {}
-        """Who has come in this moment, and when each would be overdue."""
+        """Nodes that were first received at this moment, and when each would be overdue."""
         for node in suspended:
             row = self._row(node)
             self._heard[row] = np.inf
             self._awake.discard(row)
 
     def suspend(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
-        """Take it that `node` beats, until it rises."""
+        """Take the heartbeats of `node` as received until it resumes."""
         self._suspended[node] = schedule
         self._new.pop(node, None)
-        row = self._row(node)
+        row = self._rows.get(node)
+        if row is None:
+            return  # The node is gone, and its machine still runs.
         self._heard_last[node] = float(self._heard[row])
         self._heard[row] = np.inf
         self._awake.discard(row)
 
     def resume(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
-        """Note when `node`, whose beats count singly from now on, was last heard of."""
+        """Record the last heartbeat of `node`, whose heartbeats are sent one by one from now on."""
         del self._suspended[node]
         heard = self._heard_last.pop(node, 0.0)
         row = self._rows.get(node)
         if row is not None:
-            # A beat that was lost and made again was heard later than its turn.
+            # A heartbeat that was lost and retried was received later than scheduled.
             heard = self._heard[row] = max(heard, self._last_beat(schedule).timestamp())
             self._awake.add(row)
-            # While it was at rest it could not fall silent, so nobody looks for that yet.
+            # A suspended node cannot become overdue, so its deadline was not announced yet.
             self._tell(self._overdue_at(heard))
 
     def overdue_from(self) -> datetime | None:
-        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        """Return when the first node is overdue if nothing more arrives, or since when one is."""
         if len(self._awake) > AWAKE_MAX:
             return super().overdue_from()
         self._now_s()
@@ -89,16 +91,16 @@ class ComputedLiveness(TelemetryTable):
             self._awake.discard(row)
 
     def last_heard(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of by this process."""
+        """Return the time of the last heartbeat of `node` in this process."""
         schedule = self._suspended.get(node)
         return super().last_heard(node) if schedule is None else self._last_beat(schedule)
 
     def has_spoken(self, node: NodeId) -> bool:
-        """Return whether `node` was heard of; one at rest would have been by now."""
+        """Return whether `node` has sent a heartbeat; a suspended one has."""
         return node in self._suspended or super().has_spoken(node)
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
-        """Return how busy each node is; one at rest would have said so by now."""
+        """Return the utilization of each node; that of suspended nodes is computed."""
         found = super().utilization(nodes)
         if self._load is not None:
             for place, node in enumerate(nodes):
@@ -107,7 +109,7 @@ class ComputedLiveness(TelemetryTable):
         return found
 
     def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
-        """Tell of one that was not known, unless it goes to rest within the moment, as most do."""
+        """Announce a new node, unless it is suspended at this moment, as most are."""
         if not self._new:
             asyncio.get_running_loop().call_soon(self._tell_of_the_new)
         self._new[node] = overdue_at

@@ -71,7 +71,7 @@ class Rollout:
 
 
 @dataclass
-class _Stage:
+class _RolloutFleet:
     nodes: int
     share_broken: float
     seed: int
@@ -261,7 +261,7 @@ def roll_out(nodes: int, *, share_broken: float = 0.03, seed: int = 1) -> Rollou
     """Put a bad driver on `nodes` nodes, some of which break by themselves at the same time."""
 
     async def main() -> Rollout:
-        return await _Stage(nodes, share_broken, seed).run()
+        return await _RolloutFleet(nodes, share_broken, seed).run()
 
     return run_simulated(main())
 
