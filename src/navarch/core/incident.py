@@ -1,5 +1,6 @@
-"""Incidents: faults, each with everything that was observed of it."""
+"""Incidents: faults with everything that was observed of them, and bundles of evidence."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -99,3 +100,28 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind is IncidentKind.FABRIC:
             return f"fabric/{self.domain}"
         return f"node/{self.node}"
+
+
+CONTENT_BYTES_MAX = 700_000
+"""The limit of a compressed bundle: it is sent in one request of at most a megabyte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceNote:
+    """The description of one bundle, without its content."""
+
+    id: str
+    node: NodeId
+    taken_at: datetime
+    why: str
+    sha256: str
+    """The digest of the stored content."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One bundle: JSON, compressed with gzip."""
+
+    note: EvidenceNote
+    content: bytes

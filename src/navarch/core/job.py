@@ -1,14 +1,31 @@
-"""Jobs: gangs of equal tasks that hold GPUs of the fleet from their placement to their end."""
+"""Jobs and queues: gangs of equal tasks that hold GPUs, and the shares of queues in the GPUs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.records import evolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """One queue. Only queues without child queues contain jobs."""
+
+    name: str
+    parent: str | None = None
+    priority: int = 100
+    quota: float = 0.0
+    """The number of GPUs it is guaranteed."""
+    limit: float | None = None
+    """The largest number of GPUs it may have."""
+    weight: float = 1.0
+    """Its weight in the division of GPUs beyond all quotas."""
+
 
 DEFAULT_QUEUE = "default"
 

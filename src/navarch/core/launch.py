@@ -1,15 +1,97 @@
-"""Launches: attempts to buy one machine, each under a token committed beforehand."""
+"""Launches: attempts to buy one machine, with the offerings, gangs and refusals they refer to."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
 import msgspec
 
-from navarch.core.gang import Gang
-from navarch.core.ids import InstanceId, NodeId, PoolName, Token
-from navarch.core.money import cost
-from navarch.core.offering import Offering
-from navarch.core.refusal import Refusal
+from navarch.core.budget import cost
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    ProviderError,
+    QuotaError,
+    RegionQuotaError,
+    RejectedError,
+)
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+
+
+class Offering(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of machine at one place, for one price."""
+
+    provider: ProviderName
+    instance_type: str
+    region: str = ""
+    zone: str = ""
+    spot: bool = False
+    gpus: int = 8
+    gpu_type: str = ""
+    price_per_hour: Decimal = Decimal(0)
+    reservation: str = ""
+    """The capacity reservation it uses. Reserved machines are paid for anyway and bought first."""
+    reserved_nodes: int | None = None
+    """The number of machines in the reservation; None: only the provider has that number."""
+
+    @property
+    def capacity_type(self) -> str:
+        """The way it is paid for: reserved, spot or on demand."""
+        if self.reservation:
+            return "reserved"
+        return "spot" if self.spot else "on demand"
+
+    def __str__(self) -> str:
+        place = self.zone or self.region
+        return f"{self.instance_type} at {self.provider}" + (f" in {place}" if place else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """Machines of one kind within one block, bought all or none."""
+
+    id: str
+    """The name of the gang and of its placement group at the provider."""
+    nodes: int
+    offering: Offering
+    """The offering of all its machines: a block is at one place."""
+
+
+class Refusal(StrEnum):
+    """The class of a refusal. It decides which offerings are avoided, and for how long."""
+
+    CAPACITY = "capacity"
+    """That kind of machine is sold out at that place."""
+    QUOTA = "quota"
+    """The account may not have more of that kind in any region."""
+    REGION_QUOTA = "region-quota"
+    """The account may not have more of that kind in that region."""
+    CREDENTIAL = "credential"
+    """The provider rejects our credentials."""
+    REJECTED = "rejected"
+    """The provider considers the request invalid."""
+    BLOCK = "block"
+    """No block at that place has room for so many machines together."""
+    TRANSIENT = "transient"
+    """Other errors occurred several times in a row."""
+
+
+_BY_ERROR: tuple[tuple[type[ProviderError], Refusal], ...] = (
+    (CapacityError, Refusal.CAPACITY),
+    (RegionQuotaError, Refusal.REGION_QUOTA),
+    (QuotaError, Refusal.QUOTA),
+    (CredentialError, Refusal.CREDENTIAL),
+    (RejectedError, Refusal.REJECTED),
+)
+
+
+def refusal_of(error: ProviderError) -> Refusal:
+    """Return the class of the refusal that `error` reports."""
+    for kind, refusal in _BY_ERROR:
+        if isinstance(error, kind):
+            return refusal
+    return Refusal.TRANSIENT
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,15 +11,36 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
-from navarch.core.evolve import evolve
-from navarch.core.gang import Gang
+from navarch.core.disruption import Deferred
 from navarch.core.health import TESTING, Condition, Health
-from navarch.core.held import Deferred
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
-from navarch.core.topology import Topology
-from navarch.core.trait import Trait
+from navarch.core.instance import Topology
+from navarch.core.launch import Gang, Launch, Offering
+from navarch.core.records import evolve
+
+DRIVER = "driver"
+IMAGE = "image"
+KERNEL = "kernel"
+AGENT = "agent"
+POLICY = "policy"
+
+CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
+"""The traits that an upgrade changes on a node, the most suspect first."""
+
+
+class Trait(msgspec.Struct, frozen=True, kw_only=True):
+    """One value, and the value that it replaced."""
+
+    value: str
+    since: datetime
+    before: str = ""
+    """Empty if the node never had another."""
+    past: "Trait | None" = None
+    """The trait that it replaced, without its own past: a fault may be older than the value."""
+
+    def followed_by(self, value: str, *, at: datetime) -> "Trait":
+        """Return the trait of a node that had this one and has `value` now."""
+        return Trait(value=value, since=at, before=self.value, past=evolve(self, past=None))
 
 
 class Phase(StrEnum):

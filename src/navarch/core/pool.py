@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -11,9 +11,10 @@ import msgspec
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.offering import Offering
-from navarch.core.remediation import Remediation
+from navarch.core.records import evolve
+from navarch.core.recovery import Remediation
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 """Text that every cloud accepts as a part of a machine's name and as a label."""
@@ -129,3 +130,28 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def node_id(self, index: int) -> NodeId:
         """Return the name of the pool's node number `index`."""
         return NodeId(f"{self.name}-{index}")
+
+
+def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
+    """Return whether `pool` existed before and differs at most in the number of its next node.
+
+    No decision depends on that number: it only makes the next name.
+    """
+    if before is None or before is pool:
+        return before is pool
+    return evolve(before, next_index=pool.next_index) == pool
+
+
+def reshaped(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> list[Pool]:
+    """Return those of `pools` that are new or have changed in more than their count."""
+    return [x for x in pools if not is_same_but_for_its_count(before.get(x.name), x)]
+
+
+def are_same_but_for_their_counts(
+    before: Mapping[PoolName, Pool], pools: Mapping[PoolName, Pool]
+) -> bool:
+    """Return whether the pools are the same as before, except for their counts."""
+    return before is pools or (
+        len(before) == len(pools)
+        and all(is_same_but_for_its_count(before.get(name), x) for name, x in pools.items())
+    )

@@ -1,9 +1,9 @@
-"""Recoveries: attempts to repair a machine in place, step by step, each committed first."""
+"""Recoveries, attempts to repair a machine step by step, and the remediation of a pool."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -107,3 +107,24 @@ def recovery_id(node: NodeId, boot_id: str, check: str) -> RecoveryId:
     """Return the name of the recovery from one fault of one boot: there is only one."""
     digest = hashlib.sha256(f"{boot_id}\n{check}".encode()).hexdigest()
     return RecoveryId(f"{node}-{digest[:10]}")
+
+
+CORDON_AND_REPLACE = "cordon_and_replace"
+LADDER_STRATEGY = "ladder"
+ALERT_ONLY = "alert_only"
+BUILT_IN_STRATEGIES = (CORDON_AND_REPLACE, LADDER_STRATEGY, ALERT_ONLY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remediation:
+    """The remediation of one pool's nodes."""
+
+    strategy: str = ""
+    """`cordon_and_replace`, `ladder`, `alert_only`, or the name of an extension; empty for the
+    default of the control plane."""
+    dry_run: bool = False
+    """Whether to record all decisions without carrying them out."""
+    steps: tuple[RecoveryStep, ...] = ()
+    """The steps that a ladder may take; empty for all."""
+    reboot_deadline: timedelta = timedelta(minutes=15)
+    """How long a machine may take to reboot. Bare metal may need half an hour."""

@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node
+from navarch.core.node import CHANGING, Node
 from navarch.core.recovery import Recovery, RecoveryState
-from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.silence import heartbeat_condition
 
