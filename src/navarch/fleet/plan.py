@@ -163,7 +163,3 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pool: PoolName
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
-    settled: bool = False
-    """Whether nothing more is to be planned before `wake_at`, once this plan is stored."""
-    at_rest: bool = False
-    """Whether the pool then only waits for booting machines."""

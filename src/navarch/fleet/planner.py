@@ -76,16 +76,13 @@ def plan_pool(
     grown += _succeed(pool, known, removals.nodes, len(grown), steady.nodes, replacements, launches)
     changed = _breaker_change(pool, breaker)
     actions = (*changed, *removals.first, *grown, *removals.surplus, *retried)
-    settled = _is_settled(steady, actions)
-    if settled:
+    if _is_settled(steady, actions):
         market.expect(pool.name, still_wanted)
     wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), removals.gangs.wake_at)
     return Plan(
         pool=pool.name,
         actions=actions,
         wake_at=_first(wake_at, steady.late_at(pool)),
-        settled=settled,
-        at_rest=settled and wake_at is None and breaker is None and not still_wanted,
     )
 
 

@@ -16,7 +16,6 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
-from navarch.fleet.disruption.maintenance import under_maintenance
 
 
 class SteadyNodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +92,7 @@ class PoolIndex:
         self._part(node)
         self._sort_family(name)
 
-    def everybody(self) -> list[Node]:
+    def all_nodes(self) -> list[Node]:
         """Return all nodes, in the order in which they were requested."""
         return list(self._nodes.values())
 
@@ -103,7 +102,7 @@ class PoolIndex:
             return list(self._others.values())
         return sorted(self._others.values(), key=lambda node: self._places[node.id])
 
-    def beside(self) -> SteadyNodes:
+    def steady(self) -> SteadyNodes:
         """Return the counts of the steady nodes."""
         return SteadyNodes(
             nodes=len(self._counted), held=self._held, booting_since=self._booting_since()
@@ -127,46 +126,19 @@ class PoolIndex:
             or may_be_undercut(pool)
         )
         if pool.gang or picky:
-            return self.everybody(), NO_STEADY_NODES
-        others, beside = self.others(), self.beside()
-        late_at = beside.late_at(pool)
-        counts = beside.nodes + sum([node.counts for node in others])
+            return self.all_nodes(), NO_STEADY_NODES
+        others, steady = self.others(), self.steady()
+        late_at = steady.late_at(pool)
+        counts = steady.nodes + sum([node.counts for node in others])
         if (late_at is not None and now >= late_at) or counts > pool.target:
-            return self.everybody(), NO_STEADY_NODES
-        return others, beside
-
-    def leaves_at_rest(self, before: Node | None, node: Node) -> bool:
-        """Return whether nothing but the next date of a pool at rest is another by this change.
-
-        So it is where `node` is one of those that only count, and was so `before`; where it is at
-        work as before, well or ill: what is to be done about that is for others to say; and where
-        it was on its way out before: it makes room, of which such a pool has no need.
-        """
-        if before is None:
-            return False
-        if node.retiring is not None:
-            return before.retiring is node.retiring and node.gang is None
-        if _only_works(before) and _only_works(node):
-            return True
-        return node.id in self._counted and _only_counts(before)
-
-    def leaves_no_room(self, pool: Pool, before: Node | None, node: Node) -> bool:
-        """Return whether `node` was at work, is to go, and `pool` has no room for another yet.
-
-        Then all that a plan of a pool at rest can say is that it is at rest no more.
-        """
-        if before is None or not _only_works(before):
-            return False
-        if node.retiring is None or node.retiring.failed_at is not None or node.gang is not None:
-            return False
-        others = sum([not other.gone for other in self._others.values()])
-        return len(self._counted) + others >= pool.nodes_max
+            return self.all_nodes(), NO_STEADY_NODES
+        return others, steady
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
         """Return all nodes that may have failed to come up."""
         late_at = self.late_at(pool)
         if late_at is not None and now >= late_at:
-            return self.everybody()
+            return self.all_nodes()
         return list((self._others | self._failed).values())
 
     def _renew(self, before: Node, node: Node) -> None:
@@ -295,15 +267,6 @@ def _only_counts(node: Node) -> bool:
     if node.phase is Phase.REQUESTED:
         return node.launch is not None
     return node.phase is Phase.READY or node.phase is Phase.BOOTING
-
-
-def _only_works(node: Node) -> bool:
-    """Return whether `node` is at work, well or ill, and no successor is to be bought for it."""
-    if node.phase is not Phase.READY or node.retiring is not None:
-        return False
-    if node.gang is not None or node.waiting:
-        return False
-    return not node.conditions or not any(under_maintenance([node]))
 
 
 def _sorted_by(node: Node) -> object:
