@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core import stretches
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster, Owner
+from navarch.core.records import evolve
 from navarch.core.stretches import Register, Stretches
 from navarch.fleet import listing_diff
 from navarch.fleet.instance_state import Listing

@@ -6,12 +6,12 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, Token
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.drains import plan_drains

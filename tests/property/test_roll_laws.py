@@ -8,18 +8,15 @@ from datetime import datetime, timedelta
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change, Fleet, apply
-from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
-from navarch.core.node import Node, NotifiedState, Phase, Retirement
-from navarch.core.notice import NoticeKind
+from navarch.core.instance import NoticeKind, Topology
+from navarch.core.launch import Gang
+from navarch.core.node import Node, NotifiedState, Phase, Retirement, Trait
 from navarch.core.pool import Pool
-from navarch.core.records import record_fields
-from navarch.core.topology import Topology
-from navarch.core.trait import Trait
+from navarch.core.records import evolve, record_fields
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements

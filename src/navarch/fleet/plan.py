@@ -5,12 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from navarch.core.disruption import Cause
-from navarch.core.gang import Gang
-from navarch.core.held import Deferred
+from navarch.core.disruption import Cause, Deferred
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
+from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.recovery import Recovery
 
 

@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from operator import attrgetter
 
-from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName, Token
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import Replacements, look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads

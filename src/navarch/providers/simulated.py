@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from navarch.core.budget import cost
 from navarch.core.errors import (
     CapacityError,
     InstanceNotFoundError,
@@ -19,13 +20,10 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.money import cost
-from navarch.core.notice import Notice
+from navarch.core.instance import Instance, InstanceStatus, Notice, Topology
+from navarch.core.records import evolve
 from navarch.core.stretches import Register
-from navarch.core.topology import Topology
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
 
