@@ -7,7 +7,7 @@ ends the run. So a law that no longer fires fails its test here, and so does one
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,7 +49,7 @@ from navarch.fleet.plan import (
 from navarch.fleet.planner import plan_pool
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.remediator import Remedy, Treatment
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
@@ -452,22 +452,18 @@ def test_a_pool_that_grows_while_it_is_above_its_maximum_ends_the_world() -> Non
 class DropsReport(MemoryStore):
     """Leaves out the report of one commit."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         def listen(committed: Committed) -> None:
             if committed.after.revision != 5:
                 listener(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 class MergesReports(MemoryStore):
     """Reports two commits as one, after the first few."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         held: list[Committed] = []
 
         def listen(committed: Committed) -> None:
@@ -478,7 +474,7 @@ class MergesReports(MemoryStore):
             else:
                 held.append(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 @pytest.mark.parametrize("twin", [DropsReport, MergesReports])

@@ -24,7 +24,6 @@ from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
-from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
@@ -204,7 +203,7 @@ class ScenarioRunner:
     def _wire_up(self) -> None:
         world, fleet = self.world, self.fleet
         world.store.subscribe(self.counter.watch)
-        world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
+        world.store.subscribe(self.archive.watch)
         world.hosts.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
         world.hosts.on_up = self._up

@@ -1,10 +1,9 @@
 """The control plane's connections to the outside, which a crash cuts for good."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
@@ -20,7 +19,7 @@ from navarch.core.topology import Topology
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
-from navarch.ports.store import Committed, Store, Topic
+from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.world.claims import Claims
 
@@ -153,11 +152,9 @@ class LeaderStore:
         what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.crash_point.listen(partial(self.store.subscribe, about=about), listener)
+        return self.crash_point.listen(self.store.subscribe, listener)
 
     async def events(
         self,
