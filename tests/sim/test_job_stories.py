@@ -1,4 +1,4 @@
-"""Stories of jobs whose machines fail, under a control plane that is killed now and then."""
+"""Jobs on failing machines, under a control plane that is killed now and then."""
 
 from datetime import timedelta
 
@@ -49,7 +49,7 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
 
 
 def with_a_queue(world: World) -> None:
-    """Let pools hear of jobs as the server's do, from machines that are always idle."""
+    """Let pools receive the demand of jobs as on the server, with machines that are always idle."""
     world.hosts.load = lambda _: 0.0
     world.leadership.metrics = JobsMeter(world.store, JobQueue(world.store))
 

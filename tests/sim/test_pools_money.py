@@ -100,7 +100,7 @@ def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_
     simulate(story, seed=3, pools=[RED, BLUE], opinions=Opinions(budgets=[budget]))
 
 
-def test_no_more_is_asked_for_at_once_than_the_budget_holds_for_an_hour() -> None:
+def test_no_more_nodes_are_requested_at_once_than_the_budget_covers_for_an_hour() -> None:
     budget = Budget(
         of=BudgetOf.POOL,
         name="training",

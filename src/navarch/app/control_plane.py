@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+import structlog
+
 from navarch.app.controllers import (
     BUILT_IN,
     ControllerParts,
@@ -44,6 +46,8 @@ from navarch.service.jobs import JobService
 from navarch.state.index import Index
 
 __all__ = ["Hearing", "Opinions", "Plane", "build_control_plane"]
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -174,7 +178,14 @@ def build_control_plane(
 
     def on_commit(committed: Committed) -> None:
         """Advance the state that controllers and services share, before any of them reads it."""
-        index.advance(committed)
+        try:
+            index.advance(committed)
+        except Exception:
+            if strict:
+                raise
+            # A stale index would decide wrongly from now on; a fresh one costs a moment.
+            log.exception("index.bug", revision=committed.after.revision)
+            index.rebuild(committed.after)
         ledger.on_commit(committed)
         for node in committed.change.nodes:
             if node.gone:

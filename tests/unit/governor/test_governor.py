@@ -312,7 +312,7 @@ def test_a_fault_that_follows_a_change_stops_automation_and_names_the_change() -
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because == (
-        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not they"
+        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not the nodes"
     )
 
 

@@ -87,7 +87,7 @@ def decide(
 ACTIONS = [
     (CordonOnly(), "cordon", "would have cordoned it"),
     (CordonAndReplace(), "replace", "would have replaced it"),
-    (Ladder(), "recover", "would have tried to mend it"),
+    (Ladder(), "recover", "would have repaired it"),
 ]
 IDS = [action for _, action, _ in ACTIONS]
 

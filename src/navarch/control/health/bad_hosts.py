@@ -42,8 +42,8 @@ class BadHostController:
         self._known: dict[str, ReturnedMachine] = {}
         self._blamed: set[str] = set()
         self._warned: set[str] = set()
-        """Nodes on bad hosts that have their condition. An operator who then declares one of them
-        healthy overrules it."""
+        """Nodes on bad hosts that have their condition. An operator overrules it by declaring
+        the node healthy."""
         self._read = False
         """Whether the journal was read."""
         self.queue: WorkQueue[NodeId] = WorkQueue([JOURNAL])

@@ -98,7 +98,7 @@ class FailingRemediators:
             yield Defer(node=node.id, held=held)
 
     def reason_for(self, pool: PoolName) -> str | None:
-        """Return why a pool is paused whose remediator fails."""
+        """Return why a pool with a failing remediator is paused."""
         failure = self._failures.get(pool)
         if failure is None:
             return None

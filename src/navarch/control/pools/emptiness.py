@@ -1,4 +1,4 @@
-"""Emptiness: makes pools smaller whose nodes are not in use."""
+"""Emptiness: shrinks pools by the nodes that are not in use."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Partitions: sound machines whose agents cannot reach the control plane."""
+"""Partitions: sound machines that cannot reach the control plane."""
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
@@ -9,7 +9,7 @@ from navarch.sim.scenario.kinds import TargetScope
 
 
 def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
-    """Keep the agents of a place from the control plane; return which."""
+    """Disconnect the agents of a place from the control plane; return their nodes."""
     nodes = nodes_in(fleet, scope, target)
     fleet.environment.partitioned.update(nodes)
     for node in nodes:
@@ -24,7 +24,7 @@ def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None
 
 
 async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
-    """Cut a place off at its moment and for its while."""
+    """Disconnect a place at its time and for its duration."""
     clock = fleet.environment.clock
     await clock.sleep(partition.at.total_seconds())
     nodes = partition_nodes(fleet, partition.scope, partition.target)

@@ -1,4 +1,4 @@
-"""One life of the control plane: its way to the outside, which a crash cuts off for good."""
+"""The control plane's connections to the outside, which a crash cuts for good."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,7 +49,7 @@ class CrashPoint:
     """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
     _leave: list[Callable[[], None]] = field(default_factory=list)
-    """How each that listens for this process to something outside stops listening."""
+    """Functions that cancel the subscriptions of this process."""
 
     def call(
         self,
@@ -60,7 +60,7 @@ class CrashPoint:
     ) -> Coroutine[Any, Any, T]:
         """Make a call to the outside, unless this is where the process dies."""
         if self.dead:
-            # Whatever still runs here runs in a process that no longer exists.
+            # Code that still runs here belongs to a dead process.
             raise Crash(what)
         number = self.calls
         self.calls = number + 1
@@ -84,17 +84,17 @@ class CrashPoint:
             leave()
 
     def on_disconnect(self, leave: Callable[[], None]) -> None:
-        """Have `leave` called when nothing more is reported to the process."""
+        """Call `leave` once nothing more is reported to the process."""
         self._leave.append(leave)
 
     def next_process(self) -> "CrashPoint":
-        """Return that of the process which comes after: it goes on counting, and does not crash."""
+        """Return the next process's crash point, which continues the count and never fires."""
         return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
     def listen(
         self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
     ) -> Callable[[], None]:
-        """Have `listener` called for as long as this process lives; return how to stop that."""
+        """Call `listener` while this process lives; return a function that unsubscribes it."""
         if self.dead:
             return lambda: None
         leave = subscribe(listener)
@@ -141,7 +141,7 @@ class LeaderStore:
 
     @property
     def term(self) -> int:
-        """How many have led before."""
+        """The number of the present leader's term."""
         return self.store.term
 
     def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
@@ -198,7 +198,7 @@ class LeaderStore:
 
 @dataclass(slots=True)
 class LeaderProvider:
-    """A provider as one incarnation sees it, and a witness that intent came before effect."""
+    """A provider as one process uses it; checks that intents are committed before effects."""
 
     cloud: SimulatedCloud
     store: Store

@@ -58,7 +58,7 @@ class ComputedLiveness(TelemetryTable):
         self._awake.discard(row)
 
     def resume(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
-        """Record the last heartbeat of `node`, whose heartbeats are sent one by one from now on."""
+        """Record the last heartbeat of `node`, which sends heartbeats one by one from now on."""
         del self._suspended[node]
         heard = self._heard_last.pop(node, 0.0)
         row = self._rows.get(node)
