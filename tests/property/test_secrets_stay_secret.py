@@ -211,7 +211,7 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
             store,
             providers=[build_provider(config, Surroundings())],  # type: ignore[arg-type]
             notifier=LogWorkloads(),
-            hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
+            liveness=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         )
         pool = a_pool(offerings=(here,), size=1)
         async with asyncio.TaskGroup() as tasks:

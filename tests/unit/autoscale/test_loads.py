@@ -151,11 +151,11 @@ def test_columns_average_over_each_nodes_own_gpus() -> None:
         columns = TelemetryTable(SimClock(), timeout=timedelta(minutes=1))
         for name, used in (("small", (10.0, 30.0)), ("large", (5.0,) * 8 + (15.0,) * 8)):
             gpus = tuple(GpuMetrics(utilization_pct=each) for each in used)
-            columns.heard(NodeId(name), NodeMetrics(gpus=gpus))
-        columns.heard(NodeId("mute"))
+            columns.record_heartbeat(NodeId(name), NodeMetrics(gpus=gpus))
+        columns.record_heartbeat(NodeId("mute"))
         columns.forget(NodeId("small"))
         one = NodeMetrics(gpus=(GpuMetrics(utilization_pct=40.0),))
-        columns.heard(NodeId("new"), one)
+        columns.record_heartbeat(NodeId("new"), one)
         asked = [NodeId(name) for name in ("new", "large", "mute", "stranger")]
         assert columns.utilization(asked) == [40.0, 10.0, None, None]
         assert columns.utilization([]) == []

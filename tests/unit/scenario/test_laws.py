@@ -222,7 +222,7 @@ def test_a_cordon_by_an_operator_is_not_a_false_cordon() -> None:
         )
     )
 
-    assert outcome.figures.false_cordons == 1, "only the one that could not be heard"
+    assert outcome.figures.false_cordons == 1, "only the one that could not report"
 
 
 def test_figures_cover_the_whole_run_although_the_journal_is_pruned(
