@@ -179,8 +179,8 @@ def test_a_refused_key_is_not_in_the_journal_the_log_or_on_disk(
             "pools: {training: {provider: lambda, instance_type: gpu_8x_h100_sxm5, "
             "region: us-east-1, max_nodes: 1}}\n"
         )
-        said = capture_everything(tmp_path, config.providers["lambda"], url)
-    assert secret not in said
+        output = capture_everything(tmp_path, config.providers["lambda"], url)
+    assert secret not in output
     assert secret not in caplog.text
     assert secret not in repr(config)
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

@@ -95,7 +95,7 @@ class AgentService:
             clock, store, index, policies=policies or (lambda: no_rules), utilization=utilization
         )
         self._to_register: set[NodeId] = set()
-        """Nodes whose agents must register again."""
+        """Nodes with agents that must register again."""
 
     def request_registrations(self) -> None:
         """Have every agent register again, because the answer that it received has changed.
