@@ -6,15 +6,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
-from navarch.core.governor import Domain, DomainBudget, GovernorSettings
+from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, RecoveryId
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.instance import Topology
+from navarch.core.node import DRIVER, IMAGE, Node, Phase, Retirement, Trait
+from navarch.core.records import evolve
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
-from navarch.core.topology import Topology
-from navarch.core.trait import DRIVER, IMAGE, Trait
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.disruption.governor.governor import (

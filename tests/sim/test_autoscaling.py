@@ -16,9 +16,9 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.errors import MetricsError
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed

@@ -14,8 +14,7 @@ from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
-from navarch.core.recovery import RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import RecoveryStep, Remediation
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing

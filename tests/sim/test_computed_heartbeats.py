@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import RecoveryStep
 from navarch.health.checks.xid import assess_xid
 from navarch.service.agents import Timing

@@ -10,7 +10,7 @@ from navarch.core.command import Command
 from navarch.core.fleet import Fleet
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.inventory import NodeMetrics
 from navarch.core.node import Node
 from navarch.service.agents import AgentService
 from navarch.sim.runner.outcome import Outcome

@@ -9,10 +9,10 @@ from navarch.app.control_plane import Opinions
 from navarch.config.policy import parse_policy
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import PoolName
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Remediation
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from navarch.core.health import CheckResult, Health
-from navarch.core.history import History
+from navarch.core.health import CheckResult, Health, History
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
-from navarch.core.remediation import Remediation
+from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.recovery import Remediation
 from navarch.health.checks.nvlink import NvlinkCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost

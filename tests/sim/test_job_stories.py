@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.autoscaling import Autoscaling, QueueSettings
-from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
+from navarch.core.records import evolve
 from navarch.fleet.jobs.placement import gpus_held
 from navarch.meters.pools import JobsMeter
 from navarch.ports.jobs import JobRequest

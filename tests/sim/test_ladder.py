@@ -10,8 +10,7 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recovery_id
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, Remediation, recovery_id
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
 from navarch.sim.world.leader import CrashPoint

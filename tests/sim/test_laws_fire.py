@@ -22,17 +22,15 @@ from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.disruption import Disruption
 from navarch.core.errors import CapacityError, InvariantError, ProviderError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.gang import Gang
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, RecoveryId, Token
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.launch import Launch
+from navarch.core.launch import Gang, Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.records import evolve
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, Remediation
 from navarch.fleet.plan import (
     Abandon,
     Action,

@@ -9,10 +9,10 @@ import pytest
 
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.sim.world.leader import CrashPoint

@@ -6,8 +6,8 @@ import pytest
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
 from navarch.sim.world.world import World, simulate

@@ -7,8 +7,8 @@ import pytest
 from navarch.app.control_plane import Opinions
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.ports.api import CostBy
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool

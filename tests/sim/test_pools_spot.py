@@ -8,12 +8,12 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Disruption, DisruptionBudget
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.node import Phase
-from navarch.core.notice import Notice, NoticeKind
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.sim.world.leader import CrashPoint

@@ -9,8 +9,8 @@ import pytest
 
 from navarch.app.control_plane import Opinions
 from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.disruption import GovernorSettings
 from navarch.core.errors import NotPossibleError
-from navarch.core.governor import GovernorSettings
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus, Phase, instance_state

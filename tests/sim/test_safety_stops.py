@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from navarch.core.disruption import DeferredBy
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.service.held import HeldService
 from navarch.sim.world.world import World, simulate

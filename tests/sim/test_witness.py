@@ -3,10 +3,10 @@
 import pytest
 
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy
 from navarch.sim.world.claims import Claims
 from navarch.sim.world.leader import CrashPoint, LeaderStore, leader_provider

@@ -27,8 +27,8 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.runtime import Runtime
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.offering import Offering
+from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.launch import Offering
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.api import Offer

@@ -4,7 +4,7 @@ from collections.abc import Callable, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
-from navarch.core.numbering import reshaped
+from navarch.core.pool import reshaped
 from navarch.ports.store import Committed
 from navarch.stores.subscribers import Listener, Subscribers
 

@@ -5,12 +5,12 @@ from datetime import datetime
 
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition
 from navarch.core.ids import NodeId
 from navarch.core.inventory import Inventory
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.fleet.verdicts import with_results
 from navarch.health.conditions import explain
 from navarch.health.learning.bad_hosts import (

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.core.backoff import backoff_s
-from navarch.core.held import Deferred, DeferredBy
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.health.incidents.status import (
     incident_inputs,
     link_recoveries,

@@ -8,14 +8,13 @@ from navarch.control.health.failing_remediators import FailingRemediators
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.disruption import DAY, DeferredBy, GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
-from navarch.core.governor import DAY, GovernorSettings, default_settings
-from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.domain_stats import needs_attention

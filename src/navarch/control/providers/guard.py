@@ -12,8 +12,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance
-from navarch.core.topology import Topology
+from navarch.core.instance import Instance, Topology
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.provider import (
     Announcement,

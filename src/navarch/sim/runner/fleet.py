@@ -6,10 +6,10 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing

@@ -14,8 +14,8 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.node import Node, NodeStatus, node_status
-from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
