@@ -38,7 +38,7 @@ class Index:
         return self.pools.get(name) or PoolIndex()
 
     def node_of(self, machine: InstanceId) -> NodeId | None:
-        """Return the node whose machine has that name at its provider."""
+        """Return the node of the machine with that name at its provider."""
         return self._node_of.get(machine)
 
     def advance(self, committed: Committed) -> None:
