@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -263,6 +263,10 @@ def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
     }
 
 
+def always(answer: bool) -> Callable[[Node], bool]:
+    return lambda _: answer
+
+
 def domain_view(index: Index, fleet: Fleet) -> dict[str, Any]:
     domains, known = index.domains, list(fleet.nodes.values())
     return {
@@ -278,7 +282,7 @@ def domain_view(index: Index, fleet: Fleet) -> dict[str, Any]:
         "places": {node.id: domains.places_of(node) for node in known},
         "acted": {
             # The domains are those at the time of the action, which the fleet does not record.
-            (since, missed): {*domains.acted_since(since, lambda _, missed=missed: missed)}
+            (since, missed): {*domains.acted_since(since, always(missed))}
             for since in MOMENTS
             for missed in (False, True)
         },
