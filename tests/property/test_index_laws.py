@@ -30,6 +30,8 @@ NAMES = [NodeId(f"{pool}-{number}") for pool in POOLS for number in range(3)]
 LONER = NodeId("loner")
 """A node that registered by itself: it has no pool."""
 NODES = [*NAMES, LONER]
+REPLACES = {NAMES[1]: NAMES[0], NAMES[2]: NAMES[1], NAMES[4]: NAMES[3]}
+"""The node that a node replaces, for its whole life; a node has one successor at most."""
 MACHINES = [InstanceId(f"i-{number}") for number in range(4)]
 MOMENTS = [NOW - timedelta(minutes=minutes) for minutes in (90, 30, 5, 0)]
 CHECKS = ["xid/79/GPU-0", "thermal/GPU-1", HEARTBEAT]
@@ -62,8 +64,7 @@ def nodes(draw: st.DrawFn) -> Node:
         health=Health.UNHEALTHY if unwell else draw(st.sampled_from(Health)),
         conditions=tuple(found),
         retiring=Retirement(reason="x", surplus=draw(st.booleans())) if leaving else None,
-        # A successor is requested after the node that it replaces.
-        replaces=draw(st.sampled_from([None, *NAMES[: NODES.index(name)]])),
+        replaces=REPLACES.get(name),
         registered_at=draw(st.sampled_from([None, *MOMENTS])),
         cordoned=draw(st.sampled_from([None, "by hand"])),
         labels=draw(st.sampled_from([{}, {"rack": "r1"}, {"rack": "r2", "nvlink_domain": "nv-1"}])),
@@ -184,13 +185,12 @@ class History:
                 acts_on(x, fleet.nodes.get(x.id))
                 for x in change.nodes
                 if not has_ended(x.id, fleet.nodes.get(x.id))
+                and not any(REPLACES.get(NodeId(over)) == x.id for over in self._over)
             ],
             commands=[x for x in change.commands if not has_ended(x.id, fleet.commands.get(x.id))],
             incidents=[x for x in change.incidents if self._may_follow(x, fleet)],
             recoveries=[x for x in change.recoveries if x.id not in self._over],
-            forget_nodes=[
-                x for x in change.forget_nodes if x in fleet.nodes and fleet.nodes[x].gone
-            ],
+            forget_nodes=[x for x in change.forget_nodes if self._may_forget(x, fleet)],
             forget_commands=[
                 x for x in change.forget_commands if x in fleet.commands and fleet.commands[x].over
             ],
@@ -213,6 +213,11 @@ class History:
             incidents=[x for x in kept.incidents if x.id not in forgotten],
             recoveries=[x for x in kept.recoveries if x.id not in forgotten],
         )
+
+    def _may_forget(self, name: NodeId, fleet: Fleet) -> bool:
+        """Return whether a node is gone, and the node that it replaced is forgotten."""
+        node = fleet.nodes.get(name)
+        return node is not None and node.gone and REPLACES.get(name) not in fleet.nodes
 
     def _may_follow(self, incident: Incident, fleet: Fleet) -> bool:
         """Return whether `incident` is new or grows: nodes are added to it, and none removed."""
@@ -310,5 +315,31 @@ def test_an_index_advanced_with_commits_equals_the_index_of_the_fleet(story: lis
             kept, made = view(index, fleet), view(anew, fleet)
             assert [name for name, value in made.items() if kept[name] != value] == []
             assert_traits_are_known_since(index, anew)
+
+    asyncio.run(commit_all())
+
+
+def test_a_ticket_reaches_the_index_with_its_commit() -> None:
+    """An action on a node counts until it is made good; a node with a ticket is left to people."""
+
+    async def commit_all() -> None:
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        index = indexed(store)
+        node = a_node(NAMES[0], acted_at=MOMENTS[0], recovery=RecoveryId("r-0"))
+        await store.commit(Change(nodes=[node]), based_on=0)
+        assert [*index.domains.acted_since(NOW, always(answer=True))] == [node.id]
+        ticket = Recovery(
+            id=RecoveryId("r-0"),
+            node=node.id,
+            check=CHECKS[0],
+            cause="x",
+            boot_id="b",
+            step=RecoveryStep.TICKET,
+            state=RecoveryState.TICKET,
+            since=NOW,
+            begun_at=NOW,
+        )
+        await store.commit(Change(recoveries=[ticket]), based_on=1)
+        assert index.domains.acted_since(NOW, always(answer=True)) == {}
 
     asyncio.run(commit_all())
