@@ -29,7 +29,8 @@ class Index:
         self.incidents = OpenIncidents(fleet.incidents.values())
         self.symptoms = SeenSymptoms(fleet.incidents.values())
         self.commands = OpenCommands(fleet.commands.values())
-        self._node_of: dict[InstanceId, NodeId] = {}
+        self._nodes_of: dict[InstanceId, set[NodeId]] = {}
+        """More than one node only if two providers use the same name for a machine."""
         for node in fleet.nodes.values():
             self._note_machine(None, node)
 
@@ -39,7 +40,7 @@ class Index:
 
     def node_of(self, machine: InstanceId) -> NodeId | None:
         """Return the node of the machine with that name at its provider."""
-        return self._node_of.get(machine)
+        return min(self._nodes_of.get(machine, ()), default=None)
 
     def advance(self, committed: Committed) -> None:
         """Take a commit into account."""
@@ -68,9 +69,11 @@ class Index:
         self.domains.drop(node.id)
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
-        former = None if before is None else before.instance
+        former = None if before is None or before.gone else before.instance
         machine = None if node.gone else node.instance
-        if former is not None and former != machine and self._node_of.get(former) == node.id:
-            del self._node_of[former]
+        if former is not None and former != machine:
+            self._nodes_of[former].discard(node.id)
+            if not self._nodes_of[former]:
+                del self._nodes_of[former]
         if machine is not None:
-            self._node_of.setdefault(machine, node.id)
+            self._nodes_of.setdefault(machine, set()).add(node.id)

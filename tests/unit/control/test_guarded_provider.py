@@ -5,7 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from navarch.control.providers.guard import CallMetrics, GuardedProvider
+from navarch.control.providers.guard import (
+    CALL_TIMEOUT,
+    LISTING_LAG,
+    CallMetrics,
+    GuardedProvider,
+)
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
@@ -89,3 +94,18 @@ def test_every_call_is_measured_with_its_result() -> None:
         assert [round(each) for each in seconds] == [0, 0, 60]
 
     on_virtual_time(story)
+
+
+def test_a_call_without_an_answer_ends_at_the_time_limit() -> None:
+    async def story() -> None:
+        with pytest.raises(OutcomeUnknownError, match="did not answer in time"):
+            await GuardedProvider(Awkward(3600.0)).terminate(InstanceId("i"))
+        assert asyncio.get_running_loop().time() == CALL_TIMEOUT.total_seconds()
+
+    on_virtual_time(story)
+
+
+def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> None:
+    provider = GuardedProvider(Awkward(0.0))
+    assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
+    assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"

@@ -83,6 +83,15 @@ def test_a_failed_round_makes_its_keys_ready_again() -> None:
     assert queue.take(NOW) == ["a", "b"]
 
 
+def test_a_failed_round_keeps_the_keys_that_were_added_meanwhile() -> None:
+    queue = WorkQueue(["a"])
+    queue.take(NOW)
+    queue.add("b")
+    queue.retry()
+
+    assert queue.take(NOW) == ["a", "b"]
+
+
 def test_a_paused_queue_hands_out_nothing_before_the_pause_ends() -> None:
     queue = WorkQueue(["a"])
     queue.add_at("b", NOW + SECOND)
@@ -91,6 +100,14 @@ def test_a_paused_queue_hands_out_nothing_before_the_pause_ends() -> None:
     assert queue.take(NOW + 4 * SECOND) == []
     assert queue.next_due() == NOW + 5 * SECOND
     assert queue.take(NOW + 5 * SECOND) == ["a", "b"]
+
+
+def test_a_date_within_a_pause_is_due_when_the_pause_ends() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_at("a", NOW + SECOND)
+    queue.pause_until(NOW + 5 * SECOND)
+
+    assert queue.next_due() == NOW + 5 * SECOND
 
 
 def test_every_change_that_can_make_a_key_due_earlier_is_announced() -> None:

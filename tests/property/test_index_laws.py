@@ -1,0 +1,344 @@
+"""An index that is advanced commit by commit equals the index of the fleet after those commits."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.command import Command, CommandKind, CommandStatus
+from navarch.core.disruption import Deferred, DeferredBy
+from navarch.core.fleet import Change, Fleet
+from navarch.core.health import HEARTBEAT, Condition, Health
+from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName, RecoveryId
+from navarch.core.incident import Incident, IncidentKind, Symptom
+from navarch.core.node import DRIVER, Node, Phase, Retirement, Trait
+from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
+from navarch.state.index import Index
+from navarch.stores.memory import MemoryStore
+from navarch.testing.controllers import indexed
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+POOLS = [PoolName("training"), PoolName("serving")]
+NAMES = [NodeId(f"{pool}-{number}") for pool in POOLS for number in range(3)]
+LONER = NodeId("loner")
+"""A node that registered by itself: it has no pool."""
+NODES = [*NAMES, LONER]
+REPLACES = {NAMES[1]: NAMES[0], NAMES[2]: NAMES[1], NAMES[4]: NAMES[3]}
+"""The node that a node replaces, for its whole life; a node has one successor at most."""
+MACHINES = [InstanceId(f"i-{number}") for number in range(4)]
+MOMENTS = [NOW - timedelta(minutes=minutes) for minutes in (90, 30, 5, 0)]
+CHECKS = ["xid/79/GPU-0", "thermal/GPU-1", HEARTBEAT]
+DOMAINS = ["", "nv-1", "nv-2"]
+HELD = Deferred(action="replace", reason="x", because="y", by=DeferredBy.BUDGET, since=NOW)
+
+moments = st.sampled_from(MOMENTS)
+node_names = st.sampled_from(NODES)
+conditions = st.builds(
+    Condition,
+    check=st.sampled_from(CHECKS),
+    health=st.sampled_from([Health.UNHEALTHY, Health.DEGRADED]),
+    reason=st.just("x"),
+    since=moments,
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    name = draw(node_names)
+    phase = draw(st.sampled_from([*Phase, Phase.READY, Phase.READY]))
+    found = draw(st.lists(conditions, max_size=2, unique_by=lambda each: each.check))
+    unwell = any(each.health is Health.UNHEALTHY for each in found)
+    leaving = phase in (Phase.TERMINATING, Phase.GONE) or draw(st.booleans())
+    node = a_node(
+        name,
+        pool=name.partition("-")[0],
+        phase=phase,
+        since=draw(moments),
+        health=Health.UNHEALTHY if unwell else draw(st.sampled_from(Health)),
+        conditions=tuple(found),
+        retiring=Retirement(reason="x", surplus=draw(st.booleans())) if leaving else None,
+        replaces=REPLACES.get(name),
+        registered_at=draw(st.sampled_from([None, *MOMENTS])),
+        cordoned=draw(st.sampled_from([None, "by hand"])),
+        labels=draw(st.sampled_from([{}, {"rack": "r1"}, {"rack": "r2", "nvlink_domain": "nv-1"}])),
+        traits=draw(traits()),
+        recovery=draw(st.sampled_from([None, RecoveryId("r-0")])),
+        acted_at=draw(st.sampled_from([None, *MOMENTS])),
+        held=draw(st.sampled_from([None, HELD])),
+    )
+    if name == LONER:
+        return evolve(node, pool=None, launch=None)
+    if node.launch is None or node.instance is None:
+        return node
+    machine = draw(st.sampled_from(MACHINES))
+    return evolve(node, launch=evolve(node.launch, instance=machine))
+
+
+@st.composite
+def traits(draw: st.DrawFn) -> Mapping[str, Trait]:
+    if draw(st.booleans()):
+        return {}
+    trait = Trait(value=draw(st.sampled_from(["550", "570"])), since=draw(moments))
+    return {DRIVER: trait.followed_by("580", at=NOW) if draw(st.booleans()) else trait}
+
+
+symptoms = st.builds(
+    Symptom,
+    check=st.sampled_from(CHECKS),
+    reason=st.just("x"),
+    node=node_names,
+    first_at=st.just(MOMENTS[0]),
+    last_at=moments,
+)
+
+
+@st.composite
+def incidents(draw: st.DrawFn) -> Incident:
+    return Incident(
+        id=IncidentId(f"i-{draw(st.integers(0, 4))}"),
+        kind=draw(st.sampled_from([IncidentKind.HARDWARE, IncidentKind.FABRIC])),
+        node=draw(node_names),
+        nodes=tuple(draw(st.lists(node_names, max_size=3, unique=True))),
+        domain=draw(st.sampled_from(DOMAINS)),
+        opened_at=MOMENTS[0],
+        last_at=draw(moments),
+        title="x",
+        check=CHECKS[0],
+        symptoms=tuple(draw(st.lists(symptoms, max_size=3))),
+        closed_at=draw(st.sampled_from([None, None, NOW])),
+    )
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> Command:
+    number = draw(st.integers(0, 6))
+    return Command(
+        id=CommandId(f"c-{number}"),
+        node=NODES[number % len(NODES)],
+        kind=CommandKind.DRAIN,
+        issued_at=MOMENTS[0],
+        expires_at=NOW,
+        status=draw(st.sampled_from(CommandStatus)),
+    )
+
+
+@st.composite
+def recoveries(draw: st.DrawFn) -> Recovery:
+    number = draw(st.integers(0, len(NODES) - 1))
+    return Recovery(
+        id=RecoveryId(f"r-{number}"),
+        node=NODES[number],
+        check=CHECKS[0],
+        cause="x",
+        boot_id="b",
+        step=RecoveryStep.REBOOT,
+        state=draw(st.sampled_from(RecoveryState)),
+        since=MOMENTS[0],
+        begun_at=MOMENTS[0],
+    )
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    """Return a change; what it may forget is decided when it is committed."""
+    return Change(
+        nodes=draw(st.lists(nodes(), max_size=3, unique_by=lambda node: node.id)),
+        incidents=draw(st.lists(incidents(), max_size=2, unique_by=lambda each: each.id)),
+        commands=draw(st.lists(commands(), max_size=2, unique_by=lambda each: each.id)),
+        recoveries=draw(st.lists(recoveries(), max_size=2, unique_by=lambda each: each.id)),
+        forget_nodes=draw(st.lists(node_names, max_size=2, unique=True)),
+        forget_incidents=[IncidentId(f"i-{x}") for x in draw(st.sets(st.integers(0, 4)))],
+        forget_commands=[CommandId(f"c-{x}") for x in draw(st.sets(st.integers(0, 6)))],
+        forget_recoveries=[RecoveryId(f"r-{x}") for x in draw(st.sets(st.integers(0, 6)))],
+    )
+
+
+class History:
+    """The rules of the store's callers: what is over stays over, and only that is forgotten."""
+
+    def __init__(self) -> None:
+        self._over: set[str] = set()
+
+    def legal(self, change: Change, fleet: Fleet) -> Change:
+        """Return what of `change` may follow on `fleet`."""
+
+        def has_ended(name: str, before: Node | Command | None) -> bool:
+            ended = isinstance(before, Node) and before.gone
+            ended = ended or (isinstance(before, Command) and before.over)
+            return ended or name in self._over
+
+        def acts_on(node: Node, before: Node | None) -> Node:
+            """Return `node` with the later of the two dates of an action on it."""
+            dates = [x.acted_at for x in (node, before) if x is not None and x.acted_at]
+            return evolve(node, acted_at=max(dates, default=None))
+
+        kept = evolve(
+            change,
+            nodes=[
+                acts_on(x, fleet.nodes.get(x.id))
+                for x in change.nodes
+                if not has_ended(x.id, fleet.nodes.get(x.id))
+                and not any(REPLACES.get(NodeId(over)) == x.id for over in self._over)
+            ],
+            commands=[x for x in change.commands if not has_ended(x.id, fleet.commands.get(x.id))],
+            incidents=[x for x in change.incidents if self._may_follow(x, fleet)],
+            recoveries=[x for x in change.recoveries if x.id not in self._over],
+            forget_nodes=[x for x in change.forget_nodes if self._may_forget(x, fleet)],
+            forget_commands=[
+                x for x in change.forget_commands if x in fleet.commands and fleet.commands[x].over
+            ],
+            forget_incidents=[
+                x
+                for x in change.forget_incidents
+                if x in fleet.incidents and not fleet.incidents[x].is_open
+            ],
+            forget_recoveries=[
+                x
+                for x in change.forget_recoveries
+                if x in fleet.recoveries and fleet.recoveries[x].over
+            ],
+        )
+        forgotten = {*kept.forget_nodes, *kept.forget_commands, *kept.forget_incidents}
+        forgotten |= {*kept.forget_recoveries}
+        self._over |= forgotten
+        return evolve(
+            kept,
+            incidents=[x for x in kept.incidents if x.id not in forgotten],
+            recoveries=[x for x in kept.recoveries if x.id not in forgotten],
+        )
+
+    def _may_forget(self, name: NodeId, fleet: Fleet) -> bool:
+        """Return whether a node is gone, and the node that it replaced is forgotten."""
+        node = fleet.nodes.get(name)
+        return node is not None and node.gone and REPLACES.get(name) not in fleet.nodes
+
+    def _may_follow(self, incident: Incident, fleet: Fleet) -> bool:
+        """Return whether `incident` is new or grows: nodes are added to it, and none removed."""
+        before = fleet.incidents.get(incident.id)
+        if incident.id in self._over:
+            return False
+        if before is None:
+            return True
+        same_place = before.domain == incident.domain
+        return before.is_open and same_place and {*before.nodes} <= {*incident.nodes}
+
+
+def view(index: Index, fleet: Fleet) -> dict[str, Any]:
+    """Return everything that the public methods of an index return about `fleet`."""
+    return {
+        **{f"{name}: {key}": x for name in POOLS for key, x in pool_view(index, name).items()},
+        **{f"domains: {key}": x for key, x in domain_view(index, fleet).items()},
+        "incidents": {name: sorted(index.incidents.on_node(name)) for name in NODES},
+        "around": {
+            (name, domain): sorted(x.id for x in index.incidents.around(fleet, name, [domain]))
+            for name in NODES
+            for domain in DOMAINS
+        },
+        "symptoms": {
+            (name, check, at)
+            for name in NODES
+            for check in CHECKS
+            for at in MOMENTS
+            if index.symptoms.contains(name, check, at)
+        },
+        "commands": {name: index.commands.on_node(name) for name in NODES},
+        "pending": {name: index.commands.pending(name) for name in NODES},
+        "machines": {machine: index.node_of(machine) for machine in MACHINES},
+    }
+
+
+def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
+    pool, settings = index.pool(name), a_pool(name, size=2, nodes_max=4)
+    shown, _ = pool.shown_for(settings, NOW)
+    steady = pool.steady()
+    return {
+        "all": pool.all_nodes(),
+        "others": pool.others(),
+        "steady": (steady.nodes, +Counter(steady.held), steady.booting_since),
+        "late": pool.late_at(settings),
+        "shown": shown,
+        "failed": {node.id: node for node in pool.may_have_failed(settings, NOW)},
+    }
+
+
+def always(answer: bool) -> Callable[[Node], bool]:
+    return lambda _: answer
+
+
+def domain_view(index: Index, fleet: Fleet) -> dict[str, Any]:
+    domains, known = index.domains, list(fleet.nodes.values())
+    return {
+        "size": len(domains),
+        "sizes": +domains.sizes,
+        "unwell": domains.unwell,
+        "showing": {fault: shown for fault, shown in domains.showing.items() if shown},
+        "pools": {pool: here for pool, here in domains.pools.items() if here},
+        "waiting": domains.waiting,
+        "silent": domains.silent,
+        "having": +domains.having,
+        "faults": {node.id: domains.faults_of(node) for node in known},
+        "places": {node.id: domains.places_of(node) for node in known},
+        "acted": {
+            # The domains are those at the time of the action, which the fleet does not record.
+            (since, missed): {*domains.acted_since(since, always(missed))}
+            for since in MOMENTS
+            for missed in (False, True)
+        },
+        "expiry": domains.next_expiry(NOW, [timedelta(hours=1), timedelta(days=1)]),
+    }
+
+
+def assert_traits_are_known_since(index: Index, anew: Index) -> None:
+    """An index may know an earlier date of a value, from a node that has another value now."""
+    kept = index.domains.first_had
+    for value, since in anew.domains.first_had.items():
+        assert kept[value] <= since, value
+
+
+@given(st.lists(changes(), max_size=8))
+def test_an_index_advanced_with_commits_equals_the_index_of_the_fleet(story: list[Change]) -> None:
+    async def commit_all() -> None:
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        index, history = indexed(store), History()
+        for change in story:
+            fleet = store.fleet()
+            await store.commit(history.legal(change, fleet), based_on=fleet.revision)
+            fleet = store.fleet()
+            anew = Index(fleet)
+            kept, made = view(index, fleet), view(anew, fleet)
+            assert [name for name, value in made.items() if kept[name] != value] == []
+            assert_traits_are_known_since(index, anew)
+
+    asyncio.run(commit_all())
+
+
+def test_a_ticket_reaches_the_index_with_its_commit() -> None:
+    """An action on a node counts until it is made good; a node with a ticket is left to people."""
+
+    async def commit_all() -> None:
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        index = indexed(store)
+        node = a_node(NAMES[0], acted_at=MOMENTS[0], recovery=RecoveryId("r-0"))
+        await store.commit(Change(nodes=[node]), based_on=0)
+        assert [*index.domains.acted_since(NOW, always(answer=True))] == [node.id]
+        ticket = Recovery(
+            id=RecoveryId("r-0"),
+            node=node.id,
+            check=CHECKS[0],
+            cause="x",
+            boot_id="b",
+            step=RecoveryStep.TICKET,
+            state=RecoveryState.TICKET,
+            since=NOW,
+            begun_at=NOW,
+        )
+        await store.commit(Change(recoveries=[ticket]), based_on=1)
+        assert index.domains.acted_since(NOW, always(answer=True)) == {}
+
+    asyncio.run(commit_all())
