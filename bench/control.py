@@ -18,14 +18,13 @@ from typing import Any
 
 from navarch.app.control_plane import build_control_plane
 from navarch.control.runtime.operations import OperationRunner
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop

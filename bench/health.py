@@ -36,7 +36,7 @@ from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Remediation
 from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import assess_xid
 from navarch.health.policy.engine import Engine, compile_policies

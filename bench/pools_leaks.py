@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
+from navarch.core.records import evolve
 from navarch.ports.api import PoolView
 from navarch.ports.store import Committed
 from navarch.service.fleet import FleetService

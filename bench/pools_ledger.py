@@ -4,9 +4,9 @@ import time
 from datetime import timedelta
 from decimal import Decimal
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
+from navarch.core.records import evolve
 from navarch.fleet.money.books import Books
 from navarch.ports.api import CostBy
 from navarch.testing.worlds import H100, NOW

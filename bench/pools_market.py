@@ -29,9 +29,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from navarch.core.evolve import evolve
-from navarch.core.offering import Offering
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Offering, Refusal
+from navarch.core.records import evolve
 from navarch.fleet.selection import Market, UnderWay
 from navarch.fleet.stockouts import Stockouts
 from navarch.provision.strategies import FirstAvailable

@@ -4,9 +4,9 @@ import itertools
 import statistics
 import time
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import Token
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.replacement import plan_replacements
 from navarch.fleet.invariants import check_plans

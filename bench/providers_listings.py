@@ -33,14 +33,13 @@ from navarch.control.providers.guard import GuardedProvider
 from navarch.control.providers.inventory import InventoryController
 from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.http.blocking import request
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount

@@ -10,8 +10,8 @@ from bench.providers_listings import AT_AWS, CLUSTER, POOL, aws_account, spread
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.event import Event
-from navarch.core.evolve import evolve
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.notifiers.log import LogWorkloads
 from navarch.service.views import pool_spec
 from navarch.stores.memory import MemoryStore

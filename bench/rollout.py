@@ -13,17 +13,17 @@ from datetime import datetime, timedelta
 
 from navarch.control.health.remediation import RemediationController
 from navarch.control.providers.guard import Providers
+from navarch.core.disruption import Deferred
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
-from navarch.core.held import Deferred
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.launch import Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService

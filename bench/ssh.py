@@ -25,14 +25,13 @@ from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.notifiers.log import LogWorkloads
 from navarch.ports.shell import Login
 from navarch.ssh.client import SshShells

@@ -12,7 +12,7 @@ __version__ = version.VERSION
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the protocol of modules
-    # Loaded when asked for: the agent, which imports this module too, must stay light.
+    # Loaded on first use: the agent, which imports this module too, must stay light.
     if name == "ControlPlane":
         from navarch.app.embedding import ControlPlane
 

@@ -10,11 +10,11 @@ import pytest
 from tests.support.compute_server import PROJECT, LocalCompute, local_compute
 from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider

@@ -26,10 +26,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
-from navarch.core.instance import InstanceStatus
-from navarch.core.notice import NoticeKind
+from navarch.core.instance import InstanceStatus, NoticeKind
+from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import COMPUTE, anonymous, credentials_for

@@ -20,9 +20,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
+from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud

@@ -27,9 +27,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import Token
 from navarch.core.instance import InstanceStatus
+from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.ssh.client import SshShells

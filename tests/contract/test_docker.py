@@ -16,9 +16,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.records import evolve
 from navarch.http.message import Endpoint, NoResponseError, NotSentError, Response
 from navarch.http.pool import NO_HEADERS, ConnectionPool
 from navarch.ports.provider import Provider

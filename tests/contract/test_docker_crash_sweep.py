@@ -11,7 +11,7 @@ import pytest
 from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.http.message import Endpoint, Response
 from navarch.http.pool import ConnectionPool
 from navarch.ports.clock import Clock

@@ -12,8 +12,8 @@ from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import Token
+from navarch.core.records import evolve
 from navarch.ports.provider import Provider
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider

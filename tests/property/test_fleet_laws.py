@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
+from navarch.core.records import evolve
 from navarch.testing.worlds import a_node
 
 POOL_OF = {"a-0": "a", "a-1": "a", "a-2": "a", "b-0": "b", "alone": None}

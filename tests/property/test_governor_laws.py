@@ -6,15 +6,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
-from navarch.core.governor import Domain, DomainBudget, GovernorSettings
+from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, RecoveryId
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.instance import Topology
+from navarch.core.node import DRIVER, IMAGE, Node, Phase, Retirement, Trait
+from navarch.core.records import evolve
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
-from navarch.core.topology import Topology
-from navarch.core.trait import DRIVER, IMAGE, Trait
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.disruption.governor.governor import (
@@ -170,7 +168,7 @@ def test_only_faults_covered_by_every_suspicion_are_deferred_for_a_change(
 
 
 NAMES = [NodeId("a-0"), NodeId("a-1"), NodeId("b-0"), NodeId("alone")]
-"""Of two pools, and of none."""
+"""The pools of a node: one of two, or none."""
 
 
 def a_fault(check: str, health: Health, code: str = "") -> Condition:
@@ -210,11 +208,11 @@ FACTS: dict[str, list[object]] = {
         {DRIVER: Trait(value="570", since=NOW), IMAGE: Trait(value="x", since=NOW)},
     ],
 }
-"""Whatever of a node may be counted, or shown, with the values that it has here."""
+"""The fields of a node that count, with their possible values."""
 
 facts = st.sampled_from([(fact, value) for fact, values in FACTS.items() for value in values])
 events = st.tuples(st.sampled_from(NAMES), st.lists(facts, max_size=2))
-"""What becomes of a node: mostly little at a time, so that whatever is passed over shows."""
+"""Changes of a node, mostly small, so that an overlooked one shows."""
 
 
 @st.composite
@@ -239,7 +237,7 @@ def recoveries(draw: st.DrawFn) -> Recovery:
         max_size=40,
     )
 )
-def test_a_census_taken_step_by_step_equals_one_taken_at_once(
+def test_domain_stats_updated_step_by_step_equal_those_of_the_whole_fleet(
     history: list[tuple[NodeId, list[tuple[str, object]]] | Recovery | NodeId],
 ) -> None:
     fleet = {name: _newcomer(name) for name in NAMES}

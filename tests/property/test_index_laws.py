@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.command import Command, CommandKind, CommandStatus
-from navarch.core.evolve import evolve
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, Symptom
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.node import DRIVER, Node, Phase, Retirement, Trait
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
-from navarch.core.trait import DRIVER, Trait
 from navarch.state.index import Index
 from navarch.stores.memory import MemoryStore
 from navarch.testing.controllers import indexed
@@ -257,9 +256,9 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
 def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
     pool, settings = index.pool(name), a_pool(name, size=2, nodes_max=4)
     shown, _ = pool.shown_for(settings, NOW)
-    steady = pool.beside()
+    steady = pool.steady()
     return {
-        "all": pool.everybody(),
+        "all": pool.all_nodes(),
         "others": pool.others(),
         "steady": (steady.nodes, +Counter(steady.held), steady.booting_since),
         "late": pool.late_at(settings),

@@ -6,13 +6,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import BOOT, HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.kernel.clock import SimClock

@@ -24,7 +24,7 @@ from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import parse_config
 from navarch.core.errors import ProviderError
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.notifiers.log import LogWorkloads
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount

@@ -105,7 +105,7 @@ def second_life(directory: Path) -> None:
 
 
 def in_a_child(life: Callable[[], object]) -> int:
-    """Run `life` in a process of its own; return how it ended, as waitpid says it."""
+    """Run `life` in a process of its own; return its exit status as from `waitpid`."""
     child = os.fork()
     if child == 0:
         code = 1

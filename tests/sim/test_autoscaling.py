@@ -1,4 +1,4 @@
-"""Stories of pools whose size follows their load, in virtual time."""
+"""Autoscaled pools follow their load, in virtual time."""
 
 import math
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.errors import MetricsError
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed
@@ -37,10 +37,10 @@ QUEUE = Autoscaling(queue=QueueSettings(jobs_per_node=1))
 
 @dataclass
 class Demand:
-    """Work for a pool, spread over the nodes that serve it or pinned to some of them."""
+    """Load of a pool, spread over its serving nodes or pinned to some of them."""
 
     busy_nodes: Callable[[float], float] = lambda _: 0.0
-    """How many nodes the work would fill, so many seconds into the story."""
+    """Number of nodes that the load would fill, by seconds since the start."""
     pinned: dict[NodeId, float] = field(default_factory=dict)
     jobs: PoolMetrics = field(default_factory=PoolMetrics)
     lost: bool = False
@@ -48,7 +48,7 @@ class Demand:
     sizes: list[int] = field(default_factory=list)
 
     def join(self, world: World) -> None:
-        """Be the load of `world`, and watch whom it gives up."""
+        """Become the load of `world`, and check that it removes no busy node."""
         self.world = world
         world.hosts.load = self.load
         world.leadership.metrics = self
@@ -78,8 +78,8 @@ class Demand:
                 assert self.load(node.id) < 80, f"{node.id} was busy: {node.retiring.reason}"
 
     @property
-    def turns(self) -> int:
-        """How often the size went the other way."""
+    def reversals(self) -> int:
+        """Number of times that the pool changed from growing to shrinking or back."""
         steps = [b - a for a, b in pairwise(self.sizes)]
         return sum((a > 0) != (b > 0) for a, b in pairwise(steps))
 
@@ -89,7 +89,7 @@ def a_scaled_pool(low: int, high: int, autoscaling: Autoscaling | None, **settin
     return evolve(pool, **settings)  # type: ignore[arg-type]
 
 
-def tell(story: Story, pool: Pool, demand: Demand, *, seed: int = 1) -> World:
+def run(story: Story, pool: Pool, demand: Demand, *, seed: int = 1) -> World:
     return simulate(story, seed=seed, pools=[pool], prepare=demand.join)
 
 
@@ -108,7 +108,7 @@ async def serving(world: World, count: int, *, within_s: float = HOUR) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 50))]
 )
-def test_a_pool_follows_a_noisy_day_without_flapping_or_giving_up_busy_nodes(seed: int) -> None:
+def test_a_pool_follows_a_noisy_day_without_flapping_or_removing_busy_nodes(seed: int) -> None:
     """One rise and one fall a day; the noise of every half minute must not show in the size."""
     noise = SeededEntropy(f"{seed}/noise")
 
@@ -127,9 +127,9 @@ def test_a_pool_follows_a_noisy_day_without_flapping_or_giving_up_busy_nodes(see
                 assert size(world) >= wanted * 0.9, f"{size(world)} nodes for {wanted:.1f} at {now}"
         assert max(demand.sizes) in (6, 7, 8)
         assert size(world) <= 4
-        assert demand.turns <= 3, demand.sizes
+        assert demand.reversals <= 3, demand.sizes
 
-    tell(story, a_scaled_pool(1, 10, REACTIVE), demand, seed=seed)
+    run(story, a_scaled_pool(1, 10, REACTIVE), demand, seed=seed)
 
 
 def test_steady_load_keeps_a_steady_size() -> None:
@@ -139,10 +139,10 @@ def test_steady_load_keeps_a_steady_size() -> None:
         await world.clock.sleep(DAY / 2)
         assert demand.sizes == [2]
 
-    tell(story, a_scaled_pool(1, 10, REACTIVE, nodes_wanted=2), demand)
+    run(story, a_scaled_pool(1, 10, REACTIVE, nodes_wanted=2), demand)
 
 
-def test_a_pool_shrinks_to_nothing_and_comes_back_when_jobs_wait() -> None:
+def test_a_pool_shrinks_to_zero_and_grows_again_for_queued_jobs() -> None:
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -155,10 +155,10 @@ def test_a_pool_shrinks_to_nothing_and_comes_back_when_jobs_wait() -> None:
         demand.jobs = PoolMetrics(pending_jobs=1, queue_depth=1)
         await serving(world, 1)
 
-    tell(story, a_scaled_pool(0, 4, QUEUE), demand)
+    run(story, a_scaled_pool(0, 4, QUEUE), demand)
 
 
-def test_a_reactive_pool_comes_back_from_nothing_too() -> None:
+def test_a_reactive_pool_grows_from_zero_too() -> None:
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -167,10 +167,10 @@ def test_a_reactive_pool_comes_back_from_nothing_too() -> None:
         demand.jobs = PoolMetrics(pending_jobs=1)
         await serving(world, 1)
 
-    tell(story, a_scaled_pool(0, 4, REACTIVE), demand)
+    run(story, a_scaled_pool(0, 4, REACTIVE), demand)
 
 
-def test_requests_that_wait_grow_a_pool_whatever_its_utilisation() -> None:
+def test_waiting_requests_grow_a_pool_at_any_utilisation() -> None:
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -183,10 +183,10 @@ def test_requests_that_wait_grow_a_pool_whatever_its_utilisation() -> None:
             world, "pool.scaled"
         )
 
-    tell(story, a_scaled_pool(1, 8, REACTIVE), demand)
+    run(story, a_scaled_pool(1, 8, REACTIVE), demand)
 
 
-def test_scaling_by_hand_waits_for_nothing_and_is_not_undone_at_the_next_look() -> None:
+def test_manual_scaling_takes_effect_at_once_and_lasts_through_the_next_evaluation() -> None:
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -197,11 +197,11 @@ def test_scaling_by_hand_waits_for_nothing_and_is_not_undone_at_the_next_look() 
         await world.clock.sleep(290)
         assert size(world) == 6
         await world.until(lambda: size(world) == 1, within_s=2 * HOUR)
-        said = reasons(world, "pool.scaled")
-        assert said[:2] == ["1 to 4 nodes: a rush", "4 to 6 nodes: a rush"]
-        assert said[2] == "6 to 5 nodes: reactive: utilization 0.0% < 20% threshold, for 300s"
+        scaled = reasons(world, "pool.scaled")
+        assert scaled[:2] == ["1 to 4 nodes: a rush", "4 to 6 nodes: a rush"]
+        assert scaled[2] == "6 to 5 nodes: reactive: utilization 0.0% < 20% threshold, for 300s"
 
-    tell(story, a_scaled_pool(1, 8, REACTIVE), demand)
+    run(story, a_scaled_pool(1, 8, REACTIVE), demand)
 
 
 def test_a_pool_above_a_lowered_maximum_shrinks_by_drain() -> None:
@@ -216,11 +216,11 @@ def test_a_pool_above_a_lowered_maximum_shrinks_by_drain() -> None:
         drained = {name for what, name in world.workloads.calls if what == "drain"}
         assert drained == {f"training-{n}" for n in range(4)} - set(world.serving(TRAINING))
 
-    tell(story, a_scaled_pool(1, 4, REACTIVE, nodes_wanted=4), demand)
+    run(story, a_scaled_pool(1, 4, REACTIVE, nodes_wanted=4), demand)
 
 
-def test_idle_nodes_go_and_busy_ones_stay_however_old() -> None:
-    """The oldest node is the busy one: age alone must not choose."""
+def test_idle_nodes_are_removed_before_busy_ones_of_any_age() -> None:
+    """The oldest node is the busy one, so age alone must not decide."""
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -230,23 +230,23 @@ def test_idle_nodes_go_and_busy_ones_stay_however_old() -> None:
         await world.clock.sleep(HOUR)
         assert "training-0" in world.serving(TRAINING)
 
-    tell(story, a_scaled_pool(1, 8, REACTIVE, nodes_wanted=5), demand)
+    run(story, a_scaled_pool(1, 8, REACTIVE, nodes_wanted=5), demand)
 
 
-def test_a_pool_of_busy_nodes_is_not_shrunk_by_an_autoscaler_that_says_so() -> None:
+def test_an_autoscaler_does_not_shrink_a_pool_of_busy_nodes() -> None:
     demand = Demand(busy_nodes=lambda _: 9.0)
 
     async def story(world: World) -> None:
         await serving(world, 3)
         await world.clock.sleep(2 * HOUR)
         assert size(world) == 3
-        (told,) = reasons(world, "pool.not_scaled")
-        assert told.startswith("stays at 3 nodes, which are in use; else 1 would do: queue: ")
+        (reason,) = reasons(world, "pool.not_scaled")
+        assert reason.startswith("stays at 3 nodes, which are in use; else 1 would do: queue: ")
 
-    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
+    run(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
 
 
-def test_a_pool_that_shrinks_by_less_than_was_asked_says_why() -> None:
+def test_a_pool_that_shrinks_less_than_requested_records_the_reason() -> None:
     demand = Demand()
 
     async def story(world: World) -> None:
@@ -255,11 +255,11 @@ def test_a_pool_that_shrinks_by_less_than_was_asked_says_why() -> None:
         await world.until(lambda: size(world) == 2, within_s=2 * HOUR)
         assert reasons(world, "pool.scaled")[-1].endswith("; nodes in use stay")
 
-    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=4), demand)
+    run(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=4), demand)
 
 
-class Changing:
-    """Does what the story says."""
+class ScriptedAutoscaler:
+    """Returns the recommendation that the test sets, or raises the error."""
 
     name = "changing"
     answer: object = Recommendation(target_nodes=2, reason="fine")
@@ -284,7 +284,7 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
     answer: object, words: str
 ) -> None:
     demand = Demand()
-    changing = Changing()
+    changing = ScriptedAutoscaler()
 
     def prepare(world: World) -> None:
         demand.join(world)
@@ -295,9 +295,9 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
         changing.answer = answer
         await world.clock.sleep(HOUR)
         assert size(world) == 2
-        (told,) = reasons(world, "pool.not_scaled")
-        assert told.startswith("stays at 2 nodes: changing: ")
-        assert words in told
+        (reason,) = reasons(world, "pool.not_scaled")
+        assert reason.startswith("stays at 2 nodes: changing: ")
+        assert words in reason
         changing.answer = Recommendation(target_nodes=3, reason="better")
         await serving(world, 3)
 
@@ -305,8 +305,8 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
     simulate(story, seed=1, pools=[pool], prepare=prepare)
 
 
-class Nameless:
-    """Cannot say who it is."""
+class NamelessAutoscaler:
+    """Raises an error when its name is read."""
 
     @property
     def name(self) -> str:
@@ -316,22 +316,22 @@ class Nameless:
         return Recommendation(target_nodes=3, reason="three will do")
 
 
-def test_an_autoscaler_that_cannot_say_who_it_is_keeps_no_pool_from_being_scaled() -> None:
+def test_a_pool_is_scaled_by_an_autoscaler_without_a_name() -> None:
     demand = Demand()
 
     def prepare(world: World) -> None:
         demand.join(world)
-        world.leadership.autoscalers[TRAINING] = Nameless()
+        world.leadership.autoscalers[TRAINING] = NamelessAutoscaler()
 
     async def story(world: World) -> None:
         await serving(world, 3)
-        (told,) = reasons(world, "pool.scaled")
-        assert "Nameless: three will do" in told
+        (reason,) = reasons(world, "pool.scaled")
+        assert "NamelessAutoscaler: three will do" in reason
 
     simulate(story, seed=1, pools=[a_scaled_pool(1, 4, None)], prepare=prepare)
 
 
-def test_metrics_that_are_lost_are_reported_and_no_reason_to_shrink() -> None:
+def test_lost_metrics_are_reported_and_shrink_no_pool() -> None:
     demand = Demand(jobs=PoolMetrics(queue_depth=3))
 
     async def story(world: World) -> None:
@@ -343,7 +343,7 @@ def test_metrics_that_are_lost_are_reported_and_no_reason_to_shrink() -> None:
             "stays at 3 nodes: no metrics: the queue does not answer"
         ]
 
-    tell(story, a_scaled_pool(1, 8, QUEUE), demand)
+    run(story, a_scaled_pool(1, 8, QUEUE), demand)
 
 
 def test_a_schedule_sizes_a_pool_by_the_clock_of_its_time_zone() -> None:
@@ -363,10 +363,10 @@ def test_a_schedule_sizes_a_pool_by_the_clock_of_its_time_zone() -> None:
         assert size(world) in (1, 2, 3)
         await world.until(lambda: size(world) == 1, within_s=HOUR)
 
-    tell(story, a_scaled_pool(1, 4, Autoscaling(scheduled=scheduled)), Demand())
+    run(story, a_scaled_pool(1, 4, Autoscaling(scheduled=scheduled)), Demand())
 
 
-def test_a_pool_whose_nodes_are_all_unhealthy_gets_another() -> None:
+def test_a_pool_with_only_unhealthy_nodes_gets_another() -> None:
     """B21: the reference's reactive autoscaler needed one healthy node to act at all."""
     demand = Demand(busy_nodes=lambda _: 1.0)
 
@@ -378,10 +378,10 @@ def test_a_pool_whose_nodes_are_all_unhealthy_gets_another() -> None:
         await serving(world, 2, within_s=2 * HOUR)
         assert any("healthy nodes below minimum" in each for each in reasons(world, "pool.scaled"))
 
-    tell(story, a_scaled_pool(2, 6, REACTIVE, auto_replace=False, cooldown=timedelta(0)), demand)
+    run(story, a_scaled_pool(2, 6, REACTIVE, auto_replace=False, cooldown=timedelta(0)), demand)
 
 
-def test_a_node_that_is_being_replaced_is_no_reason_to_grow() -> None:
+def test_a_node_that_is_being_replaced_does_not_grow_the_pool() -> None:
     demand = Demand(busy_nodes=lambda _: 1.0)
 
     async def story(world: World) -> None:
@@ -394,7 +394,7 @@ def test_a_node_that_is_being_replaced_is_no_reason_to_grow() -> None:
         assert demand.sizes == [2]
         assert other in world.serving(TRAINING)
 
-    tell(story, a_scaled_pool(2, 6, REACTIVE), demand)
+    run(story, a_scaled_pool(2, 6, REACTIVE), demand)
 
 
 @pytest.mark.parametrize(
@@ -407,19 +407,19 @@ def test_a_node_that_is_being_replaced_is_no_reason_to_grow() -> None:
         None,
     ],
 )
-def test_metrics_that_make_no_sense_change_nothing(nonsense: PoolMetrics) -> None:
+def test_invalid_metrics_change_nothing(nonsense: PoolMetrics) -> None:
     async def story(world: World) -> None:
         await serving(world, 3)
         await world.clock.sleep(HOUR)
         assert size(world) == 3
-        (told,) = reasons(world, "pool.not_scaled")
-        assert told.startswith("stays at 3 nodes: no metrics: ")
+        (reason,) = reasons(world, "pool.not_scaled")
+        assert reason.startswith("stays at 3 nodes: no metrics: ")
 
     demand = Demand(jobs=nonsense)
-    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
+    run(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
 
 
-def test_yesterdays_rush_is_met_before_it_comes_even_after_a_crash() -> None:
+def test_a_daily_peak_is_predicted_even_after_a_crash() -> None:
     """B18: the reference's history was a heap of samples, node by node, and lost at a restart."""
 
     def rush(now_s: float) -> float:
@@ -438,11 +438,11 @@ def test_yesterdays_rush_is_met_before_it_comes_even_after_a_crash() -> None:
         await world.clock.sleep(6 * HOUR)
         assert size(world) <= 2
 
-    tell(story, a_scaled_pool(1, 10, Autoscaling(predictive=predictive)), demand)
+    run(story, a_scaled_pool(1, 10, Autoscaling(predictive=predictive)), demand)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_an_autoscaled_pool_comes_to_rest_after_any_storm(seed: int) -> None:
+def test_an_autoscaled_pool_settles_after_any_storm(seed: int) -> None:
     chance = SeededEntropy(f"{seed}/demand")
     demand = Demand()
 

@@ -3,8 +3,8 @@
 import pytest
 from bench.rollout import NEW, OLD, Rollout, roll_out
 
+from navarch.core.disruption import DeferredBy
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.recovery import RecoveryStep
 from navarch.sim.world.world import World, simulate

@@ -1,4 +1,4 @@
-"""Machines that are set up over SSH, in a world where that does not always work."""
+"""Machines are set up over SSH, which does not always work."""
 
 from dataclasses import dataclass, field
 
@@ -22,15 +22,15 @@ COMMANDS = ("install-driver", "install-agent --server {{.ControlPlane}} --join {
 
 @dataclass(slots=True)
 class Rack:
-    """Machines that come up, and do what they are told unless they are `cursed`."""
+    """Machines that boot and run their setup commands, with failures as configured."""
 
     setup: Setup = field(default_factory=lambda: Setup(commands=COMMANDS))
-    cursed: set[str] = field(default_factory=set)
-    """Nodes whose first command always fails."""
+    always_failing: set[str] = field(default_factory=set)
+    """Nodes on which the first command always fails."""
     broken: bool = False
-    """Whether the first command fails everywhere: somebody has made a mistake in it."""
-    moody: dict[str, int] = field(default_factory=dict)
-    """Nodes whose first command fails so often, and then works."""
+    """True if the first command fails on every machine, as after a mistake in it."""
+    failures_left: dict[str, int] = field(default_factory=dict)
+    """Number of times that the first command fails on a node before it works."""
     logs: MemoryBringUpLogs = field(default_factory=MemoryBringUpLogs)
     world: World | None = None
     shells: SimulatedShells | None = None
@@ -61,10 +61,10 @@ class Rack:
         assert self.world is not None
         machine = self.machine(address)
         node = machine.request.name
-        if command == "install-driver" and (self.broken or node in self.cursed):
+        if command == "install-driver" and (self.broken or node in self.always_failing):
             return Ran(exit_code=2, stderr="no such package")
-        if command == "install-driver" and self.moody.get(node, 0) > 0:
-            self.moody[node] -= 1
+        if command == "install-driver" and self.failures_left.get(node, 0) > 0:
+            self.failures_left[node] -= 1
             return Ran(exit_code=100, stderr="could not get lock")
         if command.startswith("install-agent"):
             self.world.set_up(machine)
@@ -77,7 +77,7 @@ async def filled(world: World, size: int = 2) -> list[NodeId]:
     return world.serving(TRAINING)
 
 
-def test_machines_are_set_up_as_soon_as_they_answer_and_the_log_tells_how() -> None:
+def test_machines_are_set_up_as_soon_as_they_answer_and_each_step_is_logged() -> None:
     rack = Rack()
 
     async def story(world: World) -> None:
@@ -108,7 +108,7 @@ def test_the_join_token_reaches_the_machine_but_no_log() -> None:
 
 
 def test_a_command_that_fails_for_a_while_is_tried_again_on_the_same_machine() -> None:
-    rack = Rack(moody={"training-0": 2})
+    rack = Rack(failures_left={"training-0": 2})
 
     async def story(world: World) -> None:
         assert "training-0" in await filled(world)
@@ -122,8 +122,8 @@ def test_a_command_that_fails_for_a_while_is_tried_again_on_the_same_machine() -
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_machine_that_cannot_be_set_up_is_given_back_and_replaced(seed: int) -> None:
-    """B16: a node whose bootstrap failed stayed in its pool for ever, and was never tried again."""
-    rack = Rack(cursed={"training-0"})
+    """B16: a node stayed in its pool for ever after a failed bootstrap, without a retry."""
+    rack = Rack(always_failing={"training-0"})
 
     async def story(world: World) -> None:
         world.checkers.may_be_retired.add(NodeId("training-0"))
@@ -138,7 +138,7 @@ def test_a_machine_that_cannot_be_set_up_is_given_back_and_replaced(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_control_plane_that_dies_in_the_middle_sets_every_machine_up_all_the_same(
+def test_a_crash_during_bring_up_leaves_no_machine_without_its_setup(
     seed: int,
 ) -> None:
     rack = Rack()
@@ -156,29 +156,29 @@ def test_a_control_plane_that_dies_in_the_middle_sets_every_machine_up_all_the_s
     simulate(story, seed=seed, pools=[a_pool()], prepare=rack.prepare, habits=habits)
 
 
-def test_a_machine_that_turns_into_another_is_told_nothing_more() -> None:
-    """The key that it showed the first time is pinned for the attempts that follow."""
-    rack = Rack(moody={"training-0": 1})
+def test_a_machine_with_a_changed_host_key_gets_no_more_commands() -> None:
+    """The host key of the first attempt is pinned for all later attempts."""
+    rack = Rack(failures_left={"training-0": 1})
 
     async def story(world: World) -> None:
         shells = rack.shells
         assert shells is not None
-        await world.until(lambda: rack.moody["training-0"] == 0, within_s=900)
+        await world.until(lambda: rack.failures_left["training-0"] == 0, within_s=900)
         address = next(address for address, _ in shells.commands)
-        shells.host_keys[address] = "ssh-ed25519 somebody-else"
-        said = sum(where == address for where, _ in shells.commands)
+        shells.host_keys[address] = "ssh-ed25519 another-key"
+        sent = sum(where == address for where, _ in shells.commands)
         world.checkers.may_be_retired.add(NodeId("training-0"))
         await world.until(lambda: "training-0" not in world.serving(TRAINING), within_s=1)
         await world.until(
             lambda: NodeId("training-0") not in [n.id for n in world.nodes(TRAINING)], within_s=1800
         )
-        assert sum(where == address for where, _ in shells.commands) == said
+        assert sum(where == address for where, _ in shells.commands) == sent
 
     simulate(story, seed=1, pools=[a_pool(size=1)], prepare=rack.prepare)
 
 
 def expect_failures(world: World) -> None:
-    """Let nodes be given up: whatever is bought in these stories does not come up."""
+    """Allow nodes to be retired: no machine of these stories comes up."""
     names = {NodeId(f"training-{number}") for number in range(200)}
     world.checkers.may_be_retired.update(names)
 
@@ -193,7 +193,7 @@ def test_a_mistake_in_the_setup_costs_a_dozen_machines_a_night_and_not_a_thousan
         expect_failures(world)
         for _ in range(8):
             await world.clock.sleep(3600)
-            # A memory that a restart forgets would buy anew each time.
+            # A circuit breaker that a restart resets would buy machines again each time.
             world.crash()
         bought = len(world.cloud.machines)
         assert 4 + 6 <= bought <= 4 + 3 + 14, "four at first, three instead of them, then probes"
@@ -215,7 +215,7 @@ def test_a_mistake_in_the_setup_costs_a_dozen_machines_a_night_and_not_a_thousan
     simulate(story, seed=seed, pools=[a_pool(size=4)], prepare=rack.prepare)
 
 
-def test_whoever_has_mended_the_setup_need_not_wait() -> None:
+def test_a_release_after_a_corrected_setup_takes_effect_at_once() -> None:
     rack = Rack(broken=True)
 
     async def story(world: World) -> None:

@@ -1,4 +1,4 @@
-"""A pool or recovery that a commit does not queue needs no work: to queue all changes nothing."""
+"""Queueing every pool and recovery after every commit changes nothing."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,8 +14,7 @@ from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
-from navarch.core.recovery import RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import RecoveryStep, Remediation
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing
@@ -79,7 +78,7 @@ def an_eventful_hour(seed: int) -> list[str]:
         chance = Random(seed)
         await world.clock.sleep(600)
         for _ in range(20):
-            # Mostly dense, with gaps in which no commit wakes anybody.
+            # Mostly dense, with gaps in which no commit wakes a controller.
             await world.clock.sleep(chance.expovariate(1 / chance.choice([5.0, 60.0, 400.0])))
             await happen(world, chance)
         await world.converge()

@@ -1,14 +1,14 @@
-"""Computed heartbeats tell the same story as heartbeats sent one by one."""
+"""Computed heartbeats leave the same log as heartbeats sent one by one."""
 
 from datetime import datetime, timedelta
 from random import Random
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import RecoveryStep
 from navarch.health.checks.xid import assess_xid
 from navarch.service.agents import Timing
@@ -71,7 +71,7 @@ def test_computed_and_sent_heartbeats_leave_the_same_log(tens: int) -> None:
         assert outages(seed, computed=True) == outages(seed, computed=False)
 
 
-def test_an_agent_at_rest_tells_of_a_fault_at_once() -> None:
+def test_a_suspended_agent_reports_a_fault_at_once() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
         await world.clock.sleep(1800)
@@ -86,7 +86,7 @@ def test_an_agent_at_rest_tells_of_a_fault_at_once() -> None:
 def persisting(
     found: CheckResult, *, unhealthy_after: int, computed: bool, minutes: int = 15
 ) -> World:
-    """Return a world in which one agent finds something, again with every beat and once more."""
+    """Return a world in which one agent reports a result with every heartbeat, then another."""
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
@@ -121,17 +121,13 @@ CRASHED = CheckResult(
 
 @pytest.mark.parametrize("found", [HOT, SLOW_PORT, CRASHED], ids=lambda found: found.check)
 @pytest.mark.parametrize("unhealthy_after", [1, 2, 10])
-def test_what_is_found_again_and_again_leaves_the_same_log(
-    found: CheckResult, unhealthy_after: int
-) -> None:
+def test_a_repeated_finding_leaves_the_same_log(found: CheckResult, unhealthy_after: int) -> None:
     computed = persisting(found, unhealthy_after=unhealthy_after, computed=True)
     sent = persisting(found, unhealthy_after=unhealthy_after, computed=False)
     assert computed.trace == sent.trace
 
 
-def test_a_machine_that_is_unhealthy_for_long_enough_is_replaced_also_if_beats_are_computed() -> (
-    None
-):
+def test_a_lastingly_unhealthy_machine_is_replaced_with_computed_heartbeats() -> None:
     world = persisting(HOT, unhealthy_after=10, computed=True)
     retired = [node for node in world.fleet().nodes.values() if node.retiring]
     assert len(retired) == 1
@@ -139,7 +135,7 @@ def test_a_machine_that_is_unhealthy_for_long_enough_is_replaced_also_if_beats_a
     assert tenth, world.trace[-30:]
 
 
-def test_what_happened_and_passed_is_told_of_once_however_long_its_machine_lives() -> None:
+def test_a_past_fault_is_reported_once_over_the_life_of_its_machine() -> None:
     world = persisting(CRASHED, unhealthy_after=2, computed=True, minutes=60)
     assert [incident.is_open for incident in world.fleet().incidents.values()] == [False, False]
     findings = [line for line in world.trace if " health.finding: " in line]

@@ -10,7 +10,7 @@ from navarch.core.command import Command
 from navarch.core.fleet import Fleet
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.inventory import NodeMetrics
 from navarch.core.node import Node
 from navarch.service.agents import AgentService
 from navarch.sim.runner.outcome import Outcome
@@ -114,25 +114,25 @@ events: [{at: 0s, action: start_fleet}]
 """
 
 
-def test_a_machine_rests_as_soon_as_its_own_word_is_written_down() -> None:
-    heard: list[NodeId] = []
+def test_a_sound_machine_is_suspended_after_its_first_heartbeat() -> None:
+    received: list[NodeId] = []
     heartbeat = AgentService.heartbeat
 
     def counting(
         self: AgentService, node: NodeId, metrics: NodeMetrics | None
     ) -> Sequence[Command]:
-        heard.append(node)
+        received.append(node)
         return heartbeat(self, node, metrics)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AgentService, "heartbeat", counting)
         computed = run_scenario(parse_scenario(SOUND, source="sound"))
 
-    assert heard == ["n1"]
+    assert received == ["n1"]
     assert [node.status for node in computed.nodes] == ["active"]
 
 
-def test_what_happened_and_passed_is_told_of_once_though_the_machine_is_ill() -> None:
+def test_a_past_fault_is_reported_once_on_an_unhealthy_machine() -> None:
     outcome = run_scenario(parse_scenario(ILL, source="ill"))
 
     (node,) = outcome.nodes

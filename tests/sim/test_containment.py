@@ -1,4 +1,4 @@
-"""One thing fails, and only that: a late agent, somebody's remediator, somebody's rule."""
+"""Failures stay contained: a late agent, a broken remediator, a broken rule."""
 
 import json
 from contextlib import aclosing
@@ -9,10 +9,10 @@ from navarch.app.control_plane import Opinions
 from navarch.config.policy import parse_policy
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import PoolName
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Remediation
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment
@@ -50,7 +50,7 @@ def test_late_samples_of_a_departed_node_break_no_list_and_no_watch() -> None:
 
 
 class ReplaceAll:
-    """A remediator that replaces every node it is asked about."""
+    """A remediator that replaces every node."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool, node
@@ -67,7 +67,7 @@ GREEDY = f"{TEN}.exists(a, {TEN}.exists(b, {TEN}.exists(c, {TEN}.exists(d, {TEN}
 GREEDY += "a + b + c + d + e > 45 && event.metrics.xid_code == a)))))"
 
 
-def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
+def test_nodes_that_a_policy_cannot_judge_keep_serving_until_it_is_corrected() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         crashed, other = world.serving(TRAINING)
@@ -102,14 +102,14 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
 
 
 class Broken:
-    """A remediator of somebody's own that always fails."""
+    """An extension's remediator that always fails."""
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         del pool
         raise ValueError(f"no rack for {node.id}")
 
 
-def test_a_remediator_that_fails_leaves_the_nodes_of_every_other_pool_to_be_replaced() -> None:
+def test_a_failing_remediator_does_not_stop_replacement_in_other_pools() -> None:
     other = PoolName("other")
 
     async def story(world: World) -> None:

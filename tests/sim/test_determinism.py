@@ -1,4 +1,4 @@
-"""One seed is one story, on every run."""
+"""The same seed gives the same trace on every run."""
 
 import hashlib
 import os
@@ -15,11 +15,11 @@ from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
 
-PROGRAM = "from test_determinism import told; print(told(7))"
+PROGRAM = "from test_determinism import trace_digest; print(trace_digest(7))"
 
 
-def told(seed: int) -> str:
-    """Return a digest of everything that happened in a story with every kind of trouble."""
+def trace_digest(seed: int) -> str:
+    """Return a digest of the trace of a story with every kind of trouble."""
 
     async def story(world: World) -> None:
         await world.clock.sleep(1200)
@@ -64,21 +64,21 @@ for path in sys.argv[1:]:
 def test_a_seed_gives_the_same_trace_with_every_python() -> None:
     folder = Path(__file__).parents[2] / "scenarios"
     paths = [str(folder / f"{name}.yaml") for name in SCENARIOS]
-    told = {
+    traces = {
         python: subprocess.run(
             [python, "-c", PLAY, *paths], capture_output=True, text=True, check=True
         ).stdout
         for python in (sys.executable, *OTHERS)
     }
-    assert len(told[sys.executable].split()) == 3 * len(SCENARIOS)
-    assert len(set(told.values())) == 1, told
+    assert len(traces[sys.executable].split()) == 3 * len(SCENARIOS)
+    assert len(set(traces.values())) == 1, traces
 
 
-def test_two_seeds_give_two_stories() -> None:
-    assert told(1) != told(2)
+def test_two_seeds_give_two_traces() -> None:
+    assert trace_digest(1) != trace_digest(2)
 
 
-def test_code_that_waits_for_nobody_is_named() -> None:
+def test_the_error_about_a_stuck_loop_names_the_waiting_code() -> None:
     async def waits_for_ever() -> None:
         await SimLoop.create_future(loop)
 
@@ -88,7 +88,7 @@ def test_code_that_waits_for_nobody_is_named() -> None:
     loop.close()
 
 
-def test_code_that_reaches_for_a_thread_fails_at_once() -> None:
+def test_code_that_starts_a_thread_fails_at_once() -> None:
     loop = SimLoop()
     with pytest.raises(RuntimeError, match="asked for a thread"):
         loop.run_in_executor(None, print)

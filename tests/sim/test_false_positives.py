@@ -1,15 +1,13 @@
-"""The mass false positives that were published, replayed: nobody is cordoned who is not broken."""
+"""Replays of published mass false positives: no sound node is cordoned."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from navarch.core.health import CheckResult, Health
-from navarch.core.history import History
+from navarch.core.health import CheckResult, Health, History
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
-from navarch.core.remediation import Remediation
+from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.recovery import Remediation
 from navarch.health.checks.nvlink import NvlinkCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
@@ -55,7 +53,7 @@ class Gpus:
 
 
 def seen_by(gpus: Gpus) -> list[CheckResult]:
-    """Return what the agent's own checks make of a machine."""
+    """Return the results of the agent's own checks on a machine."""
     view = MachineView(
         now=NOW,
         gpus=gpus,
@@ -91,7 +89,7 @@ TRUE_FAULTS = {
     200: (64, "Row remapper error: all reserved rows for bank are remapped"),
     270: (95, "Uncontained ECC error"),
 }
-"""Hardware that really fails while everybody else only seems to, by the number of the node."""
+"""Real hardware faults among the false positives, by the number of the node."""
 
 
 async def filled(world: World) -> list[NodeId]:
@@ -101,7 +99,7 @@ async def filled(world: World) -> list[NodeId]:
 
 
 async def check_outcome(world: World, nodes: list[NodeId], broken: set[NodeId]) -> None:
-    """Only what is broken was touched, and that within ten seconds."""
+    """Check that only broken nodes were cordoned, each within ten seconds."""
     began = world.clock.monotonic()
     await world.until(
         lambda: all(world.fleet().nodes[name].retiring for name in broken),
@@ -119,7 +117,7 @@ async def check_outcome(world: World, nodes: list[NodeId], broken: set[NodeId]) 
 
 
 @pytest.mark.parametrize("strategy", ["cordon_and_replace", "ladder"])
-def test_symptoms_of_killed_programs_on_77_nodes_in_11_racks_cordon_nobody(strategy: str) -> None:
+def test_symptoms_of_killed_programs_on_77_nodes_in_11_racks_cordon_no_node(strategy: str) -> None:
     pool = a_pool(size=NODES, nodes_max=NODES + 20, remediation=Remediation(strategy=strategy))
 
     async def story(world: World) -> None:
@@ -136,7 +134,7 @@ def test_symptoms_of_killed_programs_on_77_nodes_in_11_racks_cordon_nobody(strat
     simulate(story, seed=1, pools=[pool])
 
 
-def test_links_that_are_down_at_boot_on_214_nodes_cordon_nobody_and_true_faults_are_found() -> None:
+def test_links_down_at_boot_on_214_nodes_cordon_no_node_and_real_faults_are_found() -> None:
     pool = a_pool(size=NODES, nodes_max=NODES + 20)
 
     async def story(world: World) -> None:
@@ -162,7 +160,7 @@ def test_links_that_are_down_at_boot_on_214_nodes_cordon_nobody_and_true_faults_
 
 
 def test_a_policy_that_calls_the_symptom_fatal_still_cannot_take_the_fleet_down() -> None:
-    """The published mapping itself, XID 45 as fatal: the budgets are what is left."""
+    """With the published mapping, XID 45 as fatal, only the budgets limit the damage."""
     pool = a_pool(size=NODES, nodes_max=NODES + 20)
     fatal = CheckResult(
         check="xid/45/GPU-0",
@@ -187,7 +185,7 @@ def test_a_policy_that_calls_the_symptom_fatal_still_cannot_take_the_fleet_down(
         assert len(acted) + len(held) == 77
         assert fleet.pools[TRAINING].held is not None
 
-        # Somebody corrects the mapping: the next reports take it back, and nothing stays held.
+        # With the mapping corrected, the next reports clear the fault and nothing stays held.
         for name in held:
             world.agent(name).results.pop(fatal.check)
             await world.ask(lambda api, name=name: api.declare_healthy(name, reason="bad mapping"))  # type: ignore[misc]

@@ -1,13 +1,13 @@
-"""Stories of jobs whose machines fail, under a control plane that is killed now and then."""
+"""Jobs on failing machines, under a control plane that is killed now and then."""
 
 from datetime import timedelta
 
 import pytest
 
 from navarch.core.autoscaling import Autoscaling, QueueSettings
-from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
+from navarch.core.records import evolve
 from navarch.fleet.jobs.placement import gpus_held
 from navarch.meters.pools import JobsMeter
 from navarch.ports.jobs import JobRequest
@@ -49,7 +49,7 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
 
 
 def with_a_queue(world: World) -> None:
-    """Let pools hear of jobs as the server's do, from machines that are always idle."""
+    """Let pools receive the demand of jobs as on the server, with machines that are always idle."""
     world.hosts.load = lambda _: 0.0
     world.leadership.metrics = JobsMeter(world.store, JobQueue(world.store))
 

@@ -1,4 +1,4 @@
-"""Machines that are mended where they stand, whatever dies on the way."""
+"""Machines are repaired in place, through crashes at any step."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,8 +10,7 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recovery_id
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, Remediation, recovery_id
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
 from navarch.sim.world.leader import CrashPoint
@@ -36,7 +35,7 @@ def xid(code: int, action: str, gpu: str = "GPU-0") -> CheckResult:
 
 
 CRASHED = xid(13, "restart_app")
-"""Fatal by a rule of one's own: the default policy leaves what programs do to programs."""
+"""Fatal by a custom rule: the default policy ignores errors of programs."""
 UNCONTAINED = xid(95, "reset_gpu")
 FALLEN = xid(79, "reboot_node")
 WORN_OUT = xid(64, "replace")
@@ -86,7 +85,7 @@ def ladder_story(
         "reboot, power",
     ],
 )
-def test_a_machine_is_mended_by_the_mildest_step_that_helps(
+def test_a_machine_is_repaired_by_the_mildest_step_that_helps(
     result: CheckResult, mended_by: RecoveryStep, steps: list[str]
 ) -> None:
     def check(world: World, victim: NodeId) -> None:
@@ -98,7 +97,7 @@ def test_a_machine_is_mended_by_the_mildest_step_that_helps(
     simulate(ladder_story(result, mended_by, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
 
 
-def test_what_no_step_mends_is_replaced_in_the_end() -> None:
+def test_a_machine_that_no_step_repairs_is_replaced() -> None:
     def check(world: World, victim: NodeId) -> None:
         assert steps_done(world) == ["reboot", "power_cycle"]
         assert world.fleet().nodes[victim].gone
@@ -107,7 +106,7 @@ def test_what_no_step_mends_is_replaced_in_the_end() -> None:
     simulate(ladder_story(FALLEN, RecoveryStep.REPLACE, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
 
 
-def test_what_the_catalogue_would_replace_is_not_rebooted_first() -> None:
+def test_a_fault_that_needs_a_replacement_causes_no_reboot() -> None:
     def check(world: World, victim: NodeId) -> None:
         assert steps_done(world) == []
         assert world.fleet().nodes[victim].gone
@@ -144,7 +143,7 @@ def test_a_gpu_that_is_held_is_not_reset_and_the_holder_is_named() -> None:
     simulate(story, seed=6, pools=[POOL])
 
 
-def test_a_machine_that_boots_by_itself_voids_what_was_planned_for_its_last_boot() -> None:
+def test_an_unplanned_boot_cancels_the_steps_planned_for_the_last_boot() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
@@ -160,7 +159,7 @@ def test_a_machine_that_boots_by_itself_voids_what_was_planned_for_its_last_boot
     simulate(story, seed=7, pools=[POOL])
 
 
-def test_a_node_may_not_be_rebooted_for_ever() -> None:
+def test_reboots_of_a_node_are_limited() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
@@ -176,7 +175,7 @@ def test_a_node_may_not_be_rebooted_for_ever() -> None:
     simulate(story, seed=8, pools=[POOL])
 
 
-def test_a_ladder_without_a_top_ends_with_people() -> None:
+def test_a_ladder_without_replacement_ends_with_a_ticket() -> None:
     pool = a_pool(
         size=2,
         nodes_max=3,
@@ -199,7 +198,7 @@ def test_a_ladder_without_a_top_ends_with_people() -> None:
     simulate(story, seed=9, pools=[pool])
 
 
-def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
+def test_a_dry_run_records_its_action_once_and_does_nothing() -> None:
     pool = a_pool(size=2, nodes_max=3, remediation=Remediation(strategy="ladder", dry_run=True))
 
     async def story(world: World) -> None:
@@ -210,24 +209,24 @@ def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
         assert steps_done(world) == []
         node = world.fleet().nodes[victim]
         assert (node.cordoned, node.retiring, node.recovery) == (None, None, None)
-        said = [line for line in world.trace if "node.would_have" in line]
-        assert len(said) == 1, said
+        recorded = [line for line in world.trace if "node.would_have" in line]
+        assert len(recorded) == 1, recorded
         assert victim not in world.workloads.cordoned, "work is not kept off it either"
 
     simulate(story, seed=10, pools=[pool])
 
 
-def test_work_is_kept_off_a_broken_node_only_where_somebody_wants_something_done() -> None:
-    told = Remediation(strategy="alert_only")
+def test_a_broken_node_is_cordoned_only_if_its_pool_acts_on_faults() -> None:
+    alert = Remediation(strategy="alert_only")
     dry = Remediation(strategy="cordon_and_replace", dry_run=True)
     done = Remediation(strategy="cordon_and_replace")
-    pool = a_pool(size=2, nodes_max=3, remediation=told, auto_replace=False)
+    pool = a_pool(size=2, nodes_max=3, remediation=alert, auto_replace=False)
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         world.break_down(victim, FALLEN, cleared_by=RecoveryStep.REBOOT)
-        for remediation, closed in ((told, False), (dry, False), (done, True)):
+        for remediation, closed in ((alert, False), (dry, False), (done, True)):
             spec = replace(pool_spec(pool), remediation=remediation)
             await world.ask(lambda api, spec=spec: api.put_pool(spec, reason="trying it"))  # type: ignore[misc]
             await world.clock.sleep(120)
@@ -244,7 +243,7 @@ def test_work_is_kept_off_a_broken_node_only_where_somebody_wants_something_done
 
 
 async def a_climb(world: World) -> None:
-    """A GPU that only a power cycle mends, then one that a reset mends, and a silent machine."""
+    """Fail a GPU that needs a power cycle, one that needs a reset, and silence a machine."""
     await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
     first, second = world.serving(TRAINING)
     world.break_down(first, UNCONTAINED, cleared_by=RecoveryStep.POWER_CYCLE)
@@ -258,7 +257,7 @@ async def a_climb(world: World) -> None:
 
 
 def check_action_log(world: World) -> None:
-    """Never the same step twice for one fault; never a reset on a boot it was not meant for."""
+    """Check that no step repeats for one fault and no reset runs on a later boot."""
     steps = Counter((entry.recovery, entry.step) for entry in world.hosts.action_log)
     twice = [key for key, n in steps.items() if n > 1]
     assert not twice, f"seed {world.seed}: done twice: {twice}"
@@ -285,11 +284,11 @@ STEPS = [
     if any(word in what for word in ("recover", "draining", "command", "reboot", "power"))
     or what == "drain"
 ]
-"""Every call that a recovery makes, and every one that writes down how far it has come."""
+"""Every call of a recovery, and every commit of its progress."""
 CHUNKS = 4
 
 
-def test_the_climb_takes_every_step() -> None:
+def test_the_story_takes_every_step_of_the_ladder() -> None:
     world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM)
     assert set(steps_done(world)) == {"reset_gpu", "reboot", "power_cycle"}
     assert {"power cycle", "commit recovery.ordered", "commit recovery.verifying"} <= set(LOG)
@@ -318,7 +317,7 @@ def test_no_step_is_repeated_in_a_storm(seed: int) -> None:
         )
 
 
-def test_the_deadline_of_a_reboot_is_the_pools() -> None:
+def test_the_pool_sets_the_deadline_of_a_reboot() -> None:
     slow = Remediation(strategy="ladder", reboot_deadline=timedelta(minutes=40))
     pool = a_pool(size=2, nodes_max=3, remediation=slow)
 

@@ -1,13 +1,13 @@
 """Each law of the simulator ends a world that breaks it.
 
-Every test plays one world twice. Without its bad habit the world is clean; with the habit the law
+Every test runs one world twice. Without its bad habit the world is clean; with the habit the law
 ends the run. So a law that no longer fires fails its test here, and so does one that always fires.
 """
 
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,17 +22,15 @@ from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.disruption import Disruption
 from navarch.core.errors import CapacityError, InvariantError, ProviderError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.gang import Gang
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, RecoveryId, Token
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.launch import Launch
+from navarch.core.launch import Gang, Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.records import evolve
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, Remediation
 from navarch.fleet.plan import (
     Abandon,
     Action,
@@ -49,7 +47,7 @@ from navarch.fleet.plan import (
 from navarch.fleet.planner import plan_pool
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.remediator import Remedy, Treatment
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
@@ -93,7 +91,7 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 
 
 def at_cloud(twin: type[SimulatedCloud]) -> Callable[[World], None]:
-    """Return what puts a cloud with a bad habit in the place of the simulated one."""
+    """Return a function that replaces the simulated cloud by one with a bad habit."""
 
     def prepare(world: World) -> None:
         world.cloud = twin(**{each.name: getattr(world.cloud, each.name) for each in fields(twin)})
@@ -122,7 +120,7 @@ async def retire_one(world: World) -> None:
     await world.until(lambda: world.fleet().nodes[FIRST].phase is Phase.DRAINING, within_s=600)
 
 
-# What the cloud sells, ends and charges
+# Launches, terminations and bills of the cloud
 
 
 class ForgetsTokens(SimulatedCloud):
@@ -172,7 +170,7 @@ class Overcharges(SimulatedCloud):
 
 @pytest.mark.parametrize("twin", [ForgetsTokens, SellsTwo])
 def test_a_machine_that_is_bought_twice_ends_the_world(twin: type[SimulatedCloud]) -> None:
-    # Each answer is lost, so that the machine must be asked for again or looked up.
+    # Each answer is lost, so the launch must be repeated or looked up.
     habits = Habits(remembers_tokens=False, lie=1.0, listing_lag_s=120.0)
 
     def play(cloud: type[SimulatedCloud]) -> None:
@@ -242,7 +240,7 @@ def test_a_world_does_not_come_to_rest_with(
         play(spoiled, twin)
 
 
-# What is written into the store
+# Commits
 
 
 def written(world: World, *nodes: Node, pools: Sequence[Pool] = ()) -> Change:
@@ -261,7 +259,7 @@ def the_pool(world: World) -> Pool:
 
 
 def requested(name: NodeId, now: datetime) -> Node:
-    """Return a node that is asked for from now on."""
+    """Return a node that is requested now."""
     launch = Launch(
         token=Token(f"launch-{name}"), node=name, pool=POOL, offering=H100, asked_at=now
     )
@@ -276,7 +274,7 @@ async def forget_one(world: World) -> None:
 
 
 async def forget_one_from_before(world: World) -> None:
-    """Do the same where the watch begins after the node was born."""
+    """Let a node be replaced and forgotten that is older than the checkers' records."""
     await replace_one(world)
     world.checkers.born.clear()
     forget = evolve(written(world), forget_nodes=[FIRST])
@@ -386,13 +384,13 @@ def test_the_world_ends_with_a_commit_of(writing: Writing) -> None:
 
 
 def test_a_law_that_is_broken_in_a_durable_store_ends_the_world(tmp_path: Path) -> None:
-    """Such a store reports a commit in a task of its own, whose errors its callers do not see."""
+    """Such a store reports commits from a separate task, so callers do not see its errors."""
     writing = WRITINGS["a change without an event"]
 
     def play(directory: Path, change: Callable[[World], Change]) -> None:
         async def story(world: World) -> None:
             await whole(world)
-            # The caller of a commit whose law is broken gets no answer.
+            # A commit that breaks a law never returns.
             async with asyncio.timeout(60):
                 await world.store.commit(change(world), based_on=world.fleet().revision)
 
@@ -406,7 +404,7 @@ def test_a_law_that_is_broken_in_a_durable_store_ends_the_world(tmp_path: Path) 
 
 
 class ReplacesAnything:
-    """Has every node replaced that is less than healthy."""
+    """Replaces every node that is not healthy."""
 
     def remediate(self, _pool: Pool, _node: Node) -> Treatment:
         return Treatment(remedy=Remedy.REPLACE, reason="less than healthy")
@@ -427,8 +425,8 @@ def test_a_node_that_is_not_broken_and_is_given_back_ends_the_world() -> None:
         simulate(story, seed=1, pools=[a_pool()], opinions=opinions)
 
 
-class AsksForAnother(MemoryStore):
-    """Asks for another node when the first one is gone."""
+class RequestsAnother(MemoryStore):
+    """Requests another node when the first one is gone."""
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         gone = [node for node in change.nodes if node.gone]
@@ -446,28 +444,24 @@ def test_a_pool_that_grows_while_it_is_above_its_maximum_ends_the_world() -> Non
 
     simulate(story, seed=1, pools=[a_pool(size=3)])
     with broken("training wants 3 of 2"):
-        simulate(story, seed=1, pools=[a_pool(size=3)], store=AsksForAnother)
+        simulate(story, seed=1, pools=[a_pool(size=3)], store=RequestsAnother)
 
 
 class DropsReport(MemoryStore):
-    """Reports nothing of one commit."""
+    """Leaves out the report of one commit."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         def listen(committed: Committed) -> None:
             if committed.after.revision != 5:
                 listener(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 class MergesReports(MemoryStore):
     """Reports two commits as one, after the first few."""
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         held: list[Committed] = []
 
         def listen(committed: Committed) -> None:
@@ -478,7 +472,7 @@ class MergesReports(MemoryStore):
             else:
                 held.append(committed)
 
-        return super().subscribe(listen, about=about)
+        return super().subscribe(listen)
 
 
 @pytest.mark.parametrize("twin", [DropsReport, MergesReports])
@@ -488,14 +482,14 @@ def test_a_revision_that_is_not_reported_ends_the_world(twin: type[MemoryStore])
         simulate(whole, seed=1, pools=[a_pool()], store=twin)
 
 
-# What is asked of the provider
+# Calls to the provider
 
 
 Call = Callable[[World, GuardedProvider], Awaitable[object]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
+class ProviderCall:
     """A call to a provider that keeps a law, and one that breaks it."""
 
     before: Story = whole
@@ -519,11 +513,11 @@ async def refused_one(world: World) -> None:
 
 
 async def leave_alone(_world: World, _provider: GuardedProvider) -> None:
-    """Ask for nothing."""
+    """Make no call."""
 
 
 def ordered(**other: object) -> Story:
-    """Return what writes down that the first machine is rebooted, or something near that."""
+    """Return a story that records a reboot of the first machine, or a variation of it."""
 
     async def before(world: World) -> None:
         await whole(world)
@@ -550,20 +544,20 @@ def ordered(**other: object) -> Story:
     return before
 
 
-ASKINGS = {
-    "a machine of which nothing is written": Asking(
+PROVIDER_CALLS = {
+    "a machine of which nothing is written": ProviderCall(
         keeps=lambda world, provider: provider.provision(request_of(world)),
         breaks=lambda world, provider: provider.provision(request_of(world, name=EXTRA)),
         law=f"{EXTRA} was bought before it was written down",
     ),
-    "a machine under another token": Asking(
+    "a machine under another token": ProviderCall(
         keeps=lambda world, provider: provider.provision(request_of(world)),
         breaks=lambda world, provider: provider.provision(
             request_of(world, token=Token("launch-other"))
         ),
         law=f"{FIRST} was bought under another token",
     ),
-    "a machine for a node that waits": Asking(
+    "a machine for a node that waits": ProviderCall(
         before=refused_one,
         keeps=leave_alone,
         breaks=lambda _, provider: provider.provision(
@@ -571,31 +565,31 @@ ASKINGS = {
         ),
         law=f"{FIRST} was bought without a launch",
     ),
-    "the end of a machine that is wanted": Asking(
+    "the end of a machine that is wanted": ProviderCall(
         before=retire_one,
         keeps=lambda world, provider: provider.terminate(world.machine(FIRST).id),
         breaks=lambda world, provider: provider.terminate(world.machine(SECOND).id),
         law=f"is the machine of {SECOND}, which is ready",
     ),
-    "a reboot that is not written": Asking(
+    "a reboot that is not written": ProviderCall(
         before=ordered(),
         keeps=lambda world, provider: provider.reboot(world.machine(FIRST).id),
         breaks=lambda world, provider: provider.reboot(world.machine(SECOND).id),
         law=f"{SECOND}: reboot without a recovery",
     ),
-    "a power cycle where a reboot is written": Asking(
+    "a power cycle where a reboot is written": ProviderCall(
         before=ordered(),
         keeps=lambda world, provider: provider.reboot(world.machine(FIRST).id),
         breaks=lambda world, provider: provider.power_cycle(world.machine(FIRST).id),
         law=f"{FIRST}: power_cycle, but reboot is ordered",
     ),
-    "a reboot that has happened": Asking(
+    "a reboot that has happened": ProviderCall(
         before=ordered(state=RecoveryState.VERIFYING),
         keeps=leave_alone,
         breaks=lambda world, provider: provider.reboot(world.machine(FIRST).id),
         law=f"{FIRST}: reboot, but reboot is verifying",
     ),
-    "a reboot of a later boot": Asking(
+    "a reboot of a later boot": ProviderCall(
         before=ordered(ordered_boot="boot-0"),
         keeps=leave_alone,
         breaks=lambda world, provider: provider.reboot(world.machine(FIRST).id),
@@ -604,11 +598,11 @@ ASKINGS = {
 }
 
 
-@pytest.mark.parametrize("asking", ASKINGS.values(), ids=ASKINGS.keys())
-def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
+@pytest.mark.parametrize("call_pair", PROVIDER_CALLS.values(), ids=PROVIDER_CALLS.keys())
+def test_the_world_ends_with_a_provider_call_for(call_pair: ProviderCall) -> None:
     def play(call: Call) -> None:
         async def story(world: World) -> None:
-            await asking.before(world)
+            await call_pair.before(world)
             watched = leader_provider(
                 world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws.enforce
             )
@@ -620,9 +614,9 @@ def test_the_world_ends_with_a_provider_call_for(asking: Asking) -> None:
 
         simulate(story, seed=1, pools=[a_pool()])
 
-    play(asking.keeps)
-    with broken(asking.law):
-        play(asking.breaks)
+    play(call_pair.keeps)
+    with broken(call_pair.law):
+        play(call_pair.breaks)
 
 
 def test_a_control_plane_that_buys_under_another_token_ends_the_world(
@@ -639,7 +633,7 @@ def test_a_control_plane_that_buys_under_another_token_ends_the_world(
         simulate(whole, seed=1, pools=[a_pool()])
 
 
-# What is planned
+# Plans
 
 
 ROOMY = a_pool(size=2, nodes_max=3)
@@ -655,7 +649,7 @@ class Planning:
     before: Story = whole
     keeps: Callable[[World], Sequence[Action]]
     spoiled: Story | None = None
-    """What comes before the plan that breaks the law, if that is something else."""
+    """The story before the plan that breaks the law, if it differs from `before`."""
     breaks: Callable[[World], Sequence[Action]]
     law: str
 
@@ -671,19 +665,19 @@ def request(name: NodeId, world: World, gang: Gang | None = None) -> Request:
     return Request(launch=launch_of(name, world, gang=gang), reason="a test", waiting=waits)
 
 
-def ask_again(name: NodeId, world: World) -> RetryLaunch:
+def retry_launch(name: NodeId, world: World) -> RetryLaunch:
     return RetryLaunch(launch=launch_of(name, world, token=Token("again")), reason="a test")
 
 
-async def ask_slowly(world: World) -> None:
-    """Wait until a machine is asked for again, and the answer takes its time."""
+async def retry_slowly(world: World) -> None:
+    """Wait until a launch is retried, and make its answer slow."""
     await refused_one(world)
     world.cloud.habits = replace(world.cloud.habits, refuses=None, call_s=(50.0, 50.0))
     await world.until(lambda: first(world).launch is not None, within_s=600)
 
 
 async def give_up_one(world: World) -> None:
-    """Wait until a node is given up that never had a machine."""
+    """Wait until a node is abandoned that never had a machine."""
     await refused_one(world)
     none = replace(pool_spec(the_pool(world)), nodes_min=0)
     await world.ask(lambda fleet: fleet.put_pool(none, reason="nothing to do"))
@@ -692,7 +686,7 @@ async def give_up_one(world: World) -> None:
 
 
 async def mend_one(world: World) -> None:
-    """Begin to mend one machine, and stop while its work leaves it."""
+    """Begin to repair one machine, and stop while its work leaves it."""
     world.workloads.drain_s = (250.0, 250.0)
     await whole(world)
     world.fail(FIRST, "XID 79")
@@ -734,16 +728,16 @@ LADDER = a_pool(remediation=Remediation(strategy="ladder"))
 PLANNINGS = {
     "a machine that is being bought": Planning(
         before=refused_one,
-        keeps=lambda world: [ask_again(FIRST, world)],
-        spoiled=ask_slowly,
-        breaks=lambda world: [ask_again(FIRST, world)],
+        keeps=lambda world: [retry_launch(FIRST, world)],
+        spoiled=retry_slowly,
+        breaks=lambda world: [retry_launch(FIRST, world)],
         law=f"{FIRST} would be bought twice",
     ),
     "a machine for a node that is gone": Planning(
         before=refused_one,
-        keeps=lambda world: [ask_again(FIRST, world)],
+        keeps=lambda world: [retry_launch(FIRST, world)],
         spoiled=give_up_one,
-        breaks=lambda world: [ask_again(FIRST, world)],
+        breaks=lambda world: [retry_launch(FIRST, world)],
         law=f"{FIRST} would be bought twice",
     ),
     "a node that is there": Planning(

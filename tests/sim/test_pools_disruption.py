@@ -1,4 +1,4 @@
-"""Sound nodes are replaced without anybody noticing; broken ones not all at once."""
+"""Sound nodes are replaced without a gap in service; broken ones not all at once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ OLD = Disruption(
 
 
 def lowest(world: World) -> Iterator[int]:
-    """Watch how many nodes serve, and yield the lowest number so far whenever asked."""
+    """Yield, at each step, the lowest number of serving nodes so far."""
     seen = [len(world.serving(TRAINING))]
 
     def watch(committed: Committed) -> None:
@@ -36,7 +36,7 @@ def lowest(world: World) -> Iterator[int]:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("habits", [Habits(), replace(STORMY, dead_on_arrival=0.2)])
-def test_a_pool_outlives_all_of_its_nodes_without_ever_being_short(
+def test_a_pool_replaces_all_of_its_nodes_without_ever_being_short(
     seed: int, habits: Habits
 ) -> None:
     async def story(world: World) -> None:
@@ -77,8 +77,8 @@ def test_a_reclaimed_node_is_drained_within_its_notice_and_replaced(seed: int) -
         world.agent(victim).results["spot_notice"] = CheckResult(
             check="spot_notice", health=Health.DEGRADED, reason="at 12:02"
         )
-        told = ("drain", victim)
-        await world.until(lambda: told in world.workloads.calls, within_s=100)
+        drain = ("drain", victim)
+        await world.until(lambda: drain in world.workloads.calls, within_s=100)
         await world.clock.sleep(20)
         world.reclaim(victim)
         await world.until(
@@ -118,7 +118,7 @@ def test_when_most_of_a_pool_breaks_at_once_it_is_replaced_one_node_at_a_time(se
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_nodes_that_nobody_uses_are_given_back_and_those_at_work_are_not(seed: int) -> None:
+def test_idle_nodes_are_given_back_and_busy_ones_are_kept(seed: int) -> None:
     busy = {NodeId("training-0"), NodeId("training-2")}
 
     async def story(world: World) -> None:
@@ -142,9 +142,7 @@ def test_nodes_that_nobody_uses_are_given_back_and_those_at_work_are_not(seed: i
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_pool_that_must_shrink_gives_up_idle_nodes_and_not_simply_the_oldest(
-    seed: int, by_hand: bool
-) -> None:
+def test_a_shrinking_pool_removes_idle_nodes_before_the_oldest(seed: int, by_hand: bool) -> None:
     busy = {NodeId("training-0"), NodeId("training-3")}
 
     async def story(world: World) -> None:
@@ -166,8 +164,8 @@ def test_a_pool_that_must_shrink_gives_up_idle_nodes_and_not_simply_the_oldest(
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_decision_is_looked_at_again_before_it_is_carried_out(seed: int) -> None:
-    """Maintenance is called off while the successor boots: the node stays, the successor goes."""
+def test_a_replacement_is_cancelled_when_its_reason_is_gone(seed: int) -> None:
+    """Maintenance is cancelled while the successor boots: the successor is removed."""
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
@@ -192,7 +190,7 @@ def test_a_decision_is_looked_at_again_before_it_is_carried_out(seed: int) -> No
 
 @pytest.mark.parametrize("seed", [28, 64, 264])
 def test_lost_messages_of_a_sound_node_do_not_take_a_pool_under_its_floor(seed: int) -> None:
-    """Agents say again what was lost; one that waited for its next beat passed for dead."""
+    """Agents resend lost messages at once; waiting for the next heartbeat is too late."""
     name = PoolName("training")
     served: list[int] = []
 

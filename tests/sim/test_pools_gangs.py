@@ -1,4 +1,4 @@
-"""Gangs: all machines within one block, or none, whatever happens in between."""
+"""Gangs get all their machines within one block, or none."""
 
 from collections import Counter
 from dataclasses import replace
@@ -9,10 +9,10 @@ import pytest
 
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.sim.world.leader import CrashPoint
@@ -56,7 +56,7 @@ def watch_gangs(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_gang_stands_in_one_block_and_serves_only_when_it_is_whole(seed: int) -> None:
+def test_a_gang_is_in_one_block_and_serves_only_when_it_is_whole(seed: int) -> None:
     async def story(world: World) -> None:
         watch_gangs(world)
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=3 * 3600)
@@ -72,7 +72,7 @@ def test_a_gang_stands_in_one_block_and_serves_only_when_it_is_whole(seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_does_not_fit_into_one_block_is_given_back_and_nothing_of_it_ever_serves(
+def test_a_gang_that_fits_no_block_is_given_back_and_no_part_of_it_ever_serves(
     seed: int,
 ) -> None:
     async def story(world: World) -> None:
@@ -130,11 +130,11 @@ def test_a_broken_member_is_replaced_in_the_block_of_its_gang(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_gang_whose_block_has_no_room_for_a_successor_moves_as_a_whole(seed: int) -> None:
+def test_a_gang_moves_as_a_whole_if_its_block_has_no_room_for_a_successor(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=3600)
         (home,) = blocks(world)
-        # Somebody else takes the place of the broken machine as soon as it is free.
+        # Another customer gets the place of the broken machine as soon as it is free.
         world.cloud.habits = replace(world.cloud.habits, blocks={home: 3, "spacious": 4})
         low: list[int] = []
         world.fail(world.serving(TRAINING)[0], "XID 79")
@@ -146,7 +146,7 @@ def test_a_gang_whose_block_has_no_room_for_a_successor_moves_as_a_whole(seed: i
             lambda: set(blocks(world)) == {"spacious"} and len(world.serving(TRAINING)) == 4,
             within_s=3600,
         )
-        assert min(low) == 3, "what was left of the gang served until the new one did"
+        assert min(low) == 3, "the rest of the gang served until the new gang did"
         await world.until(lambda: len(world.cloud.alive()) == 4, within_s=1800)
 
     simulate(story, seed=seed, pools=[gang_pool(nodes_max=8)], habits=Habits(blocks={"a": 4}))
@@ -176,7 +176,7 @@ def rollback(crash_point: CrashPoint, seed: int = 7) -> World:
     async def story(world: World) -> None:
         await world.clock.sleep(HOLD.total_seconds() + 300)
         world.cloud.habits = replace(world.cloud.habits, blocks={"a": 5, "b": 1})
-        # Which block it gets into is the cloud's throw of a coin, and a try takes ten minutes.
+        # The cloud chooses the block at random, and each attempt takes ten minutes.
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=12 * 3600)
         assert len(blocks(world)) == 1
         await world.until(lambda: len(world.cloud.alive()) == 4, within_s=3600)
@@ -194,7 +194,7 @@ def rollback(crash_point: CrashPoint, seed: int = 7) -> World:
 @pytest.mark.parametrize("after", [False, True])
 def test_a_gang_is_whole_or_given_back_wherever_the_control_plane_dies(after: bool) -> None:
     calls = rollback(CrashPoint()).leadership.crash_point.log
-    # A listing changes nothing, and there are hundreds.
+    # Listings are left out: they change nothing, and there are hundreds.
     places = [at for at, what in enumerate(calls) if what not in ("list", "notices")]
     assert len(places) > 40
     for at in places[::2] if after else places[1::2]:
@@ -252,7 +252,7 @@ RESERVED = evolve(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Deci
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("storm", [False, True])
-def test_reserved_machines_are_used_first_and_what_is_more_is_bought_elsewhere(
+def test_reserved_machines_are_used_first_and_the_rest_is_bought_elsewhere(
     seed: int, storm: bool
 ) -> None:
     async def story(world: World) -> None:
@@ -265,13 +265,13 @@ def test_reserved_machines_are_used_first_and_what_is_more_is_bought_elsewhere(
             assert refused == [], "the reservation was counted, not tried"
 
     habits = replace(STORMY if storm else Habits(), reservations={"r-1": 2})
-    # The list puts what is reserved last; it is paid for, so it is used first all the same.
+    # The reserved offering is listed last but used first, because it is paid for.
     pool = a_pool(size=4, nodes_max=6, offerings=(H100, RESERVED))
     simulate(story, seed=seed, pools=[pool], habits=habits)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_reservation_that_others_use_too_is_found_full_and_left(seed: int) -> None:
+def test_a_shared_reservation_that_is_full_is_left(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=3600)
         taken = Counter(m.request.reservation for m in world.cloud.alive())

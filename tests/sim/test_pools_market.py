@@ -1,4 +1,4 @@
-"""A market that is sold out: few calls, shared by everybody, remembered across a restart."""
+"""A sold-out market: few calls, shared by all nodes, remembered across a restart."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
 from navarch.sim.world.world import World, simulate
@@ -72,13 +72,13 @@ def test_a_pool_goes_elsewhere_when_no_machine_comes_up_at_its_first_choice(seed
     bad, good = evolve(H100, zone="bad"), evolve(H100, zone="good")
 
     async def story(world: World) -> None:
-        # Ten minutes until the first are given up, three for one elsewhere, three for the rest;
-        # two were asked for again at the first choice before three had failed there.
+        # Ten minutes until the first nodes time out, three for one elsewhere, three for the rest;
+        # two were requested again at the first choice before three had failed there.
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=1020)
         await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=600)
         serving = [node for node in world.nodes(TRAINING) if node.serving]
         assert {node.launch and node.launch.offering.zone for node in serving} == {"good"}
-        # Half an hour later one breaks: its successor does not go where nothing came up either.
+        # Half an hour later one breaks: its successor is not bought in the bad zone either.
         await world.clock.sleep(1800)
         bought = len(world.cloud.machines)
         world.fail(world.serving(TRAINING)[0], "XID 79")

@@ -7,8 +7,8 @@ import pytest
 from navarch.app.control_plane import Opinions
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.ports.api import CostBy
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import H100, STORMY, a_pool
@@ -100,7 +100,7 @@ def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_
     simulate(story, seed=3, pools=[RED, BLUE], opinions=Opinions(budgets=[budget]))
 
 
-def test_no_more_is_asked_for_at_once_than_the_budget_holds_for_an_hour() -> None:
+def test_no_more_nodes_are_requested_at_once_than_the_budget_covers_for_an_hour() -> None:
     budget = Budget(
         of=BudgetOf.POOL,
         name="training",

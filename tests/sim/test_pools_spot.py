@@ -1,4 +1,4 @@
-"""Spot machines: used while they are cheap, left in time, and come back to."""
+"""Spot machines are used while cheap, left in time, and used again later."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,12 +8,12 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Disruption, DisruptionBudget
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.node import Phase
-from navarch.core.notice import Notice, NoticeKind
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.sim.world.leader import CrashPoint
@@ -88,28 +88,28 @@ def test_what_a_provider_announces_drains_the_node_at_once_and_its_successor_is_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_notice_that_is_called_off_in_time_is_forgotten(seed: int) -> None:
+def test_a_notice_that_is_cancelled_in_time_is_forgotten(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         machine = world.machine(victim).id
 
-        def held_against() -> list[str]:
+        def failing_checks() -> list[str]:
             return [condition.check for condition in world.fleet().nodes[victim].conditions]
 
         world.cloud.announce(machine, Notice(kind=NoticeKind.MAINTENANCE, reason="on Sunday"))
-        await world.until(lambda: held_against() == ["maintenance/provider"], within_s=30)
-        # That the machine itself has heard nothing does not take back what its provider said.
+        await world.until(lambda: failing_checks() == ["maintenance/provider"], within_s=30)
+        # A report of the machine without maintenance does not clear its provider's notice.
         world.agent(victim).results["maintenance"] = CheckResult(
             check="maintenance", health=Health.HEALTHY
         )
         await world.clock.sleep(300)
-        assert held_against() == ["maintenance/provider"]
+        assert failing_checks() == ["maintenance/provider"]
         world.cloud.announced.clear()
-        await world.until(lambda: held_against() == [], within_s=30)
+        await world.until(lambda: failing_checks() == [], within_s=30)
         assert victim in world.serving(TRAINING)
 
-    # Without room for a successor nothing sound is replaced, so the node is there to be looked at.
+    # Without room for a successor no sound node is replaced, so the node stays observable.
     pool = a_pool(size=2, nodes_max=2)
     simulate(story, seed=seed, pools=[pool], habits=Habits(announces=True))
 
@@ -122,7 +122,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
         assert all(on_spot(world, node) for node in world.serving(TRAINING))
-        # The market dries up: one machine is taken back, and no other spot machine is to be had.
+        # The market dries up: one machine is reclaimed, and no other spot machine is for sale.
         world.cloud.habits = replace(world.cloud.habits, stock={"h100-8x spot": 0, "h100-8x": 9})
         victim = world.serving(TRAINING)[0]
         world.give_notice(victim, after_s=NOTICE_S)
@@ -136,7 +136,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
         world.store.subscribe(
             lambda done: low.append(sum(n.serving for n in done.after.in_pool(TRAINING).values()))
         )
-        # A drought is not probed by a pool that runs well: one call in half an hour at most.
+        # A pool that runs well hardly probes a dry market: one call in half an hour at most.
         await world.clock.sleep(4 * 3600)
         assert len(await world.store.launches()) - asked <= 8
         world.cloud.habits = replace(world.cloud.habits, stock={"h100-8x spot": 9, "h100-8x": 9})
@@ -174,7 +174,7 @@ def test_a_pool_on_spot_machines_survives_a_storm_of_reclaims(seed: int) -> None
 
 
 CALLS = 36
-"""How many calls to the outside the story below makes at least, from the notice on."""
+"""Lower bound on the outside calls of the story below, counted from the notice."""
 
 
 @pytest.mark.parametrize("after", [False, True])

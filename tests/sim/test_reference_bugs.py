@@ -1,4 +1,4 @@
-"""What users of the Go system saw, and users of this one must never see.
+"""Bugs of the Go system that this one must never have.
 
 Each test is named after the symptom; the number in its docstring is the reference's.
 """
@@ -9,8 +9,8 @@ import pytest
 
 from navarch.app.control_plane import Opinions
 from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.disruption import GovernorSettings
 from navarch.core.errors import NotPossibleError
-from navarch.core.governor import GovernorSettings
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus, Phase, instance_state
@@ -44,7 +44,7 @@ def test_a_broken_node_is_replaced_with_the_default_settings() -> None:
 
 
 def test_a_node_that_falls_silent_is_replaced_with_the_default_settings() -> None:
-    """B1, for heartbeats: the monitor told about a silent node only once."""
+    """B1, for heartbeats: the monitor reported a silent node only once."""
 
     async def story(world: World) -> None:
         victim, _ = await filled(world)
@@ -57,7 +57,7 @@ def test_a_node_that_falls_silent_is_replaced_with_the_default_settings() -> Non
 
 
 def test_a_pool_fills_once_sold_out_machines_come_back() -> None:
-    """B2: after every provider had refused once, none was ever asked again."""
+    """B2: after every provider had refused once, none was ever tried again."""
 
     async def story(world: World) -> None:
         await world.clock.sleep(6 * 3600)
@@ -93,7 +93,7 @@ def test_a_new_node_never_gets_the_name_of_an_old_one() -> None:
     simulate(story, seed=1, pools=[a_pool()], opinions=unlimited)
 
 
-def test_a_terminated_node_does_not_haunt_the_fleet() -> None:
+def test_a_terminated_node_is_forgotten() -> None:
     """B4: such nodes stayed in the table, turned unhealthy and counted for ever."""
 
     async def story(world: World) -> None:
@@ -147,8 +147,8 @@ def test_a_restart_loses_no_node_and_buys_no_second_fleet() -> None:
     simulate(story, seed=1, pools=[a_pool()])
 
 
-def test_a_long_outage_of_the_control_plane_is_not_held_against_the_nodes() -> None:
-    """B7's sister: after an hour's outage every node looked silent for an hour."""
+def test_a_long_outage_of_the_control_plane_makes_no_node_unhealthy() -> None:
+    """B7, too: after an hour's outage every node looked silent for an hour."""
 
     async def story(world: World) -> None:
         before = await filled(world)
@@ -179,7 +179,7 @@ def test_an_agent_restart_does_not_return_a_cordoned_node_to_service() -> None:
 
 
 def test_an_agent_restart_does_not_make_a_broken_node_healthy() -> None:
-    """B8, for health: a lasting fault is not forgotten by the agent's starting again."""
+    """B8, for health: a restart of the agent cleared a lasting fault."""
 
     async def story(world: World) -> None:
         victim, _ = await filled(world)
@@ -192,7 +192,7 @@ def test_an_agent_restart_does_not_make_a_broken_node_healthy() -> None:
     simulate(story, seed=1, pools=[a_pool(auto_replace=False)])
 
 
-def test_a_command_reaches_its_node_though_the_answer_is_lost() -> None:
+def test_a_command_reaches_its_node_when_the_answer_is_lost() -> None:
     """B11: commands were marked as delivered before they were."""
 
     async def story(world: World) -> None:
@@ -211,7 +211,7 @@ def test_a_command_reaches_its_node_though_the_answer_is_lost() -> None:
     simulate(story, seed=1, pools=[a_pool()])
 
 
-def test_a_command_that_nobody_can_carry_out_expires() -> None:
+def test_a_command_to_a_silent_agent_expires() -> None:
     """B11: commands stayed pending for ever."""
 
     async def story(world: World) -> None:
@@ -255,17 +255,17 @@ def test_work_is_moved_away_before_a_machine_is_taken(cause: str) -> None:
         machines = world.cloud.machines
         await world.until(lambda: not all(m.alive for m in machines.values()), within_s=1800)
         (taken,) = [m for m in world.cloud.machines.values() if not m.alive]
-        told = [what for what, node in world.workloads.calls if node == taken.request.name]
-        assert told[0] in ("cordon", "drain")
-        assert "drain" in told
-        assert "is_drained" in told[told.index("drain") :]
+        calls = [what for what, node in world.workloads.calls if node == taken.request.name]
+        assert calls[0] in ("cordon", "drain")
+        assert "drain" in calls
+        assert "is_drained" in calls[calls.index("drain") :]
         assert taken.ended_at is not None
         assert taken.ended_at >= world.workloads.empty_at[NodeId(taken.request.name)]
 
     simulate(story, seed=1, pools=[a_pool(size=1, nodes_wanted=2, nodes_max=3)])
 
 
-def test_the_workload_system_hears_of_a_broken_node_that_is_not_replaced() -> None:
+def test_the_workload_system_is_notified_of_a_broken_node_that_is_not_replaced() -> None:
     """B13: an unhealthy node went on receiving work."""
 
     async def story(world: World) -> None:
@@ -305,7 +305,7 @@ def test_a_machine_that_never_registers_stops_costing_money() -> None:
     simulate(story, seed=1, pools=[a_pool()], habits=Habits(dead_on_arrival=1.0))
 
 
-def test_what_was_bought_before_a_refusal_is_kept_and_the_rest_is_asked_for_again() -> None:
+def test_machines_bought_before_a_refusal_are_kept_and_the_rest_is_retried() -> None:
     """B20: a partial scale-up dropped the machines it had bought."""
 
     async def story(world: World) -> None:
@@ -343,7 +343,7 @@ def test_uncordon_lifts_a_cordon_and_does_not_hide_a_broken_gpu() -> None:
     simulate(story, seed=1, pools=[a_pool(auto_replace=False)])
 
 
-def test_a_node_whose_checks_pass_again_returns_by_itself() -> None:
+def test_a_node_returns_by_itself_when_its_checks_pass_again() -> None:
     """B22: an unhealthy node could only return through cordon and uncordon."""
 
     async def story(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Stories of machines that fail, and of a fleet that goes on."""
+"""Machines fail and are replaced, and the rest of the fleet is undisturbed."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TRAINING = PoolName("training")
 
 
 @pytest.mark.parametrize("seed", range(500))
-def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> None:
+def test_a_fallen_gpu_is_replaced_and_no_other_node_is_disturbed(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=4 * 3600)
         victim, *rest = world.serving(TRAINING)
@@ -27,7 +27,7 @@ def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> Non
     )
 
 
-def test_what_is_decided_at_one_moment_about_a_failure_is_one_commit() -> None:
+def test_decisions_of_one_moment_about_a_failure_are_one_commit() -> None:
     commits: list[list[str]] = []
 
     async def story(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Several control planes on one state: one leads, and two never act at once."""
+"""Several control planes share one store: one leads, and two never act at once."""
 
 import pytest
 import yaml
@@ -36,7 +36,7 @@ def failover(**plane: object) -> Outcome:
     return run_scenario(parse_scenario(yaml.safe_dump(plain)), seed=3)
 
 
-def test_one_that_stands_by_takes_over_in_a_second() -> None:
+def test_a_standby_takes_over_in_a_second() -> None:
     alone, together = failover(), failover(replicas=2)
 
     assert alone.passed
@@ -49,7 +49,7 @@ def test_one_that_stands_by_takes_over_in_a_second() -> None:
     assert found[1] < 15
 
 
-def test_when_all_have_died_the_first_to_come_back_leads() -> None:
+def test_after_all_replicas_died_the_first_to_return_leads() -> None:
     crashes = [{"at": "10m", "down_for": "5m"}, {"at": "602s", "down_for": "4m"}]
     outcome = failover(replicas=2, crashes=crashes)
 
@@ -59,7 +59,7 @@ def test_when_all_have_died_the_first_to_come_back_leads() -> None:
     assert 235 < found < 260, "the second one to die is the first to be back"
 
 
-def test_the_time_that_taking_over_takes_counts() -> None:
+def test_a_slow_takeover_delays_detection() -> None:
     slow = failover(replicas=2, takeover="2m").figures.detection.max_s
 
     assert slow is not None
@@ -67,7 +67,7 @@ def test_the_time_that_taking_over_takes_counts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_of_two_that_believe_to_lead_only_one_acts(seed: int) -> None:
+def test_only_one_of_two_would_be_leaders_acts(seed: int) -> None:
     """Every law is checked at every revision: nothing is bought twice, no sound node is lost."""
 
     async def story(world: World) -> None:
@@ -88,7 +88,7 @@ def test_of_two_that_believe_to_lead_only_one_acts(seed: int) -> None:
     assert terms == sorted(set(terms)), "each of them began a term of its own"
 
 
-def test_one_that_was_superseded_ends_with_its_next_write() -> None:
+def test_a_superseded_leader_ends_with_its_next_write() -> None:
     async def story(world: World) -> None:
         await world.clock.sleep(900)
         old = world.control

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from navarch.core.disruption import DeferredBy
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.service.held import HeldService
 from navarch.sim.world.world import World, simulate
@@ -181,7 +181,7 @@ def heal(world: World) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("size", [3, 60])
-def test_a_pool_whose_new_machines_all_fall_ill_stops_replacing_them(seed: int, size: int) -> None:
+def test_a_pool_stops_replacing_when_all_its_new_machines_fail(seed: int, size: int) -> None:
     async def story(world: World) -> None:
         await filled(world, size)
         await spoil_new_machines(world, HOUR_S / 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import navarch.sim
-from navarch.control.jobs.controller import controller as job_loop
+from navarch.control.jobs import controller as job_loop
 from navarch.service.jobs import JobService
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario
@@ -82,7 +82,9 @@ def test_the_simulator_has_no_code_that_places_jobs() -> None:
             assert not [name for name in names if name.startswith(PLACING)], path
 
 
-def test_a_job_whose_program_fails_is_requeued_and_finishes_elsewhere(calls: Counter[str]) -> None:
+def test_a_job_is_requeued_when_its_program_fails_and_finishes_elsewhere(
+    calls: Counter[str],
+) -> None:
     outcome = run(
         """
 jobs:
@@ -97,7 +99,7 @@ events:
     )
     (job,) = outcome.jobs
     assert job.finished is not None
-    # The program fails and is requeued. It is placed on the same machine, whose agent has not yet
+    # The program fails and is requeued. It is placed on the same machine, which has not yet
     # reported the fault, and evicted from there ten seconds later when the node is drained.
     assert (calls["requeue_job"], job.interruptions) == (1, 2)
     assert (job.kept_s, round(job.lost_s)) == (3600, 300 + 10)

@@ -11,10 +11,10 @@ import pytest
 
 from navarch.core.disruption import Disruption
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.sim.kernel.loop import SimLoop

@@ -1,4 +1,4 @@
-"""What only shows over weeks, or beside others: told from what agents send with every report."""
+"""Faults that show over weeks or beside other GPUs, found from the agents' reports."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -35,7 +35,7 @@ class Bench:
         self._world = world
 
     def look(self) -> None:
-        """Have the agent find what its checks find."""
+        """Give the agent the results of its checks."""
         view = MachineView(now=self._world.clock.now(), gpus=self.gpus, host=self.host)
         for check in (RowsCheck(), WorkCheck()):
             for result in check.run(view):
@@ -68,7 +68,7 @@ async def wear_down(world: World, bench: Bench, *, days: int, from_used: int = 0
         await world.clock.sleep(DAY_S)
 
 
-def test_a_gpu_that_uses_up_its_spare_rows_is_told_of_with_the_days_it_has_left() -> None:
+def test_a_gpu_that_uses_up_its_spare_rows_is_reported_with_its_days_left() -> None:
     async def story(world: World) -> None:
         victim = world.serving(TRAINING)[0]
         bench = Bench(world, victim)
@@ -82,7 +82,7 @@ def test_a_gpu_that_uses_up_its_spare_rows_is_told_of_with_the_days_it_has_left(
         assert condition.reason.startswith("GPU 3: spare memory rows for about")
         # Three steps are left to the worst bank, and one goes a day.
         assert 2.0 <= float(condition.facts["days_left"]) <= 4.0
-        assert victim in world.serving(TRAINING), "a warning takes nobody out of service"
+        assert victim in world.serving(TRAINING), "a warning takes no node out of service"
 
     play(1, story, computed=True)
 
@@ -102,7 +102,7 @@ def test_the_history_of_a_gpu_outlives_the_control_plane() -> None:
     play(1, story, computed=True)
 
 
-def test_a_gpu_that_came_worn_and_wears_no_further_is_not_told_of() -> None:
+def test_a_worn_gpu_that_wears_no_further_is_not_reported() -> None:
     async def story(world: World) -> None:
         bench = Bench(world, world.serving(TRAINING)[0])
         bench.gpus.wear(SpareRows(full=600, high=30, partial=10), index=0)

@@ -1,12 +1,12 @@
-"""The witness between the control plane and the clouds sees what must not be done."""
+"""The checks between the control plane and the clouds catch forbidden calls."""
 
 import pytest
 
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy
 from navarch.sim.world.claims import Claims
 from navarch.sim.world.leader import CrashPoint, LeaderStore, leader_provider
@@ -16,7 +16,7 @@ from navarch.testing.worlds import a_pool
 POOL = PoolName("training")
 
 
-def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> None:
+def test_no_machine_of_a_node_may_be_terminated_whatever_its_label() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 2, within_s=1800)
         provider = leader_provider(world.cloud, world.store, CrashPoint(), Claims(world.store))
@@ -25,7 +25,7 @@ def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> 
         with pytest.raises(AssertionError, match=f"{machine} is the machine of {mine}"):
             await provider.terminate(machine)
 
-        # Another node takes the machine for its own; the one whose name it bears does not.
+        # The machine now belongs to a node other than the one in its label.
         fleet = world.fleet()
         swapped = [
             on(fleet.nodes[mine], world.machine(other).id),
@@ -45,27 +45,27 @@ def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> 
     simulate(story, seed=1, pools=[a_pool(POOL, size=2)])
 
 
-def test_a_process_that_has_died_hears_of_no_commit_and_another_of_all() -> None:
+def test_a_dead_process_receives_no_commits_and_a_live_one_all() -> None:
     async def story(world: World) -> None:
         wires = [CrashPoint(), CrashPoint()]
-        heard: list[list[int]] = [[], []]
-        for wire, revisions in zip(wires, heard, strict=True):
+        received: list[list[int]] = [[], []]
+        for wire, revisions in zip(wires, received, strict=True):
             store = LeaderStore(world.store, wire, SeededEntropy("1"))
             store.subscribe(lambda done, to=revisions: to.append(done.after.revision))  # type: ignore[misc]
         await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
-        assert heard[0] == heard[1] != []
-        until_then = list(heard[0])
+        assert received[0] == received[1] != []
+        until_then = list(received[0])
         wires[0].kill()
         dead = LeaderStore(world.store, wires[0], SeededEntropy("1"))
-        dead.subscribe(lambda done: heard[0].append(done.after.revision))
+        dead.subscribe(lambda done: received[0].append(done.after.revision))
         world.fail(world.serving(POOL)[0], "XID 79")
-        await world.until(lambda: len(heard[1]) > len(until_then), within_s=1800)
-        assert heard[0] == until_then
+        await world.until(lambda: len(received[1]) > len(until_then), within_s=1800)
+        assert received[0] == until_then
 
     simulate(story, seed=1, pools=[a_pool(POOL, size=1)])
 
 
-def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
+def test_a_superseded_process_keeps_its_last_view_of_the_fleet() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
         old = world.control

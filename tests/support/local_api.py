@@ -20,7 +20,7 @@ from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.inventory import Gpu, Inventory
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling

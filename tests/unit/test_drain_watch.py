@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from navarch.control.nodes.drain import DrainController, plan_drains_of
 from navarch.control.runtime.operations import OperationRunner
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.world.workloads import SimWorkloads

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.drains import notice_due, plan_drains, seen_by_drains
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate

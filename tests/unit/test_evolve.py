@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.health import Health
 from navarch.core.node import Phase
+from navarch.core.records import evolve
 from navarch.testing.worlds import a_node
 
 

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -13,6 +12,7 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import CLUSTER as CLUSTER_LABEL
 from navarch.core.ownership import NODE, SIGNATURE, TOKEN, Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.instance_state import Listing
 from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
 from navarch.testing.worlds import NOW, a_node, a_pool

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.node import NEXT_PHASES, Phase, Retirement
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.testing.worlds import NOW, a_node
 

@@ -7,11 +7,11 @@ from navarch.control.nodes.drain import POLL, DrainController, plan_drains_of
 from navarch.control.nodes.notification import NotificationController
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import TransientError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore

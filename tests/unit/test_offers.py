@@ -11,9 +11,9 @@ from navarch.app.offer_catalog import REFRESH, Account, OfferCatalog
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.offers import render_offers
 from navarch.core.errors import InvalidError, TransientError
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.ports.api import Capacity, Offer
 from navarch.service.offers import filter_offers, plan_capacity
 from navarch.testing.worlds import a_pool

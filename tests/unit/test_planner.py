@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.errors import InvariantError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.launch import Refusal
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.refusal import Refusal
+from navarch.core.records import evolve
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
 from navarch.fleet.planner import plan_pool

@@ -14,7 +14,7 @@ from navarch.config.server import to_pauses
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Refusal
 from navarch.ports.autoscaler import PoolState, Recommendation
 from navarch.provision.strategies import (
     Availability,

@@ -13,15 +13,15 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus, Phase
-from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.core.schedule import Window
 from navarch.ports.agents import Registration
 from navarch.ports.api import Capacity, Query

@@ -8,12 +8,12 @@ from navarch.control.providers.guard import GuardedProvider, Providers
 from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError, ProviderError, RejectedError, TransientError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop

@@ -15,11 +15,8 @@ from navarch.agent.settings import Timing
 from navarch.agent.signals import Signals
 from navarch.agent.spool import DiskAccess, Spool
 from navarch.core.errors import NavarchError
-from navarch.core.health import CheckResult, Health
-from navarch.core.history import History
-from navarch.core.inventory import Gpu
-from navarch.core.machine import MachineKind
-from navarch.core.metrics import GpuMetrics
+from navarch.core.health import CheckResult, Health, History
+from navarch.core.inventory import Gpu, GpuMetrics, MachineKind
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.diagnostics import Diagnostics

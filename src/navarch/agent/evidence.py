@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from navarch.core.evidence import CONTENT_BYTES_MAX, Evidence, EvidenceNote
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
+from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
 from navarch.ports.clock import Clock
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuError, GpuReader

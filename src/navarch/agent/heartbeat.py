@@ -14,11 +14,10 @@ from navarch.agent.signals import Signals
 from navarch.agent.spool import DiskAccess
 from navarch.agent.spool.disk import DiskError
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
-from navarch.core.evolve import evolve
 from navarch.core.health import HealthReport
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
-from navarch.core.offering import Offering
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.core.version import VERSION
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock, Entropy

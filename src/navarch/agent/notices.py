@@ -9,7 +9,7 @@ import structlog
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.connection import ConnectionState
 from navarch.agent.signals import Signals
-from navarch.core.notice import Notice
+from navarch.core.instance import Notice
 from navarch.health.checks.notices import judge_notices
 from navarch.ports.metadata import NoticeWatch
 

@@ -16,8 +16,7 @@ from navarch.agent.recording import Record, Recording
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.health.xid.line import parse_record
 from navarch.ports.checks import HealthCheck
 from navarch.ports.clock import Clock, Entropy

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from navarch.agent.check_runner import GpuSnapshot
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
-from navarch.core.inventory import Gpu
-from navarch.core.machine import MachineKind
+from navarch.core.inventory import Gpu, MachineKind
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.diagnostics import Diagnostics

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from navarch.core.ids import NodeId, Token
-from navarch.core.machine import MachineKind
-from navarch.core.offering import Offering
+from navarch.core.inventory import MachineKind
+from navarch.core.launch import Offering
 from navarch.ports.clock import Entropy
 
 MACHINE_KEY_FILE = "machine-key"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from navarch.core.errors import UnauthenticatedError
-from navarch.core.joining import PREFIX
+from navarch.core.ownership import PREFIX
 from navarch.ports.joining import Joins
 
 AUTHORIZATION = b"authorization"

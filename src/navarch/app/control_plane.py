@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+import structlog
+
 from navarch.app.controllers import (
     BUILT_IN,
     ControllerParts,
@@ -25,8 +27,8 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.runtime import Runtime
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.offering import Offering
+from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.launch import Offering
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.api import Offer
@@ -44,6 +46,8 @@ from navarch.service.jobs import JobService
 from navarch.state.index import Index
 
 __all__ = ["Hearing", "Opinions", "Plane", "build_control_plane"]
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -174,7 +178,14 @@ def build_control_plane(
 
     def on_commit(committed: Committed) -> None:
         """Advance the state that controllers and services share, before any of them reads it."""
-        index.advance(committed)
+        try:
+            index.advance(committed)
+        except Exception:
+            if strict:
+                raise
+            # A stale index would decide wrongly from now on; a fresh one costs a moment.
+            log.exception("index.bug", revision=committed.after.revision)
+            index.rebuild(committed.after)
         ledger.on_commit(committed)
         for node in committed.change.nodes:
             if node.gone:
@@ -187,7 +198,7 @@ def build_control_plane(
         entropy=entropy,
         store=store,
         index=index,
-        providers=Providers(providers),
+        providers=Providers(providers, metrics),
         notifier=JobAwareNotifier(store, notifier),
         hearing=hearing,
         readings=HeldReadings(store, hearing),

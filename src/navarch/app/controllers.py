@@ -35,12 +35,12 @@ from navarch.control.providers.topology import TopologyController
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.budget import Budget
+from navarch.core.disruption import GovernorSettings, default_settings
 from navarch.core.fleet import Change, Fleet
-from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.ids import PoolName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.pool import Pool
-from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
+from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling

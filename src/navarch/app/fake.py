@@ -19,7 +19,7 @@ from navarch.config.provider import SIMULATED_GPU_HOUR
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedEffects, SimulatedFacts, SimulatedHost

@@ -9,9 +9,9 @@ import structlog
 
 from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.core.errors import ProviderError
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.ports.api import Offer
 from navarch.ports.clock import Clock
 

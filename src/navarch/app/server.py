@@ -41,8 +41,7 @@ from navarch.config.remediation import to_governor
 from navarch.config.server import to_pauses
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.joining import join_token
-from navarch.core.ownership import POOL
+from navarch.core.ownership import POOL, join_token
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
@@ -297,6 +296,7 @@ class Server:
             notifier=build_notifier(self._clock, config.notifier, self._extensions, stack),
             hearing=telemetry,
             timing=self._timing,
+            metrics=self._metrics,
             opinions=self.opinions,
             policies=lambda: self._policies,
             alerts=[LogAlerts(), *self._extensions.alert_notifiers],

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from navarch.core.evolve import evolve
+from navarch.core.records import evolve
 from navarch.core.schedule import Schedule, Window
 from navarch.ports.autoscaler import Autoscaler, PoolState, Recommendation
 

@@ -28,8 +28,8 @@ from navarch.agent.transport import LINKS, open_link
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.joining import with_machine_key
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
+from navarch.core.ownership import with_machine_key
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import MODEL, SimulatedGpus

@@ -16,10 +16,10 @@ from navarch.agent.replay import replay as play
 from navarch.agent.transport import open_link
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import Command
-from navarch.core.evidence import Evidence
 from navarch.core.health import Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.gpus.nvml import NvmlGpus
 from navarch.health.checks.standard import standard_checks

@@ -12,8 +12,8 @@ from navarch.cli.completion import complete_node
 from navarch.cli.output import render_data
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.api import FleetApi
 from navarch.ports.evidence import EvidenceApi
 

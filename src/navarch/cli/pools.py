@@ -25,7 +25,7 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.ports.api import FleetApi, PoolSpec, PoolView
 
 BY_HAND = "by hand"

@@ -9,10 +9,10 @@ from google.protobuf.message import DecodeError, Message
 from navarch.client.address import parse_address
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotPossibleError, UnreachableError
-from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.link import Link, UnauthorizedError

@@ -15,13 +15,12 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.explanation import Explanation
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName
-from navarch.core.incident import Incident
+from navarch.core.incident import Evidence, EvidenceNote, Incident
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.job import Job
-from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.records import record_fields
 from navarch.core.recovery import Recovery

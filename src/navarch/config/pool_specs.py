@@ -19,10 +19,10 @@ from navarch.config.provider import (
     ProviderConfig,
 )
 from navarch.config.remediation import to_remediation
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.api import PoolSpec
 
 

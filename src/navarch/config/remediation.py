@@ -10,9 +10,8 @@ from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
 from navarch.config.schema import block, key
 from navarch.config.suggestion import suggest
-from navarch.core.governor import Domain, DomainBudget, GovernorSettings, default_budgets
-from navarch.core.recovery import RecoveryStep
-from navarch.core.remediation import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, Remediation
+from navarch.core.disruption import Domain, DomainBudget, GovernorSettings, default_budgets
+from navarch.core.recovery import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, RecoveryStep, Remediation
 
 STRATEGIES = BUILT_IN_STRATEGIES
 

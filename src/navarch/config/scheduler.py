@@ -8,7 +8,7 @@ from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
-from navarch.core.queue import Queue
+from navarch.core.job import Queue
 
 
 @block()

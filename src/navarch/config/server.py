@@ -9,7 +9,7 @@ from navarch.config.kinds import ADDRESS, DURATION, HEADER, PATH, SECRET, URL, C
 from navarch.config.remediation import GovernorConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Refusal
 
 QUERY = Text(noun="a PromQL query", example='sum(jobs{pool="$pool"})')
 

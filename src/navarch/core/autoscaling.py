@@ -1,4 +1,4 @@
-"""Autoscaling: what was asked about how a pool's size follows its load."""
+"""Autoscaling: the configured way in which a pool's size follows its load."""
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -8,7 +8,7 @@ from navarch.core.schedule import Window
 
 
 class Mode(StrEnum):
-    """How several opinions become one."""
+    """The way in which several recommendations become one."""
 
     MAX = "max"
     MIN = "min"
@@ -17,23 +17,23 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactiveSettings:
-    """Follows GPU utilisation, one node at a time."""
+    """Settings of the strategy that follows GPU utilisation, one node at a time."""
 
     scale_up_at: float = 80.0
-    """In percent; above it the pool grows."""
+    """In percent; the pool grows above it."""
     scale_down_at: float = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Follows the number of jobs that wait or run."""
+    """Settings of the strategy that follows the number of waiting and running jobs."""
 
     jobs_per_node: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSettings:
-    """Follows the clock, and within the hour's bounds another strategy."""
+    """Settings of the strategy that bounds a pool by hours; `fallback` decides within them."""
 
     windows: tuple[Window, ...]
     time_zone: str = "UTC"
@@ -42,10 +42,10 @@ class ScheduledSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictiveSettings:
-    """Follows where the load is going, and where it went at this hour before."""
+    """Settings of the strategy that follows the trend and the load at this hour on earlier days."""
 
     lookback_window: int = 10
-    """How many looks make a trend."""
+    """The number of samples that make a trend."""
     growth_factor: float = 1.2
     """How far to follow the trend, in lookback windows."""
     fallback: "Autoscaling | None" = None
@@ -53,7 +53,7 @@ class PredictiveSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositeSettings:
-    """Asks several strategies and combines what they say."""
+    """Settings of the strategy that combines the recommendations of several others."""
 
     members: "tuple[Autoscaling, ...]"
     mode: Mode = Mode.MAX
@@ -61,11 +61,11 @@ class CompositeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAwareSettings:
-    """Follows utilisation in the hours that pay, and is small outside them."""
+    """Settings of the strategy that follows utilisation in peak hours and is small outside them."""
 
     peak_start: int = 9
     peak_end: int = 18
-    """At or below `peak_start`, on the next day."""
+    """An hour at or below `peak_start` is on the next day."""
     scale_up_at: float = 80.0
     off_peak_nodes: int = 0
     time_zone: str = "UTC"
@@ -85,7 +85,7 @@ Settings: TypeAlias = (
 class Autoscaling:
     """One strategy and its settings: exactly one of the fields is given.
 
-    A field for each, rather than a union, because that is how JSON and protobuf say it.
+    Each strategy has a field, rather than a place in a union, as in JSON and protobuf.
     """
 
     reactive: ReactiveSettings | None = None

@@ -1,7 +1,7 @@
-"""Bring-up: what is run on a new machine over SSH before its agent reports in, and what came of it.
+"""Bring-up: commands that run on a new machine over SSH before its agent registers.
 
-The commands are templates in the way of the Go system: `{{.NodeID}}` stands for the node's name.
-Whatever is put in is quoted for the shell, so that no name can become a command.
+The commands are templates, compatible with the Go system: `{{.NodeID}}` becomes the node's name.
+Every value is quoted for the shell, so that no name can become a command.
 """
 
 import re
@@ -24,13 +24,13 @@ VARIABLES = (
     "LaunchToken",
     "JoinToken",
 )
-"""What a command may name. Those of the Go system, and three more."""
+"""The variables of a command: those of the Go system, and three more."""
 
 OUTPUT_BYTES_MAX = 64 * 1024
-"""Of each stream of each command, the end: that is where a failure is told."""
+"""The end of each stream of each command is kept, because failures are reported there."""
 
 LOGS_MAX = 50
-"""Of each node, the latest."""
+"""The number of logs kept per node, the latest."""
 
 _VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAME = re.compile(r"\s*-?\s*\.(\w+)\s*-?\s*")
@@ -38,14 +38,14 @@ _NAME = re.compile(r"\s*-?\s*\.(\w+)\s*-?\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How the machines of a pool are set up."""
+    """The bring-up of a pool's machines."""
 
     commands: tuple[str, ...]
     user: str = "ubuntu"
     port: int = 22
     key_file: str = ""
     private_address: bool = False
-    """Whether to log in by the address inside the provider's network."""
+    """Whether to log in through the address inside the provider's network."""
     address_within: timedelta = timedelta(minutes=15)
     """How long a machine may have no address."""
     answer_within: timedelta = timedelta(minutes=10)
@@ -59,11 +59,11 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLog:
-    """One command: as it was written, without what stood in for its variables."""
+    """One command, as configured: its variables are not filled in."""
 
     command: str
     exit_code: int | None = None
-    """None where it was not heard of again; -1 where it took too long and was killed."""
+    """None if the connection was lost before it ended; -1 if it timed out and was killed."""
     stdout: str = ""
     stderr: str = ""
     duration_s: float = 0.0
@@ -81,18 +81,18 @@ class BringUpLog:
     address: str
     started_at: datetime
     ended_at: datetime | None = None
-    """None while it is under way, and where the control plane ended before it did."""
+    """None while it runs, and if the control plane stopped before it ended."""
     waited_s: float = 0.0
     """How long SSH took to answer."""
     host_key: str = ""
-    """What the machine proved to be. It has to prove the same the next time."""
+    """The machine's host key. The next attempt must find the same key."""
     succeeded: bool = False
     error: str = ""
     commands: tuple[CommandLog, ...] = ()
 
 
 def check_template(template: str) -> None:
-    """Raise InvalidError if `template` names a variable that there is not."""
+    """Raise InvalidError if `template` names an unknown variable."""
     for word in _VARIABLE.findall(template):
         name = _NAME.fullmatch(word)
         if name is None or name[1] not in VARIABLES:
@@ -101,7 +101,7 @@ def check_template(template: str) -> None:
 
 
 def fill_in(template: str, values: Mapping[str, str]) -> str:
-    """Return the command with every variable in its place, quoted for the shell."""
+    """Return the command with every variable replaced by its value, quoted for the shell."""
     check_template(template)
 
     def word(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ def fill_in(template: str, values: Mapping[str, str]) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` with every secret blotted out."""
+    """Return `text` with every secret replaced."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[secret]")

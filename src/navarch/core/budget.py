@@ -1,12 +1,23 @@
-"""Budgets: what a pool, a team or the whole fleet may spend in a month."""
+"""Money: the exact cost of a machine, and monthly budgets, in the currency of the prices."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
+_MICROSECONDS_PER_HOUR = Decimal(3_600_000_000)
+
+
+def cost(price_per_hour: Decimal, start: datetime, end: datetime) -> Decimal:
+    """Return the price of a machine from `start` to `end`, charged by the microsecond."""
+    if end <= start:
+        return Decimal(0)
+    microseconds = (end - start) // timedelta(microseconds=1)
+    return price_per_hour * microseconds / _MICROSECONDS_PER_HOUR
+
 
 class BudgetOf(StrEnum):
-    """Whose spending a budget holds."""
+    """The scope of a budget."""
 
     FLEET = "fleet"
     TEAM = "team"
@@ -14,14 +25,14 @@ class BudgetOf(StrEnum):
 
 
 class OverBudget(StrEnum):
-    """What happens when a budget is spent. What runs is never stopped by it."""
+    """The effect of a spent budget. It never stops a running machine."""
 
     WARN = "warn"
-    """People are told; machines are bought as before."""
+    """Operators are notified; machines are bought as before."""
     DOWNGRADE = "downgrade"
-    """Only spot machines are bought, or where a pool has none, the cheapest it lists."""
+    """Only spot machines are bought, or the cheapest offering of a pool without spot offerings."""
     REFUSE = "refuse"
-    """Nothing is bought, except in place of a machine that broke and cost as much."""
+    """Nothing is bought, except to replace a broken machine at the same price or less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +41,11 @@ class Budget:
 
     of: BudgetOf
     name: str = ""
-    """The pool or the team; nothing for the whole fleet."""
+    """The pool or the team; empty for the whole fleet."""
     limit_per_month: Decimal
     when_spent: OverBudget = OverBudget.WARN
     warn_at: float = 0.8
-    """The share of the limit from which people are told."""
+    """The share of the limit at which operators are notified."""
 
     def __post_init__(self) -> None:
         assert self.limit_per_month > 0, self

@@ -1,4 +1,4 @@
-"""Commands: what the control plane asks an agent to do, until it says it has."""
+"""Commands: requests of the control plane to one agent, kept until they end."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ from navarch.core.ids import CommandId, NodeId
 
 
 class CommandKind(StrEnum):
-    """What can be asked."""
+    """The kinds of command."""
 
     CORDON = "cordon"
     UNCORDON = "uncordon"
@@ -23,7 +23,7 @@ class CommandKind(StrEnum):
 
 
 class CommandStatus(StrEnum):
-    """How far a command has come."""
+    """The status of a command."""
 
     PENDING = "pending"
     ACKNOWLEDGED = "acknowledged"
@@ -33,7 +33,7 @@ class CommandStatus(StrEnum):
 
 
 NEXT_STATUSES: dict[CommandStatus, frozenset[CommandStatus]] = {
-    # An agent may finish before its acknowledgement is heard.
+    # An agent may finish before its acknowledgement arrives.
     CommandStatus.PENDING: frozenset(
         {
             CommandStatus.ACKNOWLEDGED,
@@ -66,5 +66,5 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the command has ended."""
         return not NEXT_STATUSES[self.status]

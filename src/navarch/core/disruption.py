@@ -1,14 +1,17 @@
-"""Disruption: what may take a sound node away from its work, how often, and when."""
+"""Disruption: reasons and budgets for replacing nodes, limits of automation, deferred actions."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from navarch.core.schedule import time_zone
 
 
 class Cause(StrEnum):
-    """Why a node is to be replaced although the pool wants no fewer."""
+    """The reason for replacing a node while its pool keeps its size."""
 
     UNHEALTHY = "unhealthy"
     SPOT_NOTICE = "spot_notice"
@@ -21,33 +24,33 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudget:
-    """How many nodes of a pool may be out of use or on their way out at once, and when so few.
+    """The number of nodes of a pool that may be out of use or leaving at once, and its hours.
 
-    Of several budgets that apply, the strictest counts. Nodes that broke by themselves use a
-    budget up like all others, but only one that names `unhealthy` keeps them from being replaced.
+    The strictest of all budgets that apply counts. Nodes that broke by themselves use a budget
+    up like all others, but only a budget that names `unhealthy` defers their replacement.
     """
 
     nodes_max: int = 1
     share_max: float = 0.1
-    """Of the pool's size; the larger of the two limits counts. Zero and zero: nobody."""
+    """A share of the pool's size; the larger of the two limits counts. Zero and zero: no node."""
     causes: tuple[Cause, ...] = ()
-    """Empty: all but unhealthy nodes and spot notices, which do not wait."""
+    """Empty: all causes but unhealthy nodes and spot notices, which are never deferred."""
     days: tuple[int, ...] = ()
     """Days of the week on which it applies, Monday is 0; empty: every day."""
     hours: str = ""
     """The hours in which it applies, as `09:00-17:30`; past midnight is allowed, and belongs to
     the day on which it begins. Empty: all day."""
     time_zone: str = "UTC"
-    """Whose hours and days they are."""
+    """The time zone of the hours and days."""
 
     def holds(self, cause: Cause) -> bool:
-        """Return whether it limits disruptions for `cause`."""
+        """Return whether this budget limits disruptions for `cause`."""
         if self.causes:
             return cause in self.causes
         return cause not in (Cause.UNHEALTHY, Cause.SPOT_NOTICE)
 
     def applies(self, now: datetime) -> bool:
-        """Return whether it applies at `now`."""
+        """Return whether this budget applies at `now`."""
         local = now.astimezone(time_zone(self.time_zone))
         if not self.hours:
             return self._on(local)
@@ -77,18 +80,132 @@ def window(hours: str) -> tuple[time, time]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """Why sound nodes of a pool are replaced, and how many at once."""
+    """The reasons for replacing sound nodes of a pool, and the limits."""
 
     budgets: tuple[DisruptionBudget, ...] = ()
     """Empty: one node or a tenth of the pool at once, whichever is more, at any time."""
     lifetime_max: timedelta | None = None
     """Nodes older than this are replaced."""
     replace_drifted: bool = False
-    """Whether nodes are replaced whose kind or place the pool no longer lists, or that were told
-    something else at their first boot than the pool's machines are told today."""
+    """Whether to replace nodes of a kind or place that the pool no longer lists, and nodes that
+    booted with other user data than the pool has now."""
     savings_min: float | None = None
-    """Nodes are replaced when the same GPUs can be had for this share less; None: only those
-    that a pool bought on demand because the spot machines at the top of its list were sold out."""
+    """Nodes are replaced when the same GPUs cost this share less elsewhere; None: only nodes that
+    a pool bought on demand because the spot machines at the top of its list were sold out."""
     empty_after: timedelta | None = None
-    """Nodes that nobody has used for so long are given back, down to the pool's minimum, in pools
-    that no autoscaler looks after; None: never."""
+    """Nodes that were idle for so long are terminated, down to the pool's minimum, in pools
+    without an autoscaler; None: never."""
+
+
+class Domain(StrEnum):
+    """A property that nodes share and that can fail for all of them at once."""
+
+    POOL = "pool"
+    ZONE = "zone"
+    RACK = "rack"
+    NVLINK = "nvlink"
+    DRIVER = "driver"
+    IMAGE = "image"
+
+
+DAY = timedelta(days=1)
+
+NODES_IN_A_DAY_MIN = 3
+"""A small pool may lose a few nodes in a day without an operator, one after another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainBudget:
+    """The number of nodes of one domain that automation may act on within the window."""
+
+    nodes_min: int = 1
+    """The least number of nodes allowed, however small the domain."""
+    share_max: float = 0.05
+    """A share of the domain's nodes; the larger of the two limits counts."""
+
+    def allows(self, size: int) -> int:
+        """Return how many of `size` nodes may be acted on within the window."""
+        return max(self.nodes_min, int(size * self.share_max))
+
+    def allows_in_a_day(self, size: int) -> int:
+        """Return how many of `size` nodes may be acted on within a day."""
+        return max(NODES_IN_A_DAY_MIN, self.allows(size))
+
+
+def default_budgets() -> dict[Domain, DomainBudget]:
+    """Return budgets that a healthy fleet never reaches.
+
+    The worst published failure rates are below seven a day in a thousand nodes. Domains that
+    several pools share allow three nodes at once, so that small pools do not delay each other.
+    """
+    return {
+        Domain.POOL: DomainBudget(nodes_min=1, share_max=0.05),
+        Domain.ZONE: DomainBudget(nodes_min=3, share_max=0.05),
+        Domain.RACK: DomainBudget(nodes_min=1, share_max=0.25),
+        Domain.NVLINK: DomainBudget(nodes_min=1, share_max=0.25),
+        Domain.DRIVER: DomainBudget(nodes_min=3, share_max=0.05),
+        Domain.IMAGE: DomainBudget(nodes_min=3, share_max=0.05),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GovernorSettings:
+    """The limits of automation for one fleet."""
+
+    budgets: Mapping[Domain, DomainBudget] = field(default_factory=default_budgets)
+    window: timedelta = timedelta(hours=1)
+    """The time over which actions are counted."""
+    change_window: timedelta = timedelta(hours=24)
+    """The time for which a change remains a suspect."""
+    suspect_nodes: int = 5
+    """The number of nodes with the same fault and the same change that make it a suspect, or ..."""
+    suspect_share: float = 0.002
+    """... this share of the nodes that had the change, whichever is more: in a fleet of 100,000
+    nodes some always fail in the same way on the same day."""
+
+
+DEFAULT_SETTINGS = GovernorSettings()
+
+
+def default_settings() -> GovernorSettings:
+    """Return the settings of a fleet without a configuration for them."""
+    return DEFAULT_SETTINGS
+
+
+class DeferredBy(StrEnum):
+    """The limit that defers an action."""
+
+    BUDGET = "budget"
+    """The budget of some domain is spent for now."""
+    CHANGE = "change"
+    """Many nodes with the same change show the same fault: the change is the likely cause."""
+    SILENCE = "silence"
+    """Many nodes stopped reporting: the network or the control plane may be at fault."""
+    REPLACEMENT_LOOP = "replacement_loop"
+    """The machines that replaced others in the pool became unhealthy as well."""
+    DRY_RUN = "dry_run"
+    """The pool only records what would be done."""
+    REMEDIATOR = "remediator"
+    """The pool's remediator failed: nothing is decided until it works again."""
+
+
+class Deferred(msgspec.Struct, frozen=True, kw_only=True):
+    """One deferred action, decided again in every round until it is no longer wanted."""
+
+    action: str
+    """The deferred action: cordon, replace or recover; remediate if it is not decided."""
+    reason: str
+    """The reason for the action."""
+    because: str
+    """The reason for the deferral."""
+    by: DeferredBy
+    since: datetime
+    faults: tuple[str, ...] = ()
+    """For a change: the faults it may have caused. Other faults of the node are its own."""
+    released: str = ""
+    """Why an operator released it; empty while it is deferred."""
+
+    @property
+    def releasable(self) -> bool:
+        """Whether an operator can release it: an action is decided and is not a dry run."""
+        return self.by not in (DeferredBy.DRY_RUN, DeferredBy.REMEDIATOR)

@@ -1,30 +1,30 @@
-"""Every error Navarch raises on purpose. A class says what the *caller* should do next.
+"""Every error Navarch raises on purpose. The class determines what the *caller* should do next.
 
 NavarchError
-├── ConflictError              the state moved under a plan; look again
+├── ConflictError              the state changed since the plan was made; plan again
 ├── InvariantError             a plan contradicts itself; a bug, never retried
-├── NotFoundError              there is no such thing; check the name
-├── NotPossibleError           not in this state; the message says what would help
+├── NotFoundError              it does not exist; check the name
+├── NotPossibleError           not in this state; the message states what would help
 ├── InvalidError               the request makes no sense; the message names the field
-├── UnauthenticatedError       nobody we know is asking; bring a valid token
-├── UnreachableError           the control plane does not answer; ask again later
+├── UnauthenticatedError       the token is missing or wrong; use a valid one
+├── UnreachableError           the control plane does not answer; retry later
 ├── ConfigError                a configuration file is wrong; see config/problem.py
-├── StartError                 the server cannot start as asked; see app/addresses.py
-├── ExtensionError             a part of somebody else's cannot be had; install or correct it
+├── StartError                 the server cannot start as configured; see app/addresses.py
+├── ExtensionError             an extension cannot be loaded; install or correct it
 ├── StoreError                 the durable state cannot be read or written; stop
-│   ├── InUseError             another control plane leads; wait for its end
+│   ├── InUseError             another control plane leads; wait until it ends
 │   └── SupersededError        another control plane has taken over; do nothing more
-├── NotifierError              a workload system did not listen; tell it again later
-├── MetricsError               nobody can say how busy a pool is; leave its size alone
-└── ProviderError              a cloud said no
+├── NotifierError              a workload system was not notified; retry later
+├── MetricsError               the load of a pool is unknown; keep its size
+└── ProviderError              a cloud refused or failed a request
     ├── CapacityError          no machine of that kind now; try the next offering
-    ├── QuotaError             the account may not have more; tell a human
+    ├── QuotaError             the account may not have more; notify an operator
     │   └── RegionQuotaError   ... in that region; another may do
-    ├── CredentialError        the key is wrong; stop asking
+    ├── CredentialError        the key is wrong; stop retrying
     ├── RejectedError          the request itself is wrong; fix the pool
     ├── InstanceNotFoundError  already gone; for terminate, that is success
-    ├── TransientError         refused before anything happened; ask again later
-    └── OutcomeUnknownError    it may have happened; look it up before asking again
+    ├── TransientError         refused before anything happened; retry later
+    └── OutcomeUnknownError    it may have happened; look it up before a retry
 """
 
 
@@ -41,15 +41,15 @@ class InvariantError(NavarchError):
 
 
 class NotFoundError(NavarchError):
-    """Nothing by that name is known."""
+    """The requested object does not exist."""
 
 
 class NotPossibleError(NavarchError):
-    """The request is sensible, but not in the present state."""
+    """The request is valid, but not possible in the present state."""
 
 
 class InvalidError(NavarchError):
-    """The request does not make sense in any state."""
+    """The request is not valid in any state."""
 
 
 class UnauthenticatedError(NavarchError):
@@ -61,7 +61,7 @@ class UnreachableError(NavarchError):
 
 
 class ExtensionError(NavarchError):
-    """A part that the configuration names is not installed, or cannot be made."""
+    """An extension that the configuration names is not installed or cannot be created."""
 
 
 class StoreError(NavarchError):
@@ -69,19 +69,19 @@ class StoreError(NavarchError):
 
 
 class InUseError(StoreError):
-    """Another control plane leads, and will for as long as it lives."""
+    """Another control plane leads for as long as it runs."""
 
 
 class SupersededError(StoreError):
-    """Another control plane has taken over: whatever this one still plans is nobody's plan."""
+    """Another control plane has taken over: this one must carry out nothing more."""
 
 
 class NotifierError(NavarchError):
-    """A workload system could not be told something."""
+    """A workload system could not be notified."""
 
 
 class MetricsError(NavarchError):
-    """It is not known how busy a pool is."""
+    """The load of a pool is unknown."""
 
 
 class ProviderError(NavarchError):
@@ -109,7 +109,7 @@ class RejectedError(ProviderError):
 
 
 class InstanceNotFoundError(ProviderError):
-    """The provider does not know this instance."""
+    """The provider has no such instance."""
 
 
 class TransientError(ProviderError):
@@ -117,4 +117,4 @@ class TransientError(ProviderError):
 
 
 class OutcomeUnknownError(ProviderError):
-    """The call may have taken effect. Nothing may be bought before it is looked up."""
+    """The call may have taken effect. Look it up before buying anything."""

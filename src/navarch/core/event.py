@@ -1,4 +1,4 @@
-"""Events: what changed and why, in the order in which it was decided."""
+"""Events: changes and their reasons, in the order of the decisions."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,11 +7,11 @@ from typing import NewType
 import msgspec
 
 Subject = NewType("Subject", str)
-"""What an event is about: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
+"""The subject of an event: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
 
 
 BY_HAND = "hand"
-"""The fact `by` of what somebody asked for, as opposed to what was decided here."""
+"""The value of the fact `by` for requests of users, as opposed to decisions of Navarch."""
 
 
 def about(kind: str, name: str) -> Subject:
@@ -20,15 +20,15 @@ def about(kind: str, name: str) -> Subject:
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One change and its reason, as a person would want to read it."""
+    """One change and its reason, readable by an operator."""
 
     at: datetime
     about: Subject
     kind: str
-    """What happened, as `noun.verb`: `node.requested`, `pool.scaled`."""
+    """The kind of change, as `noun.verb`: `node.requested`, `pool.scaled`."""
     reason: str
     because: tuple[Subject, ...] = ()
-    """What else to look at to understand it: the state of those things at that moment."""
+    """Other subjects that explain the event by their state at that moment."""
     facts: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

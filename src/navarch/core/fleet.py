@@ -7,7 +7,6 @@ import msgspec
 
 from navarch.core.command import Command
 from navarch.core.event import Event
-from navarch.core.evolve import evolve
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
@@ -15,6 +14,7 @@ from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery
 from navarch.core.table import Table
 

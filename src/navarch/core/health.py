@@ -1,14 +1,15 @@
-"""What is known of a node's hardware: results in, conditions kept, one word out."""
+"""Health of a node's hardware: check results, the conditions kept from them, counter history."""
 
+from collections import deque
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
 
 class Health(StrEnum):
-    """The one word for a node's hardware."""
+    """The verdict on a node's hardware."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -17,44 +18,46 @@ class Health(StrEnum):
 
 
 HEARTBEAT = "heartbeat"
-"""The check that the control plane makes itself: has the agent been heard of lately?"""
+"""The check that the control plane makes itself: whether the agent reported lately."""
 
 BOOT = "boot"
-"""The check that vouches for the hardware after a start: passing it after a reboot clears
-what the boot before it left behind."""
+"""The check that tests the hardware after a start: passing it after a reboot clears the
+conditions of the previous boot."""
 
 
 TESTING = "testing"
-"""Said while an agent uses the GPUs for its tests: no work may start on the node meanwhile."""
+"""The check that fails while an agent uses the GPUs for tests: no work may start meanwhile."""
 
 
 POLICY = "policy/"
-"""How the name of a check begins that the control plane makes itself: could the health policy judge
-what the check after it found? Where it could not, the health is unknown, and no remedy follows."""
+"""The prefix of checks that report whether the health policy could evaluate the named check.
+
+If it could not, the health is unknown and nothing is remedied.
+"""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check on one node had to say."""
+    """The result of one check on one node."""
 
     check: str
     health: Health
     reason: str = ""
     fatal: bool = False
-    """Acted on at once, without waiting for it to be seen again."""
+    """Whether to act at once, without a second report."""
     lasting: bool = False
-    """A thing that happened rather than a thing that is, such as an XID: the next quiet round
-    of the same check does not take it back."""
+    """Whether it is an event rather than a state, such as an XID: a passing result of the same
+    check does not clear it."""
     action: str = ""
-    """What the catalogue would do about it, where it says: `reset_gpu`, `reboot_node`, ..."""
+    """The action of the catalogue, if it has one: `reset_gpu`, `reboot_node`, ..."""
     facts: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """What else was seen, for policies and incidents: `code`, `gpu`, `pid`, `sources`, ..."""
+    """Further facts for policies and incidents: `code`, `gpu`, `pid`, `sources`, ..."""
 
 
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a round of checks found, with its place among the reports of one agent.
+    """The results of a round of checks, numbered among the reports of one agent.
 
     Reports are numbered from one within a `stream`, which lasts as long as the agent's
-    buffer on disk. A report that comes a second time is recognised by its number.
+    buffer on disk. A report that arrives twice is recognised by its number.
     """
 
     results: tuple[CheckResult, ...]
@@ -63,21 +66,53 @@ class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     """When the checks were made, which may be long before the report arrives."""
     boot_id: str = ""
-    """The boot during which they were made; empty from agents that do not say."""
+    """The boot during which the checks were made; empty if the agent does not report it."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """Something wrong with a node, kept until it is taken back."""
+    """A fault of a node, kept until it is cleared."""
 
     check: str
     health: Health
     reason: str
     since: datetime
     times: int = 1
-    """How many reports in a row said so."""
+    """The number of reports in a row that contained it."""
     fatal: bool = False
     lasting: bool = False
     boot_id: str = ""
     """The boot during which it was seen."""
     action: str = ""
     facts: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+SAMPLES_MAX = 128
+"""The samples kept per counter. Only changes are kept: a constant counter costs one."""
+
+
+class History:
+    """The latest values of counters.
+
+    A check that reads a counter once cannot distinguish ten errors of last year from ten errors
+    of this minute. The history adds the values before and returns how many are new.
+    """
+
+    def __init__(self) -> None:
+        self._samples: dict[str, deque[tuple[datetime, int]]] = {}
+
+    def rise(self, counter: str, value: int, *, at: datetime, within: timedelta) -> int:
+        """Record `value` of `counter` and return by how much it has risen `within` that time.
+
+        The first result of a counter is zero, because no earlier value is known. A counter that
+        falls has restarted, with the driver or the machine.
+        """
+        samples = self._samples.setdefault(counter, deque(maxlen=SAMPLES_MAX))
+        if not samples or value < samples[-1][1]:
+            samples.clear()
+            samples.append((at, value))
+        elif value != samples[-1][1]:
+            samples.append((at, value))
+        # The last sample before the window holds the value at the beginning of the window.
+        while len(samples) > 1 and samples[1][0] <= at - within:
+            samples.popleft()
+        return value - samples[0][1]

@@ -1,5 +1,6 @@
-"""Incidents: one story out of everything that was seen of one fault."""
+"""Incidents: faults with everything that was observed of them, and bundles of evidence."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -8,11 +9,11 @@ import msgspec
 from navarch.core.ids import IncidentId, NodeId, PoolName
 
 SILENCE = timedelta(seconds=180)
-"""A burst is over when nothing has been seen of it for this long."""
+"""A burst is over when no symptom was observed for this long."""
 
 
 class IncidentKind(StrEnum):
-    """Whose fault it is, as far as can be told."""
+    """The likely origin of a fault."""
 
     APPLICATION = "application"
     HARDWARE = "hardware"
@@ -22,18 +23,18 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """How far the story has come."""
+    """The state of an incident."""
 
     OPEN = "open"
     RECOVERING = "recovering"
-    """Something is being done about it."""
+    """A recovery is under way."""
     HELD = "held"
-    """Something should be done about it, and is held back."""
+    """A remedy is decided and deferred."""
     RESOLVED = "resolved"
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was seen, however often."""
+    """One observation, with the number of times it was made."""
 
     check: str
     reason: str
@@ -44,27 +45,27 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str = ""
     action: str = ""
     rule: str = ""
-    """The rule of the policy that judged it."""
+    """The rule of the policy that matched it."""
     count: int = 1
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault with its cause and its symptoms, from the first sign to the end."""
+    """A fault with its cause and its symptoms, from the first symptom to the end."""
 
     id: IncidentId
     kind: IncidentKind
     node: NodeId
-    """Where the cause was seen."""
+    """The node on which the cause was observed."""
     opened_at: datetime
     last_at: datetime
-    """When something was last seen of it."""
+    """When the last symptom was observed."""
     title: str
     check: str
-    """The cause, by the name of the check that found it."""
+    """The name of the check that found the cause."""
     code: str = ""
-    """The cause's number, where it has one."""
+    """The code of the cause, if it has one."""
     action: str = ""
-    """The most that any of its parts asks for."""
+    """The strongest action that any symptom requires."""
     state: IncidentState = IncidentState.OPEN
     nodes: tuple[NodeId, ...] = ()
     pool: PoolName | None = None
@@ -72,30 +73,55 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """The NVLink domain of a fault in the fabric."""
     gpus: tuple[str, ...] = ()
     slots: tuple[str, ...] = ()
-    """Where in the machine those sit, by PCI address: a slot outlives the GPU in it."""
+    """The PCI addresses of those GPUs: a slot outlives the GPU in it."""
     host: str = ""
-    """The physical machine, where somebody names it: it outlives the node."""
+    """The physical machine, if agent or provider name it: it outlives the node."""
     boot_id: str = ""
     pid: str = ""
     process: str = ""
     symptoms: tuple[Symptom, ...] = ()
-    """Everything that was seen, the cause among it, in the order in which it was first seen."""
+    """All observations including the cause, in the order in which each was first made."""
     closed_at: datetime | None = None
     note: str = ""
     provider: str = ""
     instance_type: str = ""
-    """The kind of machine it happened on, for those who ask long after the machine is gone."""
+    """The kind of machine, kept here because the incident outlives the node."""
     recovery: str = ""
-    """The recovery that was begun because of it."""
+    """The recovery that was started for it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still grow."""
+        """Whether symptoms can still be added."""
         return self.closed_at is None
 
     @property
     def place(self) -> str:
-        """What two incidents cannot be about at the same time without being one."""
+        """The node or fabric of the incident: each has at most one open incident."""
         if self.kind is IncidentKind.FABRIC:
             return f"fabric/{self.domain}"
         return f"node/{self.node}"
+
+
+CONTENT_BYTES_MAX = 700_000
+"""The limit of a compressed bundle: it is sent in one request of at most a megabyte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceNote:
+    """The description of one bundle, without its content."""
+
+    id: str
+    node: NodeId
+    taken_at: datetime
+    why: str
+    sha256: str
+    """The digest of the stored content."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One bundle: JSON, compressed with gzip."""
+
+    note: EvidenceNote
+    content: bytes

@@ -1,6 +1,10 @@
-"""Instances: machines as their provider describes them. A node is ours, an instance is theirs."""
+"""Machines as their provider describes them: instances, notices and topology.
+
+A node is our record of a machine; an instance is the provider's.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -11,7 +15,7 @@ from navarch.core.ids import InstanceId, ProviderName
 
 
 class InstanceStatus(StrEnum):
-    """What a provider says about one of its machines."""
+    """The status that a provider reports for a machine."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -20,7 +24,7 @@ class InstanceStatus(StrEnum):
 
     @property
     def alive(self) -> bool:
-        """Whether the machine is, or may still become, of use."""
+        """Whether the machine is usable or may become so."""
         return self in ALIVE
 
 
@@ -41,5 +45,50 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     launched_at: datetime | None = None
     ended_at: datetime | None = None
-    """When the provider stopped charging for it, where the provider says so."""
+    """When the provider stopped charging for it, if the provider reports that."""
     price_per_hour: Decimal | None = None
+
+
+class NoticeKind(StrEnum):
+    """The announced event. The value is the name of the check that records it."""
+
+    RECLAIM = "spot_notice"
+    """The provider takes the machine back within minutes, in any case."""
+    MAINTENANCE = "maintenance"
+    """The machine will be interrupted or may be taken back: there is time to replace it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One announcement that is in force."""
+
+    kind: NoticeKind
+    reason: str
+    """In the provider's terms, with the date where there is one."""
+
+
+LABEL = "topology.navarch.dev/"
+"""The prefix of the labels from which schedulers read the levels of a node."""
+
+LEVELS = ("block", "rack", "switch")
+"""From the widest to the narrowest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The names of the parts of a network that contain a machine; empty for an unnamed part.
+
+    Machines in one block communicate at full speed.
+    """
+
+    block: str = ""
+    rack: str = ""
+    switch: str = ""
+    host: str = ""
+    """The physical machine, if the provider names it. The next instance on it has the same."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of a node for its levels, widest first."""
+        named = {level: getattr(self, level) for level in LEVELS}
+        return {f"{LABEL}{level}": name for level, name in named.items() if name}

@@ -1,12 +1,26 @@
-"""What an agent found on its machine. Large, rarely read, and therefore kept apart."""
+"""Hardware of machines: kinds in the catalogue, what an agent found, and readings of its load."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineKind:
+    """The GPUs of one instance type in the catalogue."""
+
+    provider: str
+    instance_type: str
+    gpu_model: str
+    gpus: int
+    gpu_memory_gib: float
+    """The advertised memory of each GPU."""
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as its agent sees it."""
+    """One GPU as its agent reports it."""
 
     index: int
     uuid: str
@@ -18,7 +32,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """The hardware and the name of one machine."""
+    """The hardware, addresses and versions of one machine."""
 
     gpus: tuple[Gpu, ...] = ()
     hostname: str = ""
@@ -26,6 +40,31 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     external_ip: str = ""
     kernel_version: str = ""
     image: str = ""
-    """What the machine was booted from, as whoever built it calls it."""
+    """The name of the image from which the machine booted."""
     agent_version: str = ""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of one GPU."""
+
+    temperature_c: float = 0.0
+    power_w: float = 0.0
+    utilization_pct: float = 0.0
+    memory_used_bytes: float = 0.0
+
+
+class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of one machine."""
+
+    cpu_pct: float = 0.0
+    memory_pct: float = 0.0
+    gpus: tuple[GpuMetrics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Readings that were buffered because they could not be sent."""
+
+    at: datetime
+    metrics: NodeMetrics

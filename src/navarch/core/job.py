@@ -1,14 +1,31 @@
-"""Jobs: gangs of equal tasks that hold GPUs of the fleet from their placement to their end."""
+"""Jobs and queues: gangs of equal tasks that hold GPUs, and the shares of queues in the GPUs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.records import evolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """One queue. Only queues without child queues contain jobs."""
+
+    name: str
+    parent: str | None = None
+    priority: int = 100
+    quota: float = 0.0
+    """The number of GPUs it is guaranteed."""
+    limit: float | None = None
+    """The largest number of GPUs it may have."""
+    weight: float = 1.0
+    """Its weight in the division of GPUs beyond all quotas."""
+
 
 DEFAULT_QUEUE = "default"
 
@@ -16,19 +33,19 @@ DEFAULT_PRIORITY = 50
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     WAITING = "waiting"
-    """It has no GPUs: not yet, or not any more."""
+    """It has no GPUs, or lost them."""
     PLACED = "placed"
-    """All of its tasks have their GPUs."""
+    """All of its tasks have GPUs."""
     FINISHED = "finished"
     CANCELLED = "cancelled"
 
 
 NEXT_STATES: Mapping[JobState, frozenset[JobState]] = {
     JobState.WAITING: frozenset({JobState.PLACED, JobState.CANCELLED}),
-    # Back to waiting: a node is lost, or somebody else goes before it.
+    # Back to waiting: a node is lost, or another job evicts it.
     JobState.PLACED: frozenset({JobState.WAITING, JobState.FINISHED, JobState.CANCELLED}),
     JobState.FINISHED: frozenset(),
     JobState.CANCELLED: frozenset(),
@@ -36,7 +53,7 @@ NEXT_STATES: Mapping[JobState, frozenset[JobState]] = {
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, and what has come of it."""
+    """A submitted job: its request and its state."""
 
     name: JobName
     submitted_at: datetime
@@ -45,40 +62,40 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState = JobState.WAITING
     queue: str = DEFAULT_QUEUE
     tasks: int = 1
-    """How many tasks start together, or not at all."""
+    """The number of tasks, which start all together or not at all."""
     gpus: int = 1
-    """Of each task, all on one node."""
+    """The GPUs of each task, all on one node."""
     pool: PoolName | None = None
     """The only pool it may run on; None: any."""
     gpu_type: str = ""
-    """The only kind of GPU that will do; empty: any."""
+    """The only kind of GPU it may run on; empty: any."""
     priority: int = DEFAULT_PRIORITY
     preemptible: bool = False
-    """Whether it may be made to wait again for others."""
+    """Whether it may be evicted for other jobs."""
     runtime: timedelta | None = None
-    """How long it is expected to run: what ends in time may use nodes that are kept for others."""
+    """The expected run time: a job that ends in time may use nodes reserved for other jobs."""
     checkpointed_at: datetime | None = None
-    """When its work was last saved: what it did since is lost if it is stopped."""
+    """When its work was last saved: work since then is lost if it is stopped."""
     nodes: tuple[NodeId, ...] = ()
-    """Where its tasks are, in order, while it is placed."""
+    """The nodes of its tasks, in order, while it is placed."""
     reason: str = ""
-    """Why it is in its state."""
+    """The reason for its state."""
     interruptions: int = 0
-    """How often it lost its GPUs before its end."""
+    """The number of times it lost its GPUs before its end."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing will become of it any more."""
+        """Whether the job has ended."""
         return not NEXT_STATES[self.state]
 
     @property
     def gpus_in_all(self) -> int:
-        """Of all its tasks together."""
+        """The GPUs of all its tasks together."""
         return self.tasks * self.gpus
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """What its tasks are called, in order; not to be asked of a job above the limit."""
+        """The names of its tasks, in order. A waiting job above the limit has none."""
         assert self.nodes or self.tasks <= TASKS_PER_JOB_MAX, f"{self.name}: {self.tasks} tasks"
         return tuple(f"{self.name}/{number}" for number in range(self.tasks))
 

@@ -1,21 +1,103 @@
-"""Launches: attempts to buy one machine, each under a token written down beforehand."""
+"""Launches: attempts to buy one machine, with the offerings, gangs and refusals they refer to."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
 import msgspec
 
-from navarch.core.gang import Gang
-from navarch.core.ids import InstanceId, NodeId, PoolName, Token
-from navarch.core.money import cost
-from navarch.core.offering import Offering
-from navarch.core.refusal import Refusal
+from navarch.core.budget import cost
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    ProviderError,
+    QuotaError,
+    RegionQuotaError,
+    RejectedError,
+)
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+
+
+class Offering(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of machine at one place, for one price."""
+
+    provider: ProviderName
+    instance_type: str
+    region: str = ""
+    zone: str = ""
+    spot: bool = False
+    gpus: int = 8
+    gpu_type: str = ""
+    price_per_hour: Decimal = Decimal(0)
+    reservation: str = ""
+    """The capacity reservation it uses. Reserved machines are paid for anyway and bought first."""
+    reserved_nodes: int | None = None
+    """The number of machines in the reservation; None: only the provider has that number."""
+
+    @property
+    def capacity_type(self) -> str:
+        """The way it is paid for: reserved, spot or on demand."""
+        if self.reservation:
+            return "reserved"
+        return "spot" if self.spot else "on demand"
+
+    def __str__(self) -> str:
+        place = self.zone or self.region
+        return f"{self.instance_type} at {self.provider}" + (f" in {place}" if place else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """Machines of one kind within one block, bought all or none."""
+
+    id: str
+    """The name of the gang and of its placement group at the provider."""
+    nodes: int
+    offering: Offering
+    """The offering of all its machines: a block is at one place."""
+
+
+class Refusal(StrEnum):
+    """The class of a refusal. It decides which offerings are avoided, and for how long."""
+
+    CAPACITY = "capacity"
+    """That kind of machine is sold out at that place."""
+    QUOTA = "quota"
+    """The account may not have more of that kind in any region."""
+    REGION_QUOTA = "region-quota"
+    """The account may not have more of that kind in that region."""
+    CREDENTIAL = "credential"
+    """The provider rejects our credentials."""
+    REJECTED = "rejected"
+    """The provider considers the request invalid."""
+    BLOCK = "block"
+    """No block at that place has room for so many machines together."""
+    TRANSIENT = "transient"
+    """Other errors occurred several times in a row."""
+
+
+_BY_ERROR: tuple[tuple[type[ProviderError], Refusal], ...] = (
+    (CapacityError, Refusal.CAPACITY),
+    (RegionQuotaError, Refusal.REGION_QUOTA),
+    (QuotaError, Refusal.QUOTA),
+    (CredentialError, Refusal.CREDENTIAL),
+    (RejectedError, Refusal.REJECTED),
+)
+
+
+def refusal_of(error: ProviderError) -> Refusal:
+    """Return the class of the refusal that `error` reports."""
+    for kind, refusal in _BY_ERROR:
+        if isinstance(error, kind):
+            return refusal
+    return Refusal.TRANSIENT
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt to buy one machine for one node, and what became of it.
+    """One attempt to buy one machine for one node, and its outcome.
 
-    It is durable before the provider is asked. Without an `instance` and without a
+    It is durable before the provider is called. Without an `instance` and without a
     `refused` reason the outcome is open: the machine may exist, and must be looked up
     by `token` before anything else is bought for the node.
     """
@@ -26,14 +108,14 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     offering: Offering
     asked_at: datetime
     team: str = ""
-    """Who pays, as the pool said when the machine was asked for."""
+    """The team that pays, taken from the pool at the time of the request."""
     told: str | None = None
-    """A digest of the pool's `user_data` when the machine was asked for; None: not noted."""
+    """A digest of the pool's `user_data` at the time of the request; None: not recorded."""
     gang: Gang | None = None
-    """The gang it is for: the machine must stand in its block."""
+    """The gang it belongs to: the machine must be in the block of the gang."""
     refused: str | None = None
     refusal: Refusal | None = None
-    """The class of the provider's refusal; None also where we gave up ourselves."""
+    """The class of the provider's refusal; None also if the launch was abandoned here."""
     refused_at: datetime | None = None
     instance: InstanceId | None = None
     public_address: str = ""
@@ -44,11 +126,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """Whether a machine may exist that we have not seen yet."""
+        """Whether a machine may exist that was not found yet."""
         return self.instance is None and self.refused is None
 
     def cost(self, now: datetime) -> Decimal:
-        """Return what this machine has cost until `now`, or until its end."""
+        """Return the cost of this machine until `now`, or until its end."""
         if self.launched_at is None:
             return Decimal(0)
         return cost(self.price_per_hour, self.launched_at, self.ended_at or now)

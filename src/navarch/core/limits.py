@@ -13,4 +13,4 @@ TASKS_PER_JOB_MAX: Final = 10_000
 """The most tasks of one job. The scheduler visits each of them in every cycle."""
 
 PAUSED: Final = "paused: "
-"""How the note of a pool begins that is above the limit, so that nothing is planned for it."""
+"""The prefix of the note of a pool above the limit; nothing is planned for such a pool."""

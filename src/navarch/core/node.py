@@ -1,7 +1,7 @@
-"""A node: one machine the fleet wants, from the wish for it to its grave.
+"""Nodes: machines of the fleet, from the request until they are gone.
 
-Three things are stored, each changed on its own: the phase of its life, whether it is
-cordoned, and the health of its hardware. The words users see are functions of those.
+Three properties are stored, each changed on its own: the phase of the lifecycle, the cordon, and
+the health of the hardware. The states that users see are functions of those.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,40 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
-from navarch.core.evolve import evolve
-from navarch.core.gang import Gang
+from navarch.core.disruption import Deferred
 from navarch.core.health import TESTING, Condition, Health
-from navarch.core.held import Deferred
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
-from navarch.core.topology import Topology
-from navarch.core.trait import Trait
+from navarch.core.instance import Topology
+from navarch.core.launch import Gang, Launch, Offering
+from navarch.core.records import evolve
+
+DRIVER = "driver"
+IMAGE = "image"
+KERNEL = "kernel"
+AGENT = "agent"
+POLICY = "policy"
+
+CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
+"""The traits that an upgrade changes on a node, the most suspect first."""
+
+
+class Trait(msgspec.Struct, frozen=True, kw_only=True):
+    """One value, and the value that it replaced."""
+
+    value: str
+    since: datetime
+    before: str = ""
+    """Empty if the node never had another."""
+    past: "Trait | None" = None
+    """The trait that it replaced, without its own past: a fault may be older than the value."""
+
+    def followed_by(self, value: str, *, at: datetime) -> "Trait":
+        """Return the trait of a node that had this one and has `value` now."""
+        return Trait(value=value, since=at, before=self.value, past=evolve(self, past=None))
 
 
 class Phase(StrEnum):
-    """Where a node stands in its life."""
+    """The phase of a node's lifecycle."""
 
     REQUESTED = "requested"
     BOOTING = "booting"
@@ -34,27 +55,27 @@ class Phase(StrEnum):
 
 
 NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
-    # The provider accepted; the agent was quicker than the provider's answer; we changed our
-    # mind while a machine may exist; we changed our mind before one could.
+    # The provider accepted; the agent registered before the provider answered; the request was
+    # withdrawn while a machine may exist; it was withdrawn before one could exist.
     Phase.REQUESTED: frozenset({Phase.BOOTING, Phase.READY, Phase.TERMINATING, Phase.GONE}),
-    # The agent registered; it never did; the provider took the machine away.
+    # The agent registered; it never did; the provider removed the machine.
     Phase.BOOTING: frozenset({Phase.READY, Phase.TERMINATING, Phase.GONE}),
     Phase.READY: frozenset({Phase.DRAINING, Phase.TERMINATING, Phase.GONE}),
-    # A drain may be called off.
+    # A drain may be cancelled.
     Phase.DRAINING: frozenset({Phase.READY, Phase.TERMINATING, Phase.GONE}),
     Phase.TERMINATING: frozenset({Phase.GONE}),
     Phase.GONE: frozenset(),
 }
 
 HOST_LABELS = ("host_id", "serial")
-"""The labels by which an agent may name the machine under it."""
+"""The labels with which an agent may name its physical machine."""
 
 LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
-"""Phases in which nobody has decided yet that the machine must go."""
+"""Phases in which the machine is not being terminated."""
 
 
 class NodeStatus(StrEnum):
-    """The word operators see for a registered node."""
+    """The state of a registered node, as shown to operators."""
 
     ACTIVE = "active"
     CORDONED = "cordoned"
@@ -64,7 +85,7 @@ class NodeStatus(StrEnum):
 
 
 class InstanceState(StrEnum):
-    """The word operators see for the machine under a node."""
+    """The state of the machine under a node, as shown to operators."""
 
     PROVISIONING = "provisioning"
     PENDING_REGISTRATION = "pending_registration"
@@ -75,7 +96,7 @@ class InstanceState(StrEnum):
 
 
 class NotifiedState(StrEnum):
-    """What the workload system was last told about a node."""
+    """The state of a node that was last reported to the workload system."""
 
     OPEN = "open"
     CORDONED = "cordoned"
@@ -83,19 +104,19 @@ class NotifiedState(StrEnum):
 
 
 class Retirement(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a node is to be given back, or was."""
+    """The reason for terminating a node."""
 
     reason: str
     surplus: bool = False
-    """Whether the pool simply wants fewer: nothing is wrong with it, and nothing replaces it."""
+    """Whether the node is sound and surplus, so that nothing replaces it."""
     urgent: bool = False
-    """Whether its machine will be gone in minutes, so that its work cannot wait for a successor."""
+    """Whether its machine ends within minutes, so that its work cannot wait for a successor."""
     failed_at: datetime | None = None
-    """When its machine was given up because its agent never reported in; None for other reasons."""
+    """When its machine was abandoned because its agent never registered; None otherwise."""
 
 
 class Along(TypedDict, total=False):
-    """What may change of a node as it moves on: one copy of it is enough for both."""
+    """Fields that may change together with the phase of a node."""
 
     launch: Launch | None
     retiring: Retirement | None
@@ -106,84 +127,84 @@ class Along(TypedDict, total=False):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fleet knows about one machine."""
+    """One machine of the fleet."""
 
     id: NodeId
     pool: PoolName | None
-    """None for a machine that registered by itself and that nobody here bought."""
+    """None for a machine that registered by itself and was not bought here."""
     phase: Phase
     since: datetime
     """When it entered its phase."""
     created_at: datetime
     cordoned: str | None = None
-    """Why no new work may start here."""
+    """The reason why no new work may start here; None: not cordoned."""
     health: Health = Health.UNKNOWN
     conditions: tuple[Condition, ...] = ()
-    """What is wrong with it; empty when nothing is."""
+    """Its faults; empty if it has none."""
     retiring: Retirement | None = None
-    """Such a node no longer counts towards its pool's size, and never will again."""
+    """A retiring node never counts towards its pool's size again."""
     replaces: NodeId | None = None
-    """The node whose place it takes."""
+    """The node that it replaces."""
     launch: Launch | None = None
-    """The attempt that made its machine, or may yet make it."""
+    """The launch that created its machine, or may still create it."""
     attempts: int = 0
-    """How many launches were refused, which tells where to try next and how long to wait."""
+    """The number of refused launches. It decides the next offering and the back-off."""
     retry_at: datetime | None = None
     registered_at: datetime | None = None
     boot_id: str = ""
     machine: str = ""
-    """The machine that joined with its launch's token, by the hash of its key; no other can."""
+    """The hash of the key of the machine that joined with its launch's token; no other can."""
     booted_at: datetime | None = None
-    """When its agent was first heard of in this boot."""
+    """When its agent first reported in this boot."""
     offering: Offering | None = None
-    """What the agent said about where it runs, for a machine that nobody here bought."""
+    """The kind and place that the agent reports, for a machine that was not bought here."""
     gpus: int | None = None
-    """How many GPUs the agent has found, once it has looked."""
+    """The number of GPUs that the agent found; None: not reported yet."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """What the agent was told to say about itself."""
+    """The labels with which the agent is configured."""
     topology: Topology | None = None
-    """Where in its provider's network it stands, once the provider has said so."""
+    """Its place in the provider's network, once the provider reports it."""
     gang: Gang | None = None
     """The gang it was bought for."""
     waiting: bool = False
-    """Whether its gang is not complete: the machine is kept for now, and takes no work."""
+    """Whether its gang is incomplete: the machine is kept for now and takes no work."""
     told: NotifiedState = NotifiedState.OPEN
     report_stream: str = ""
     report_number: int = 0
-    """The newest report of its agent that changed something here."""
+    """The newest report of its agent that changed this record."""
     traits: Mapping[str, Trait] = msgspec.field(default_factory=dict)
-    """Driver, image and whatever else an upgrade changes, with the date of the change."""
+    """Driver, image and other things that an upgrade changes, with the date of the change."""
     vouched_boot: str = ""
-    """The boot whose boot check has passed: until then a new boot proves nothing."""
+    """The boot in which the boot check passed: until then a new boot clears no fault."""
     recovery: RecoveryId | None = None
-    """The attempt to mend it that is under way."""
+    """The recovery that is under way."""
     acted_at: datetime | None = None
-    """When automation last decided something against it, for whatever it has done since."""
+    """When automation last acted on it."""
     held: Deferred | None = None
-    """What automation would have done about it, had it been allowed to."""
+    """The deferred action of automation, if there is one."""
 
     @property
     def instance(self) -> InstanceId | None:
-        """The provider's name for the machine, once we have seen it."""
+        """The provider's name for the machine, once it is known."""
         return self.launch.instance if self.launch else None
 
     @property
     def place(self) -> Offering | None:
-        """What kind of machine it is, and where."""
+        """The kind and place of the machine."""
         return self.launch.offering if self.launch else self.offering
 
     @property
     def provider(self) -> ProviderName | None:
-        """Who owns the machine."""
+        """The provider that owns the machine."""
         launch = self.launch
         place = launch.offering if launch else self.offering
         return place.provider if place else None
 
     @property
     def host(self) -> str:
-        """The physical machine under it, as agent or provider name it; empty if nobody does.
+        """The physical machine under it, as agent or provider name it; empty if neither does.
 
-        It outlives the node: the next that is placed on the same machine has the same.
+        It outlives the node: the next node on the same machine has the same host.
         """
         labels = self.labels
         said = (
@@ -204,7 +225,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_to_work(self) -> bool:
-        """Whether nothing but its health could keep new work from starting here."""
+        """Whether new work may start here if the node is not unhealthy."""
         if self.phase is not Phase.READY or self.retiring is not None or self.waiting:
             return False
         if self.cordoned is not None:
@@ -234,7 +255,7 @@ _STATUS_OF_THE_LEAVING = {
 
 
 def node_status(node: Node) -> NodeStatus | None:
-    """Return the word operators see; none before the agent has registered."""
+    """Return the state shown to operators; None before the agent has registered."""
     if node.registered_at is None:
         return None
     leaving = _STATUS_OF_THE_LEAVING.get(node.phase)
@@ -255,7 +276,7 @@ _INSTANCE_STATES = {
 
 
 def instance_state(node: Node) -> InstanceState:
-    """Return the word operators see for the machine under `node`."""
+    """Return the state shown to operators for the machine under `node`."""
     if node.gone:
         ran = node.registered_at is not None
         return InstanceState.TERMINATED if ran else InstanceState.FAILED

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -11,16 +11,17 @@ import msgspec
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.offering import Offering
-from navarch.core.remediation import Remediation
+from navarch.core.records import evolve
+from navarch.core.recovery import Remediation
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
-"""What every cloud accepts as a part of a machine's name and as a label."""
+"""Text that every cloud accepts as a part of a machine's name and as a label."""
 
 
 def is_pool_name(text: str) -> bool:
-    """Return whether a pool may be called so: its machines carry the name at every cloud."""
+    """Return whether a pool may have this name, which its machines carry at every cloud."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -30,15 +31,15 @@ def _digest(text: str) -> str:
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator asked for."""
+    """The configuration and size of one pool."""
 
     name: PoolName
     offerings: tuple[Offering, ...]
-    """Where its machines may be bought, best first."""
+    """The offerings from which its machines are bought, best first."""
     nodes_min: int
     nodes_max: int
     nodes_wanted: int | None = None
-    """The size last asked for, by hand or by an autoscaler; the minimum if nobody did."""
+    """The size last requested by an operator or an autoscaler; None: the minimum."""
     next_index: int = 0
     """The number of the next node. It only grows, so that no name is ever used twice."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -46,45 +47,45 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     user_data: str = ""
     auto_replace: bool = True
     unhealthy_after: int = 2
-    """How many unhealthy verdicts in a row, none of them fatal, make a node be replaced."""
+    """The number of unhealthy verdicts in a row, none of them fatal, that replace a node."""
     silent_after: timedelta = timedelta(minutes=10)
-    """How long a node must be silent, with nothing else wrong, before it is replaced. Networks and
-    control planes fail more often than machines, and most come back within minutes."""
+    """How long a node must be silent, without another fault, before it is replaced. Networks and
+    control planes fail more often than machines, and most recover within minutes."""
     boot_deadline: timedelta = timedelta(minutes=10)
-    """Past this a machine that has not registered is given up. Waiting too long costs an idle
-    slot; giving up too early pays for two machines."""
+    """A machine that has not registered by then is abandoned. A long deadline costs an idle
+    slot; a short one pays for two machines."""
     drain_timeout: timedelta = timedelta(minutes=5)
-    """How long work on a node that must go may take to leave."""
+    """How long work on a node may take to end before the node is terminated."""
     autoscaling: Autoscaling | None = None
-    """How its size follows its load; if not at all, it keeps the size last asked for."""
+    """How its size follows its load; None: it keeps the size last requested."""
     cooldown: timedelta = timedelta(minutes=5)
-    """How long an autoscaler waits after a change of size. Changes by hand wait for nothing."""
+    """How long an autoscaler waits after a change of size. Manual changes apply at once."""
     shrink_after: timedelta = timedelta(minutes=5)
-    """For how long an autoscaler must want fewer nodes before there are fewer."""
+    """How long an autoscaler must recommend fewer nodes before the pool shrinks."""
     scaled_at: datetime | None = None
-    """When its size was last changed, by hand or by an autoscaler."""
+    """When an operator or an autoscaler last changed its size."""
     spares: int = 0
-    """How many nodes it keeps above its size, ready to take over from one that breaks."""
+    """The number of nodes it keeps above its size, ready to replace a broken node."""
     disruption: Disruption = msgspec.field(default_factory=Disruption)
-    """Why and how fast sound nodes are replaced."""
+    """The reasons and limits for replacing sound nodes."""
     gang: int = 0
-    """How many nodes come together, within one block, all or none; nothing: each by itself."""
+    """The number of nodes bought together within one block, all or none; 0: one by one."""
     gang_hold: timedelta = timedelta(minutes=10)
-    """How long machines of a gang are kept while others of it are not to be had."""
+    """How long machines of a gang are kept while the rest of it cannot be bought."""
     remediation: Remediation = msgspec.field(default_factory=Remediation)
-    """What is done about nodes that are not well."""
+    """The remedies for unhealthy nodes."""
     held: str | None = None
-    """Why something that should be done about its nodes is not done at present."""
+    """The reason why actions on its nodes are deferred; None: none are."""
     unreachable: bool = False
-    """Whether many nodes stopped reporting at once, some of this pool among them."""
+    """Whether many nodes, some of them in this pool, stopped reporting at once."""
     reachable_since: datetime | None = None
-    """When that last ended. A node that is still silent has `silent_after` from then on."""
+    """When that last ended. The `silent_after` of nodes that are still silent starts then."""
     braked: str | None = None
-    """Why no machines are bought for it at present: those before did not come up."""
+    """The reason why no machines are bought for it: earlier machines did not come up."""
     brake_released_at: datetime | None = None
-    """When somebody last let it buy again: what failed before that does not count any more."""
+    """When an operator last allowed purchases again: earlier failures do not count."""
     deleted: bool = False
-    """Torn down. The record stays, so that a later pool of this name goes on counting."""
+    """Whether it is deleted. The record stays: a new pool of this name continues the count."""
 
     def __post_init__(self) -> None:
         assert self.deleted or 0 <= self.nodes_min <= self.nodes_max, self
@@ -92,12 +93,12 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tells(self) -> str:
-        """A digest of what its machines are told at their first boot; nothing for nothing."""
+        """A digest of its user data; empty if there is none."""
         return _digest(self.user_data)
 
     @property
     def team(self) -> str:
-        """Who pays for it: the label `team`."""
+        """The team that pays for it: the label `team`."""
         return self.labels.get("team", "")
 
     @property
@@ -112,7 +113,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def target(self) -> int:
         """The number of nodes to keep: its size and its spares, as far as the maximum allows.
 
-        Spares go no further than the limit, whatever maximum an older version has stored.
+        Spares never exceed the limit, even if an older version stored a larger maximum.
         """
         size = self.size
         if not size or not self.spares:
@@ -120,7 +121,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return self.whole_gangs(min(size + self.spares, self.nodes_max, NODES_PER_POOL_MAX))
 
     def whole_gangs(self, nodes: int) -> int:
-        """Return `nodes` rounded to whole gangs: up, unless the maximum is in the way."""
+        """Return `nodes` rounded to whole gangs: up, or down if that would exceed the maximum."""
         if not self.gang:
             return nodes
         rounded = -(-nodes // self.gang) * self.gang
@@ -129,3 +130,28 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def node_id(self, index: int) -> NodeId:
         """Return the name of the pool's node number `index`."""
         return NodeId(f"{self.name}-{index}")
+
+
+def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
+    """Return whether `pool` existed before and differs at most in the number of its next node.
+
+    No decision depends on that number: it only makes the next name.
+    """
+    if before is None or before is pool:
+        return before is pool
+    return evolve(before, next_index=pool.next_index) == pool
+
+
+def reshaped(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> list[Pool]:
+    """Return those of `pools` that are new or have changed in more than their count."""
+    return [x for x in pools if not is_same_but_for_its_count(before.get(x.name), x)]
+
+
+def are_same_but_for_their_counts(
+    before: Mapping[PoolName, Pool], pools: Mapping[PoolName, Pool]
+) -> bool:
+    """Return whether the pools are the same as before, except for their counts."""
+    return before is pools or (
+        len(before) == len(pools)
+        and all(is_same_but_for_its_count(before.get(name), x) for name, x in pools.items())
+    )

@@ -1,9 +1,17 @@
-"""The fields of records: `msgspec` structs and dataclasses alike."""
+"""Records, `msgspec` structs and dataclasses alike: changed copies, and their fields."""
 
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+__all__ = ["RecordField", "evolve", "is_record", "record_fields"]
+
+if TYPE_CHECKING:
+    # mypy checks each new value against its field's type only through `dataclasses.replace`.
+    from dataclasses import replace as evolve
+else:
+    from msgspec.structs import replace as evolve
 
 
 class RecordField(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +20,7 @@ class RecordField(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     required: bool
     default: object = None
-    """The default value; None if the field is required or makes its default anew."""
+    """The default value; None if the field is required or has a default factory."""
 
 
 def is_record(value: object) -> bool:

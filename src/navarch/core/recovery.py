@@ -1,9 +1,9 @@
-"""Recoveries: attempts to mend a machine in place, step by step, each written down first."""
+"""Recoveries, attempts to repair a machine step by step, and the remediation of a pool."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -12,7 +12,7 @@ from navarch.core.ids import CommandId, NodeId, RecoveryId
 
 
 class RecoveryStep(StrEnum):
-    """What can be done about a machine, mildest first. The order is the ladder."""
+    """A step of repair, mildest first. The order is the ladder."""
 
     RESTART_APP = "restart_app"
     RESET_GPU = "reset_gpu"
@@ -31,79 +31,100 @@ def rung(step: RecoveryStep) -> int:
 
 
 class RecoveryState(StrEnum):
-    """How far the present step has come."""
+    """The state of the present step."""
 
     WAITING = "waiting"
-    """Chosen, but work still runs on the node."""
+    """Decided, but work still runs on the node."""
     ORDERED = "ordered"
-    """Asked for. It may or may not have happened, and is not asked for again."""
+    """Requested. It may or may not have happened, and is not requested again."""
     VERIFYING = "verifying"
-    """Said to have happened; the checks have the last word."""
+    """Reported as done; the checks decide whether it helped."""
     SUCCEEDED = "succeeded"
     REPLACED = "replaced"
-    """The node is given back, and another takes its place."""
+    """The node is terminated and replaced."""
     TICKET = "ticket"
-    """Nothing more can be done from here; it is for people."""
+    """Automation can do nothing more; an operator has to act."""
     VOID = "void"
-    """The reason is gone: the node got well, was given back, or booted by itself."""
+    """The reason is gone: the node recovered, was terminated, or booted by itself."""
 
 
 OVER = frozenset({RecoveryState.SUCCEEDED, RecoveryState.REPLACED, RecoveryState.VOID})
-"""A ticket is not the end: the node waits until somebody has made it well, or taken it away."""
+"""A ticket is not the end: the node is kept until an operator repairs or removes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAttempt:
-    """One step that was tried or passed over, and what came of it."""
+    """One step that was tried or skipped, with its outcome."""
 
     step: RecoveryStep
     at: datetime
     outcome: str
     ran: bool = False
-    """Whether it was asked for, and so counts against the budget of its kind."""
+    """Whether it was requested, and so counts against the budget of its kind."""
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is being done about one fault of one boot of one node."""
+    """The repair of one fault of one boot of one node."""
 
     id: RecoveryId
     node: NodeId
     check: str
-    """The condition it is about."""
+    """The check of the condition to clear."""
     cause: str
     boot_id: str
-    """The boot during which the fault was seen. What is ordered for it is void on any other."""
+    """The boot during which the fault was observed. Its commands are void in any other boot."""
     gpus: tuple[str, ...] = ()
-    """The GPUs it is about, by UUID; none where it is the whole machine."""
+    """The UUIDs of the affected GPUs; empty if the whole machine is affected."""
     pids: tuple[str, ...] = ()
-    """The processes it is about, where an application is to blame."""
+    """The processes that caused the fault, if an application did."""
     step: RecoveryStep
     state: RecoveryState
     since: datetime
     """When it entered its state."""
     begun_at: datetime
     deadline: datetime | None = None
-    """When to stop waiting for the present state to pass."""
+    """When the present state times out."""
     command: CommandId | None = None
-    """The agent's order for the present step."""
+    """The command to the agent for the present step."""
     ordered_boot: str = ""
-    """The boot that was running when a reboot or a power cycle was asked for."""
+    """The boot that was running when a reboot or a power cycle was requested."""
     tries: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """How often each step has been asked for."""
+    """The number of times each step was requested."""
     history: tuple[RecoveryAttempt, ...] = ()
     cordon: str = ""
-    """The words with which the node was cordoned for it; empty if it was cordoned already."""
+    """The reason with which the node was cordoned for it; empty if it was cordoned already."""
     ended_at: datetime | None = None
     incident: str = ""
-    """The incident behind it, once somebody has linked the two."""
+    """The incident that it belongs to, once they are linked."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the recovery has ended."""
         return self.state in OVER
 
 
 def recovery_id(node: NodeId, boot_id: str, check: str) -> RecoveryId:
-    """Return the one name for the recovery from one fault of one boot: never two of them."""
+    """Return the name of the recovery from one fault of one boot: there is only one."""
     digest = hashlib.sha256(f"{boot_id}\n{check}".encode()).hexdigest()
     return RecoveryId(f"{node}-{digest[:10]}")
+
+
+CORDON_AND_REPLACE = "cordon_and_replace"
+LADDER_STRATEGY = "ladder"
+ALERT_ONLY = "alert_only"
+BUILT_IN_STRATEGIES = (CORDON_AND_REPLACE, LADDER_STRATEGY, ALERT_ONLY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remediation:
+    """The remediation of one pool's nodes."""
+
+    strategy: str = ""
+    """`cordon_and_replace`, `ladder`, `alert_only`, or the name of an extension; empty for the
+    default of the control plane."""
+    dry_run: bool = False
+    """Whether to record all decisions without carrying them out."""
+    steps: tuple[RecoveryStep, ...] = ()
+    """The steps that a ladder may take; empty for all."""
+    reboot_deadline: timedelta = timedelta(minutes=15)
+    """How long a machine may take to reboot. Bare metal may need half an hour."""

@@ -1,4 +1,4 @@
-"""Schedules: hours of the week in which other bounds hold."""
+"""Schedules: hours of the week with their own bounds."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,10 +24,10 @@ DAYS = tuple(Day)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Hours of some days, as a clock on the wall shows them, and the bounds in them."""
+    """Hours of some days, in local time, and the bounds in them."""
 
     days: tuple[Day, ...] = ()
-    """The days on which it begins; every day if there are none."""
+    """The days on which it begins; empty: every day."""
     start: int = 0
     """The hour at which it begins."""
     end: int = 24
@@ -36,7 +36,7 @@ class Window:
     nodes_max: int | None = None
 
     def holds(self, local: datetime) -> bool:
-        """Return whether `local` falls into it."""
+        """Return whether `local` is within the window."""
         if self.start < self.end:
             return self.start <= local.hour < self.end and self._begins_on(local)
         if local.hour >= self.start:
@@ -65,7 +65,7 @@ class Schedule:
 
 
 def is_time_zone(name: str) -> bool:
-    """Return whether there is a time zone of that name."""
+    """Return whether a time zone of that name exists."""
     try:
         time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -1,3 +1,3 @@
-"""Which Navarch this is."""
+"""The version of Navarch."""
 
 VERSION = "0.1.0"

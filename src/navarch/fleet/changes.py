@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.gang import Gang
-from navarch.core.held import Deferred, DeferredBy
+from navarch.core.launch import Gang, Refusal
 from navarch.core.node import Node, Retirement
 from navarch.core.pool import Pool
-from navarch.core.refusal import Refusal
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.fleet.drains import drains_at_once
 from navarch.fleet.lifecycle import node_event

@@ -50,7 +50,7 @@ def plan_drains(
                 moments.append(ends_at)
     wake_at = min(moments, default=None)
     # A node that drains or terminates occupies its slot as before.
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at, settled=True)
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
 
 
 def drains_at_once(node: Node, retiring: Retirement) -> bool:

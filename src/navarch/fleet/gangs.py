@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, ProviderName
+from navarch.core.launch import Gang
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.misplaced import misplaced

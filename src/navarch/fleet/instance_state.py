@@ -5,14 +5,13 @@ from datetime import datetime
 
 import msgspec
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.launch import Launch
+from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 
 PHASES_CHANGED_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})

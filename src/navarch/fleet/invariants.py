@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from navarch.core.errors import InvariantError
 from navarch.core.fleet import Fleet
-from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Gang
 from navarch.core.node import Phase
 from navarch.fleet.plan import (
     Abandon,

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -15,6 +14,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.fleet.instance_state import (
     Listing,

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
 from navarch.core.instance import Instance
+from navarch.core.launch import refusal_of
 from navarch.core.node import Node, Phase
-from navarch.core.refusal import refusal_of
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.fleet.instance_state import bought
 from navarch.fleet.stockouts import refusal_facts

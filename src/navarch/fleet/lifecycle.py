@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Unpack
 
 from navarch.core.event import Event, Subject, about
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
 from navarch.core.node import Along, Node, Phase, Retirement
+from navarch.core.records import evolve
 
 
 def request(

@@ -1,16 +1,18 @@
-"""How long to wait before asking again."""
+"""Pauses between attempts to buy a machine."""
 
 from datetime import timedelta
+
+from navarch.core.backoff import backoff_s
 
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=5)
 
 HUMAN_PAUSE = timedelta(minutes=15)
-"""Between attempts that only a person can make succeed: a quota, a key, a typo. Long enough
-not to pester the provider, short enough that the fix is noticed."""
+"""The pause between attempts that fail until an operator acts: a quota, a key, a typo. Long
+enough to spare the provider, short enough to find the correction soon."""
 
 
 def pause(failures: int) -> timedelta:
     """Return the pause after that many failures in a row."""
-    doublings = min(max(failures, 1) - 1, 16)
-    return min(FIRST_PAUSE * (1 << doublings), LONGEST_PAUSE)
+    first_s, longest_s = FIRST_PAUSE.total_seconds(), LONGEST_PAUSE.total_seconds()
+    return timedelta(seconds=backoff_s(failures, first_s=first_s, longest_s=longest_s))

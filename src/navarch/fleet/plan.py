@@ -5,12 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from navarch.core.disruption import Cause
-from navarch.core.gang import Gang
-from navarch.core.held import Deferred
+from navarch.core.disruption import Cause, Deferred
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
+from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.recovery import Recovery
 
 
@@ -166,7 +163,3 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pool: PoolName
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
-    settled: bool = False
-    """Whether nothing more is to be planned before `wake_at`, once this plan is stored."""
-    at_rest: bool = False
-    """Whether the pool then only waits for booting machines."""

@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from operator import attrgetter
 
-from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
@@ -78,16 +76,13 @@ def plan_pool(
     grown += _succeed(pool, known, removals.nodes, len(grown), steady.nodes, replacements, launches)
     changed = _breaker_change(pool, breaker)
     actions = (*changed, *removals.first, *grown, *removals.surplus, *retried)
-    settled = _is_settled(steady, actions)
-    if settled:
+    if _is_settled(steady, actions):
         market.expect(pool.name, still_wanted)
     wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), removals.gangs.wake_at)
     return Plan(
         pool=pool.name,
         actions=actions,
         wake_at=_first(wake_at, steady.late_at(pool)),
-        settled=settled,
-        at_rest=settled and wake_at is None and breaker is None and not still_wanted,
     )
 
 

@@ -1,7 +1,7 @@
-"""Who in a pool needs a look, and how many are simply there.
+"""The nodes of a pool that need attention, and the count of the steady ones.
 
-Of most nodes a plan has to know no more than that they count. A roll keeps them apart from the
-others, node by node, so that planning a large pool costs what is going on in it.
+A plan only needs the count of steady nodes. The index separates them from the others, so that the
+cost of planning a large pool grows with the changes in it, not with its size.
 """
 
 import heapq
@@ -16,20 +16,19 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
-from navarch.fleet.disruption.maintenance import under_maintenance
 
 
 class SteadyNodes(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that a plan is not shown, because all that matters is how many there are."""
+    """The counts of nodes that a plan does not see one by one."""
 
     nodes: int = 0
     held: Mapping[ProviderName, int] = msgspec.field(default_factory=dict)
-    """How many of them each provider has sold us."""
+    """The number of them per provider."""
     booting_since: datetime | None = None
-    """When the first of them that has not reported in began to boot."""
+    """When the first of them that has not registered began to boot."""
 
     def late_at(self, pool: Pool) -> datetime | None:
-        """Return when the first of them will have booted for too long."""
+        """Return when the first of them exceeds the boot deadline."""
         return self.booting_since and self.booting_since + pool.boot_deadline
 
 
@@ -37,15 +36,15 @@ NO_STEADY_NODES = SteadyNodes()
 
 
 class PoolIndex:
-    """The nodes of one pool, those that only count apart from the rest.
+    """The nodes of one pool, with steady nodes separate from the rest.
 
-    It says nothing that the nodes do not say themselves: after a restart it is made anew.
+    It is derived from the nodes alone: after a restart it is built again.
     """
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes: dict[NodeId, Node] = {}
         self._sorted_by: dict[NodeId, object] = {}
-        """What decided where each of them stands, and those who are related to it."""
+        """The properties that decided the group of each node and of its related nodes."""
         self._places: dict[NodeId, int] = {}
         self._next_place = 0
         self._others: dict[NodeId, Node] = {}
@@ -53,14 +52,14 @@ class PoolIndex:
         self._held: Counter[ProviderName] = Counter()
         self._booting: list[tuple[datetime, NodeId]] = []
         self._failed: dict[NodeId, Node] = {}
-        """Those that were given up because they never came up."""
+        """Nodes that were abandoned because they never came up."""
         self._successors: dict[NodeId, dict[NodeId, None]] = {}
-        """Who was bought to take whose place."""
+        """The successors of each replaced node."""
         for node in nodes:
             self.note(node)
 
     def note(self, node: Node) -> None:
-        """Take in what has become of `node`."""
+        """Add `node`, or replace its earlier state."""
         name = node.id
         before = self._nodes.get(name)
         self._nodes[name] = node
@@ -93,32 +92,32 @@ class PoolIndex:
         self._part(node)
         self._sort_family(name)
 
-    def everybody(self) -> list[Node]:
+    def all_nodes(self) -> list[Node]:
         """Return all nodes, in the order in which they were requested."""
         return list(self._nodes.values())
 
     def others(self) -> list[Node]:
-        """Return the nodes that do not only count, in the same order."""
+        """Return the nodes that are not steady, in the same order."""
         if len(self._others) < 2:
             return list(self._others.values())
         return sorted(self._others.values(), key=lambda node: self._places[node.id])
 
-    def beside(self) -> SteadyNodes:
-        """Return what there is beside the others."""
+    def steady(self) -> SteadyNodes:
+        """Return the counts of the steady nodes."""
         return SteadyNodes(
             nodes=len(self._counted), held=self._held, booting_since=self._booting_since()
         )
 
     def late_at(self, pool: Pool) -> datetime | None:
-        """Return when the first of those that only count will have booted for too long."""
+        """Return when the first steady node exceeds the boot deadline."""
         booting_since = self._booting_since()
         return booting_since and booting_since + pool.boot_deadline
 
     def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], SteadyNodes]:
-        """Return the nodes by which the size of `pool` is planned, and who is there beside them.
+        """Return the nodes that a plan of `pool` must see, and the counts of the others.
 
-        Everybody is shown where any of them may have to go: because there are too many, for their
-        age, kind or price, or because they boot for too long; and where they belong to gangs.
+        A plan sees every node if any of them may have to be replaced or removed (surplus, age,
+        kind, price, or boot deadline) and if the nodes belong to gangs.
         """
         disruption = pool.disruption
         picky = (
@@ -127,54 +126,23 @@ class PoolIndex:
             or may_be_undercut(pool)
         )
         if pool.gang or picky:
-            return self.everybody(), NO_STEADY_NODES
-        others, beside = self.others(), self.beside()
-        late_at = beside.late_at(pool)
-        counts = beside.nodes + sum([node.counts for node in others])
+            return self.all_nodes(), NO_STEADY_NODES
+        others, steady = self.others(), self.steady()
+        late_at = steady.late_at(pool)
+        counts = steady.nodes + sum([node.counts for node in others])
         if (late_at is not None and now >= late_at) or counts > pool.target:
-            return self.everybody(), NO_STEADY_NODES
-        return others, beside
-
-    def leaves_at_rest(self, before: Node | None, node: Node) -> bool:
-        """Return whether nothing but the next date of a pool at rest is another by this change.
-
-        So it is where `node` is one of those that only count, and was so `before`; where it is at
-        work as before, well or ill: what is to be done about that is for others to say; and where
-        it was on its way out before: it makes room, of which such a pool has no need.
-        """
-        if before is None:
-            return False
-        if node.retiring is not None:
-            return before.retiring is node.retiring and node.gang is None
-        if _only_works(before) and _only_works(node):
-            return True
-        return node.id in self._counted and _only_counts(before)
-
-    def leaves_no_room(self, pool: Pool, before: Node | None, node: Node) -> bool:
-        """Return whether `node` was at work, is to go, and `pool` has no room for another yet.
-
-        Then all that a plan of a pool at rest can say is that it is at rest no more.
-        """
-        if before is None or not _only_works(before):
-            return False
-        if node.retiring is None or node.retiring.failed_at is not None or node.gang is not None:
-            return False
-        others = sum([not other.gone for other in self._others.values()])
-        return len(self._counted) + others >= pool.nodes_max
+            return self.all_nodes(), NO_STEADY_NODES
+        return others, steady
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
-        """Return every node that never came up, and some more."""
-        if self._is_somebody_late(pool, now):
-            return self.everybody()
+        """Return all nodes that may have failed to come up."""
+        late_at = self.late_at(pool)
+        if late_at is not None and now >= late_at:
+            return self.all_nodes()
         return list((self._others | self._failed).values())
 
-    def _is_somebody_late(self, pool: Pool, now: datetime) -> bool:
-        """Return whether somebody who only counts should have reported in by now."""
-        late_at = self.late_at(pool)
-        return late_at is not None and now >= late_at
-
     def _renew(self, before: Node, node: Node) -> None:
-        """Put a node in its own place again, where it stands as before and so does its family."""
+        """Replace the state of a node whose group, like that of its related nodes, is unchanged."""
         name = node.id
         if name in self._others:
             self._others[name] = node
@@ -187,7 +155,7 @@ class PoolIndex:
                 self._await(node)
 
     def _part(self, node: Node) -> None:
-        """Forget whom `node` replaces."""
+        """Remove `node` from the successors of the node that it replaces."""
         if node.replaces is None:
             return
         heirs = self._successors[node.replaces]
@@ -197,9 +165,9 @@ class PoolIndex:
         self._sort_family(node.replaces)
 
     def _sort_family(self, name: NodeId) -> None:
-        """Put a node where it belongs, after something has changed, and whoever is related to it.
+        """Assign a changed node and its related nodes to their groups.
 
-        Who stands for whom can change for all who replace one another, one after another.
+        A change can affect every node of a chain in which each node replaces the one before.
         """
         node = self._nodes.get(name)
         if name not in self._successors and (node is None or node.replaces is None):
@@ -236,20 +204,20 @@ class PoolIndex:
         self._await(node)
 
     def _hold(self, node: Node, change: int) -> None:
-        """Count a node once more, or once less, with who has sold it."""
+        """Add `change` to the count of the provider of `node`."""
         seller = node.provider
         if seller is not None:
             self._held[seller] += change
 
     def _await(self, node: Node) -> None:
-        """Note when a node began to boot that has not reported in."""
+        """Record when `node` began to boot, if it has not registered."""
         if node.phase is Phase.BOOTING:
             heapq.heappush(self._booting, (node.since, node.id))
 
     def _is_over(self, node: Node) -> bool:
-        """Return whether `node` is gone and not missed.
+        """Return whether `node` is gone and needs no successor.
 
-        It never served, was too many, or its place is taken by somebody who only counts.
+        It never served, was surplus, or is replaced by a steady node.
         """
         if not node.gone:
             return False
@@ -257,12 +225,12 @@ class PoolIndex:
             return True
         replaced = None if node.replaces is None else self._nodes.get(node.replaces)
         if replaced is not None and not self._stands_for(node, replaced):
-            # It shows that the one before it is not missed, and must be shown itself.
+            # A plan must see it to find that the node before it needs no successor.
             return False
         return self._is_taken(node)
 
     def _is_taken(self, node: Node) -> bool:
-        """Return whether the place of `node` is taken, maybe by the heir of its heir."""
+        """Return whether `node` is replaced by a steady node, directly or through successors."""
         for name in self._successors.get(node.id, ()):
             heir = self._nodes[name]
             if self._is_plain(heir) or (self._stands_for(heir, node) and self._is_taken(heir)):
@@ -270,14 +238,14 @@ class PoolIndex:
         return False
 
     def _stands_for(self, heir: Node, node: Node) -> bool:
-        """Return whether `node` is not missed as long as its lost heir is not: it went before."""
+        """Return whether only the lost successor `heir`, not `node`, may need a replacement."""
         if not heir.gone or not node.gone:
             return False
         came_later = self._places[heir.id] > self._places[node.id]
         return came_later and heir.since >= node.since and _has_served(heir)
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether there is nothing to `node` but that it counts, and whom it replaces."""
+        """Return whether `node` is steady and has no successor."""
         return node.id not in self._successors and _only_counts(node)
 
     def _booting_since(self) -> datetime | None:
@@ -291,7 +259,7 @@ class PoolIndex:
 
 
 def _only_counts(node: Node) -> bool:
-    """Return whether `node` is on its way or at work, and nothing is the matter with it."""
+    """Return whether `node` is coming up or ready, without faults, retirement or gang."""
     if node.conditions or node.health is Health.UNHEALTHY:
         return False
     if node.retiring is not None or node.gang is not None or node.waiting:
@@ -301,23 +269,14 @@ def _only_counts(node: Node) -> bool:
     return node.phase is Phase.READY or node.phase is Phase.BOOTING
 
 
-def _only_works(node: Node) -> bool:
-    """Return whether `node` is at work, well or ill, and no successor is to be bought for it."""
-    if node.phase is not Phase.READY or node.retiring is not None:
-        return False
-    if node.gang is not None or node.waiting:
-        return False
-    return not node.conditions or not any(under_maintenance([node]))
-
-
 def _sorted_by(node: Node) -> object:
-    """Return what decides where `node` stands, and where those stand who are related to it."""
+    """Return the properties that decide the group of `node` and of its related nodes."""
     if node.gone:
         return node.replaces, node.since, _has_served(node)
     return node.replaces, _only_counts(node)
 
 
 def _has_served(node: Node) -> bool:
-    """Return whether `node` can be missed once it is gone."""
+    """Return whether `node` needs a successor once it is gone."""
     surplus = node.retiring is not None and node.retiring.surplus
     return node.registered_at is not None and not surplus

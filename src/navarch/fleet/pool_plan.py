@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName, Token
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import Replacements, look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads
@@ -77,7 +77,7 @@ def plan_pool_size(
     if again_at is None:
         return plan
     wake_at = again_at if plan.wake_at is None else min(plan.wake_at, again_at)
-    return evolve(plan, wake_at=wake_at, at_rest=False)
+    return evolve(plan, wake_at=wake_at)
 
 
 def _find_breakers(
@@ -86,7 +86,7 @@ def _find_breakers(
     """Return the launch breaker of `pool` and its quarantined offerings."""
     if not may_trip(pool, index.may_have_failed(pool, now), now=now):
         return None, NONE_QUARANTINED
-    nodes: list[Node] = index.everybody()
+    nodes: list[Node] = index.all_nodes()
     breaker = find_breaker(pool, nodes, now=now)
     return breaker, quarantined_offerings(pool, nodes, now=now)
 
@@ -103,7 +103,7 @@ def _strictest(
     """Return the breaker that applies: missing agent, replacement loop, or `breaker`."""
     if short:
         # Only a pool that buys is stopped here. The governor limits replacements.
-        loop = find_replacement_loop(pool, index.everybody(), now=now)
+        loop = find_replacement_loop(pool, index.all_nodes(), now=now)
         if loop is not None and (breaker is None or loop.until > breaker.until):
             breaker = loop
     return breaker_without_agent(pool, missing_agent, now=now) or breaker

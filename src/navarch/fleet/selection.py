@@ -9,9 +9,8 @@ from decimal import Decimal
 
 import msgspec
 
-from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Gang, Offering
 from navarch.core.pool import Pool
 from navarch.fleet.launch_breaker import QuarantinedOffering
 from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes

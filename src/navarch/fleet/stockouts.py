@@ -15,11 +15,9 @@ from functools import lru_cache
 import msgspec
 
 from navarch.core.event import Event
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Launch, Offering, Refusal
+from navarch.core.records import evolve
 from navarch.fleet.pacing import HUMAN_PAUSE
 
 QUIET = timedelta(minutes=30)

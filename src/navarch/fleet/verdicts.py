@@ -5,11 +5,10 @@ from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.event import BY_HAND, Event, Subject, about
-from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.inventory import Inventory
-from navarch.core.node import Node
-from navarch.core.trait import AGENT, DRIVER, IMAGE, KERNEL, Trait
+from navarch.core.node import AGENT, DRIVER, IMAGE, KERNEL, Node, Trait
+from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.conditions import evaluate, explain, worst
 

@@ -6,8 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.ports.gpu import GpuEvent, GpuHealth
 
 LENGTH = struct.Struct("<I")

@@ -4,8 +4,7 @@ import ctypes
 from collections.abc import Sequence
 from datetime import datetime
 
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.gpus.nvml_health import CardReader
 from navarch.gpus.nvml_library import Event, MemoryInfo, NvmlLibrary, PciInfo, Utilization
 from navarch.ports.clock import Clock

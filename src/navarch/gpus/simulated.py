@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError, SpareRows
 

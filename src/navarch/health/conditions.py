@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 
-from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, POLICY, CheckResult, Condition, Health
+from navarch.core.records import evolve
 
 TIMES_MAX = 10
 """The highest count of consecutive reports. A condition that persists longer no longer changes."""

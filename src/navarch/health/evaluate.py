@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group
 from navarch.health.policy.engine import Engine, Match, Verdict, apply_verdict

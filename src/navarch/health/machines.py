@@ -3,7 +3,7 @@
 from functools import cache
 
 from navarch.catalogue.machines import all_machines
-from navarch.core.machine import MachineKind
+from navarch.core.inventory import MachineKind
 
 
 def find_kind(provider: str, instance_type: str) -> MachineKind | None:

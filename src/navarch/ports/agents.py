@@ -9,10 +9,9 @@ import msgspec
 from navarch.core.command import Command
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
-from navarch.core.inventory import Inventory
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import Inventory, NodeMetrics, Sample
+from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
-from navarch.core.offering import Offering
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,18 +12,16 @@ import msgspec
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
-from navarch.core.disruption import Disruption
+from navarch.core.disruption import Deferred, Disruption
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.core.held import Deferred
 from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName
 from navarch.core.incident import Incident
-from navarch.core.inventory import Inventory
-from navarch.core.metrics import NodeMetrics
+from navarch.core.instance import Topology
+from navarch.core.inventory import Inventory, NodeMetrics
+from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus, Phase
-from navarch.core.offering import Offering
-from navarch.core.remediation import Remediation
-from navarch.core.topology import Topology
+from navarch.core.recovery import Remediation
 
 T = TypeVar("T")
 

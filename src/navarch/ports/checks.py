@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from navarch.core.health import CheckResult
-from navarch.core.history import History
-from navarch.core.machine import MachineKind
+from navarch.core.health import CheckResult, History
+from navarch.core.inventory import MachineKind
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 
 
 class MachineFacts(Protocol):

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from navarch.core.errors import NavarchError
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
 
 
 class GpuError(NavarchError):

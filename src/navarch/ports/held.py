@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from navarch.core.held import Deferred
+from navarch.core.disruption import Deferred
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.recovery import Recovery
 

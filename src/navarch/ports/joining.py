@@ -3,7 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 from navarch.core.ids import NodeId
-from navarch.core.joining import Joiner
+from navarch.core.ownership import Joiner
 
 
 class Joins(Protocol):

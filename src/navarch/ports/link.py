@@ -5,10 +5,10 @@ from typing import Protocol
 
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
-from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 

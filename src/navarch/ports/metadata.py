@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from navarch.core.errors import NavarchError
-from navarch.core.notice import Notice
+from navarch.core.instance import Notice
 
 
 class MetadataError(NavarchError):

@@ -8,10 +8,8 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from navarch.core.ids import InstanceId, Token
-from navarch.core.instance import Instance
-from navarch.core.notice import Notice
-from navarch.core.offering import Offering
-from navarch.core.topology import Topology
+from navarch.core.instance import Instance, Notice, Topology
+from navarch.core.launch import Offering
 
 
 class ProvisionRequest(msgspec.Struct, frozen=True, kw_only=True):

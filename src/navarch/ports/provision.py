@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from navarch.core.ids import PoolName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 
 
 class ProvisionOption(msgspec.Struct, frozen=True, kw_only=True):

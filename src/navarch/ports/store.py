@@ -1,8 +1,7 @@
 """The port through which the fleet is read and written."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -12,7 +11,7 @@ from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 
@@ -29,29 +28,6 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes that the change deleted, in their last state."""
     reshaped: Sequence[Pool]
     """The pools that the change wrote, except where only the node counter has changed."""
-
-
-class Matter(StrEnum):
-    """The topics of a commit besides the phases of its nodes."""
-
-    LAUNCHES = "launches"
-    """A node is new, was gone before, or has another launch than before."""
-    GANGS = "gangs"
-    """A node of a gang is written."""
-    RECOVERIES = "recoveries"
-    """A recovery is written, or a node under recovery."""
-    INCIDENTS = "incidents"
-    """An incident is written or deleted."""
-    COMMANDS = "commands"
-    """A command is written."""
-    LEDGER = "ledger"
-    """A launch that is over is written into the ledger."""
-    FORGOTTEN = "forgotten"
-    """A node is deleted."""
-
-
-Topic = Phase | Matter
-"""A phase is a topic of each commit that writes a node in that phase."""
 
 
 class Store(Protocol):
@@ -85,13 +61,8 @@ class Store(Protocol):
         """
         ...
 
-    def subscribe(
-        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
-        """Call `listener` after each commit, in order; return what ends the subscription.
-
-        With `about`, only after commits that have at least one of these topics.
-        """
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each commit, in order; return what ends the subscription."""
         ...
 
     async def events(

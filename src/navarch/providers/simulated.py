@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from navarch.core.budget import cost
 from navarch.core.errors import (
     CapacityError,
     InstanceNotFoundError,
@@ -19,13 +20,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.money import cost
-from navarch.core.notice import Notice
-from navarch.core.stretches import Register
-from navarch.core.topology import Topology
+from navarch.core.instance import Instance, InstanceStatus, Notice, Topology
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
 
@@ -134,7 +131,7 @@ class SimulatedCloud:
     """Called when a machine restarts, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
-    _listed: Register[InstanceId, Instance] = field(default_factory=Register)
+    _listed: dict[InstanceId, Instance] = field(default_factory=dict)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """The times at which the listing changes, and the machine that changes it."""
     _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -224,7 +221,7 @@ class SimulatedCloud:
         if trouble:
             raise TransientError("too many requests")
         self._catch_up(self.clock.now())
-        return self._listed.listing()
+        return tuple(self._listed.values())
 
     def take_over(
         self, machines: Mapping[InstanceId, Machine], tokens: Mapping[Token, InstanceId]
@@ -426,9 +423,9 @@ class SimulatedCloud:
             machine = self.machines[name]
             status = self._status(machine, now)
             if status is None:
-                self._listed.drop(name)
+                self._listed.pop(name, None)
             else:
-                self._listed.put(name, self._described(machine, status))
+                self._listed[name] = self._described(machine, status)
 
     def _described(self, machine: Machine, status: InstanceStatus) -> Instance:
         """Return a machine's listing entry with a new status."""

@@ -12,8 +12,8 @@ from navarch.core.explanation import (
     DomainRoom,
     Explanation,
     QueueBound,
+    Remedy,
 )
-from navarch.core.remedy import Remedy
 from navarch.scheduler import remedies
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session

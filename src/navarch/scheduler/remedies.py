@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from navarch.core.remedy import Remedy, Step, StepKind
+from navarch.core.explanation import Remedy, Step, StepKind
 
 if TYPE_CHECKING:
-    from navarch.core.explanation import RuleRefusal
-    from navarch.core.shortfall import Shortfall
+    from navarch.core.explanation import RuleRefusal, Shortfall
     from navarch.scheduler.model.capacity import CapacityVerdict
 
 

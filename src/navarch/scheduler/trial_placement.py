@@ -20,7 +20,7 @@ from navarch.scheduler.remedies import Missing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from navarch.core.shortfall import Shortfall
+    from navarch.core.explanation import Shortfall
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node

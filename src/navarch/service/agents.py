@@ -10,12 +10,12 @@ from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.verdicts import traits_after, with_results

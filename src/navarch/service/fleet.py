@@ -20,12 +20,12 @@ from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
-from navarch.core.metrics import NodeMetrics
+from navarch.core.inventory import NodeMetrics
+from navarch.core.launch import Offering
 from navarch.core.node import (
     InstanceState,
     Node,
@@ -35,9 +35,9 @@ from navarch.core.node import (
     instance_state,
     node_status,
 )
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.core.remediation import BUILT_IN_STRATEGIES
+from navarch.core.records import evolve
+from navarch.core.recovery import BUILT_IN_STRATEGIES
 from navarch.core.version import VERSION
 from navarch.fleet import lifecycle
 from navarch.fleet.verdicts import overridden

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from navarch.control.runtime.updates import until_no_conflict
+from navarch.core.disruption import DeferredBy
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery
 from navarch.ports.clock import Clock
 from navarch.ports.held import HeldNode

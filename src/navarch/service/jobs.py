@@ -9,12 +9,12 @@ from navarch.autoscale.demand import Work
 from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.explanation import Attempt, Explanation
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.scheduling import Scheduling

@@ -3,10 +3,10 @@
 from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.joining import Joiner, join_token, read_join_token
+from navarch.core.ownership import Joiner, join_token, read_join_token
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 

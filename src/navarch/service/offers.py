@@ -7,10 +7,10 @@ from decimal import Decimal
 
 from navarch.catalogue.gpus import machines_for_gpus, parse_gpu_type
 from navarch.core.errors import InvalidError
-from navarch.core.evolve import evolve
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.api import Capacity, Offer, PoolSpec
 from navarch.service.views import pool_spec
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from navarch.core.bringup import BringUpLog
 from navarch.core.errors import InvalidError, NotFoundError
-from navarch.core.evidence import CONTENT_BYTES_MAX, Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
 from navarch.ports.bringup import BringUpLogs
 from navarch.ports.evidence import Archive
 from navarch.ports.store import Store

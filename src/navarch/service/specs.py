@@ -16,10 +16,10 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool, is_pool_name
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Remediation
 from navarch.core.schedule import Window, is_time_zone
 from navarch.health.conditions import TIMES_MAX
 from navarch.ports.api import PoolSpec

@@ -18,6 +18,10 @@ class Index:
     """Nodes by pool and by machine, counts by domain, open incidents and commands."""
 
     def __init__(self, fleet: Fleet) -> None:
+        self.rebuild(fleet)
+
+    def rebuild(self, fleet: Fleet) -> None:
+        """Compute everything anew."""
         self.pools: dict[PoolName, PoolIndex] = {
             name: PoolIndex(nodes.values()) for name, nodes in fleet.by_pool.items()
         }

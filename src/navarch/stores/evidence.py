@@ -7,8 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from navarch.core.errors import NotFoundError
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.offload import Offload
 
 KEPT_MAX = 20

@@ -1,7 +1,7 @@
 """A store without a disk: for tests, the simulator and a first try."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.stores.state_cache import StateCache
 
 
@@ -106,11 +106,9 @@ class MemoryStore:
                 f"the term of this one {self._term})"
             )
 
-    def subscribe(
-        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
-        """Call `listener` after each commit, or after those that are `about` some topic."""
-        return self._contents.state.subscribe(listener, about)
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each commit."""
+        return self._contents.state.subscribe(listener)
 
     async def events(
         self,

@@ -5,7 +5,7 @@ import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Entropy
 from navarch.ports.offload import Offload
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.stores.migrations import migrate
 from navarch.stores.state_cache import StateCache
 
@@ -182,11 +182,9 @@ class SqliteStore:
         else:
             pending.succeed(fleet)
 
-    def subscribe(
-        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
-        """Call `listener` after each commit, or after those that are `about` some topic."""
-        return self._state.subscribe(listener, about)
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each commit."""
+        return self._state.subscribe(listener)
 
     async def events(
         self,

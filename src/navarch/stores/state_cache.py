@@ -1,11 +1,11 @@
 """The newest revision of a fleet in memory: conflict check and notification of listeners."""
 
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
-from navarch.core.numbering import reshaped
-from navarch.ports.store import Committed, Topic
+from navarch.core.pool import reshaped
+from navarch.ports.store import Committed
 from navarch.stores.subscribers import Listener, Subscribers
 
 RECENT_MAX = 4096
@@ -93,11 +93,9 @@ class StateCache:
             self._written_earlier, self._written = self._written, {}
             self._rotated_at = revision
 
-    def subscribe(
-        self, listener: Listener, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
-        """Call `listener` after each advance, or after those that are `about` some topic."""
-        return self._subscribers.join(listener, about)
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after each advance."""
+        return self._subscribers.join(listener)
 
 
 def _members(pool: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from navarch.core.ids import NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
 from navarch.ports.clock import Clock
 from navarch.ports.liveness import Sooner
 

@@ -14,7 +14,7 @@ from navarch.app.control_plane import Plane, build_control_plane
 from navarch.clock.system import SystemClock
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.notifiers.log import LogWorkloads

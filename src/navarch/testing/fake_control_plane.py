@@ -24,7 +24,7 @@ from navarch.core.errors import (
 )
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.link import UnauthorizedError

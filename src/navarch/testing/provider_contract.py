@@ -20,10 +20,10 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import Cluster, Owner
+from navarch.core.records import evolve
 from navarch.ports.provider import (
     AnnouncesNotices,
     BuysOncePerToken,

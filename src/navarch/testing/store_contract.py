@@ -8,18 +8,17 @@ from typing import TypeVar
 import pytest
 
 from navarch.core.command import Command, CommandKind
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.gang import Gang
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
-from navarch.core.node import Phase
+from navarch.core.node import DRIVER, Phase, Trait
+from navarch.core.records import evolve
 from navarch.core.recovery import (
     Recovery,
     RecoveryAttempt,
@@ -27,9 +26,8 @@ from navarch.core.recovery import (
     RecoveryStep,
     recovery_id,
 )
-from navarch.core.trait import DRIVER, Trait
-from navarch.ports.store import Committed, Matter, Store, Topic
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.ports.store import Committed, Store
+from navarch.testing.worlds import NOW, a_node, a_pool
 
 T = TypeVar("T")
 
@@ -62,10 +60,6 @@ INCIDENT = Incident(
         Symptom(check="xid/48/GPU-0", reason="XID 48", node=NODE.id, first_at=NOW, last_at=NOW),
     ),
 )
-
-
-_MATE: set[Topic] = {Phase.READY, Matter.GANGS}
-_BOTH: set[Topic] = {Phase.READY, Phase.GONE}
 
 
 class StoreContract:
@@ -412,68 +406,6 @@ class StoreContract:
         store = self.run(story)
         assert seen == [1, 2, 3, 4]
         assert set(self.reopen(store).fleet().nodes) == {NODE.id, "training-1", "training-2"}
-
-    def test_a_topic_listener_receives_exactly_the_commits_of_its_topic(self) -> None:
-        node = a_node("training-1")
-        command = Command(
-            id=CommandId("c1"), node=node.id, kind=CommandKind.DRAIN, issued_at=NOW, expires_at=NOW
-        )
-        recovery = Recovery(
-            id=recovery_id(node.id, "", "xid/48/GPU-0"),
-            node=node.id,
-            check="xid/48/GPU-0",
-            cause="XID 48",
-            boot_id="",
-            step=RecoveryStep.REBOOT,
-            state=RecoveryState.ORDERED,
-            begun_at=NOW,
-            since=NOW,
-        )
-        mended = evolve(node, recovery=recovery.id)
-        mate = evolve(node, gang=Gang(id="g", nodes=2, offering=H100))
-        gone = evolve(mate, gang=None, phase=Phase.GONE)
-        assert node.launch is not None
-        written: list[tuple[Change, set[Topic]]] = [
-            (Change(events=[EVENT]), set()),
-            (Change(pools=[POOL]), set()),
-            (Change(nodes=[node]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[evolve(node, cordoned="x")]), {Phase.READY}),
-            (Change(nodes=[node], incidents=[INCIDENT]), {Phase.READY, Matter.INCIDENTS}),
-            (Change(forget_incidents=[INCIDENT.id]), {Matter.INCIDENTS}),
-            (Change(commands=[command]), {Matter.COMMANDS}),
-            (Change(recoveries=[recovery]), {Matter.RECOVERIES}),
-            (Change(nodes=[mended]), {Phase.READY, Matter.RECOVERIES}),
-            (Change(nodes=[mate]), {Phase.READY, Matter.GANGS}),
-            (Change(nodes=[evolve(mate, launch=None)]), {*_MATE, Matter.LAUNCHES}),
-            (Change(launches=[node.launch]), {Matter.LEDGER}),
-            (Change(nodes=[gone]), {Phase.GONE, Matter.LAUNCHES}),
-            (Change(nodes=[evolve(gone, phase=Phase.READY)]), {Phase.READY, Matter.LAUNCHES}),
-            (Change(nodes=[NODE, evolve(gone, cordoned="x")]), {*_BOTH, Matter.LAUNCHES}),
-            (Change(forget_nodes=[node.id]), {Matter.FORGOTTEN}),
-        ]
-        topics: list[Topic] = [*Phase, *Matter]
-        received: dict[tuple[Topic, ...], list[int]] = {
-            **{(topic,): [] for topic in topics},
-            (Phase.GONE, Matter.COMMANDS): [],
-        }
-
-        async def story(store: Store) -> None:
-            def listen(wanted: tuple[Topic, ...]) -> Callable[[], None]:
-                return store.subscribe(
-                    lambda done: received[wanted].append(done.before.revision), about=wanted
-                )
-
-            leave = [listen(wanted) for wanted in received]
-            for revision, (change, _) in enumerate(written):
-                await store.commit(change, based_on=revision)
-            for each in leave:
-                each()
-            await store.commit(Change(nodes=[NODE]), based_on=len(written))
-
-        self.run(story)
-        for wanted, revisions in received.items():
-            expected = [at for at, (_, about) in enumerate(written) if not about.isdisjoint(wanted)]
-            assert revisions == expected, wanted
 
     def test_an_earlier_fleet_snapshot_does_not_change(self) -> None:
         async def story(store: Store) -> None:

@@ -6,9 +6,8 @@ from decimal import Decimal
 
 from navarch.core.ids import JobName, NodeId, PoolName, ProviderName, Token
 from navarch.core.job import Job, JobState
-from navarch.core.launch import Launch
+from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.providers.simulated import Habits
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId, PoolName
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 
 T = TypeVar("T")

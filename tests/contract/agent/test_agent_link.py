@@ -25,13 +25,12 @@ from navarch.core.errors import (
     NotPossibleError,
     UnreachableError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId, ProviderName, Token
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
+from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
-from navarch.core.offering import Offering
+from navarch.core.records import evolve
 from navarch.ports.agents import Registration
 from navarch.ports.link import Link, UnauthorizedError
 from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer

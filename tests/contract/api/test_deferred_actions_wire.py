@@ -10,13 +10,13 @@ from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
+from navarch.core.records import evolve
 from navarch.ports.held import HeldApi
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
 from navarch.core.errors import InvalidError, NotFoundError
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.evidence import EvidenceApi
 from navarch.ports.link import Link
 

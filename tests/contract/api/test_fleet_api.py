@@ -14,12 +14,12 @@ from navarch.client.connect import connect_fleet
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import IncidentKind
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
+from navarch.core.records import evolve
 from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
 
 Story = Callable[[FleetApi, LocalApi], Awaitable[None]]
@@ -164,7 +164,7 @@ def test_a_node_is_drained_and_overridden(protocol: str) -> None:
         with pytest.raises(InvalidError, match="needs a reason"):
             await fleet.declare_healthy(node, reason=" ")
         assert (await fleet.declare_healthy(node, reason="I looked")).health is Health.HEALTHY
-        with pytest.raises(NotPossibleError, match="not bought here"):
+        with pytest.raises(NotPossibleError, match="was not bought by Navarch"):
             await fleet.retire(node, reason="")
 
     run_story(protocol, story)

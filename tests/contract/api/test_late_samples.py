@@ -19,8 +19,7 @@ from navarch.core.command import Command
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
 from navarch.core.node import NodeStatus, Phase
 from navarch.ports.agents import Registration
 from navarch.ports.api import FleetApi, Query, Update

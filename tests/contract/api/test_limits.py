@@ -18,10 +18,10 @@ from tests.support.local_api import (
 from navarch.client.connect import connect_fleet
 from navarch.config import ConfigError, parse_config
 from navarch.core.errors import InvalidError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
+from navarch.core.records import evolve
 from navarch.ports.api import Capacity, FleetApi, PoolSpec
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.testing.worlds import a_job, a_pool

@@ -23,9 +23,9 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, Token
-from navarch.core.notice import NoticeKind
+from navarch.core.instance import NoticeKind
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings

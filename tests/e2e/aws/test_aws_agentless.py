@@ -19,7 +19,7 @@ from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
 from navarch.ports.api import PoolSpec

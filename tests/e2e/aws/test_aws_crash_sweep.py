@@ -6,7 +6,7 @@ import pytest
 from tests.support.ec2_server import Ec2Server
 
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider

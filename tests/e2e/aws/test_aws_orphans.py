@@ -2,9 +2,9 @@
 
 from tests.support.ec2_server import Ec2Server
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import ProvisionRequest

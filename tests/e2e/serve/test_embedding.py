@@ -13,11 +13,11 @@ from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.api import PoolSpec, Query
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.checks import MachineView

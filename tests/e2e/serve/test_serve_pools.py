@@ -10,10 +10,10 @@ import pytest
 from tests.support.fleet_process import FleetProcess
 
 from navarch.clock.system import SystemEntropy
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.node import NodeStatus
+from navarch.core.records import evolve
 from navarch.ports.api import NodeView, Query
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.sqlite import SqliteStore

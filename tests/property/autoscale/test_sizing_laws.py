@@ -18,9 +18,9 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.schedule import DAYS, Schedule, Window
 from navarch.fleet.sizing import Opinion, bounds_at, plan_size
 from navarch.ports.autoscaler import PoolMetrics, PoolState

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from navarch.core.health import CheckResult, Health
-from navarch.core.history import History
+from navarch.core.health import CheckResult, Health, History
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.nvml import NvmlCheck

@@ -19,9 +19,9 @@ from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts

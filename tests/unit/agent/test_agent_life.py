@@ -18,9 +18,9 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.metrics import Sample
+from navarch.core.inventory import Sample
+from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
-from navarch.core.offering import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost

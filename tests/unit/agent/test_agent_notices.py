@@ -12,7 +12,7 @@ from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.nvml import NvmlCheck
 from navarch.hosts.simulated import SimulatedHost

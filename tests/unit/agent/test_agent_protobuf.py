@@ -16,7 +16,7 @@ from navarch.agent.transport.protobuf import (
 )
 from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import GpuMetrics, NodeMetrics
 
 NODE = NodeId("gpu-7")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

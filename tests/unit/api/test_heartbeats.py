@@ -11,11 +11,11 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.client.connect import connect_agent
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.records import evolve
 from navarch.ports.agents import Registration
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
 

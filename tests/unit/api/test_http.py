@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, cast
@@ -18,7 +18,7 @@ from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.core.ownership import Cluster
-from navarch.ports.store import Committed, Topic
+from navarch.ports.store import Committed
 from navarch.stores.memory import MemoryStore
 
 JSON = "application/json"
@@ -317,10 +317,8 @@ class CountingStore(MemoryStore):
 
     subscriptions = 0
 
-    def subscribe(
-        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
-        end = super().subscribe(listener, about=about)
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        end = super().subscribe(listener)
         self.subscriptions += 1
 
         def end_and_count() -> None:

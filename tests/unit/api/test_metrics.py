@@ -14,6 +14,8 @@ from navarch.api.metrics import (
     render_metrics,
     server_metrics,
 )
+from navarch.control.providers.guard import CallMetrics
+from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
@@ -93,12 +95,18 @@ def test_the_servers_metrics_keep_their_names() -> None:
 
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     gauge = NodeGauge(NodeId("a"), NodeStatus.ACTIVE, Health.HEALTHY, "sim", 8)
-    text = render_metrics((*fleet_metrics([gauge]), *server_metrics(Fleet(), 5))).decode()
-    exposed = {
-        (sample.name, family.type, ", ".join(f"`{label}`" for label in sorted(sample.labels)))
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    metrics = PrometheusMetrics()
+    instruments = ControllerMetrics(metrics)
+    instruments.start("pools", keys=1, wait_s=0.0)
+    instruments.end("pools", "conflict", 0.1)
+    CallMetrics(metrics).record("sim", "provision", "ok", 0.1)
+    families = (*fleet_metrics([gauge]), *server_metrics(Fleet(), 5), *metrics.collect())
+    text = render_metrics(families).decode()
+    exposed = set()
+    for family in text_string_to_metric_families(text):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = sorted({label for each in family.samples for label in each.labels} - {"le"})
+        exposed.add((name, family.type, ", ".join(f"`{label}`" for label in labels)))
 
     rows = [line.split("|") for line in PAGE.read_text("utf-8").splitlines() if "| `" in line]
 

@@ -22,8 +22,8 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.core.schedule import Day, Schedule, Window
 from navarch.ports.autoscaler import Load, PoolMetrics, PoolState, Recommendation
 

@@ -13,7 +13,7 @@ from navarch.core.errors import MetricsError
 from navarch.core.fleet import Change
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
 from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.ports.autoscaler import PoolMetrics

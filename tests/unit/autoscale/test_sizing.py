@@ -12,12 +12,12 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
-from navarch.core.evolve import evolve
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.schedule import Window
 from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
 from navarch.ports.api import Capacity

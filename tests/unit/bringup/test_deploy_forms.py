@@ -16,10 +16,9 @@ import yaml
 
 from navarch.app.bringup import AgentEnvironment, render_user_data
 from navarch.cli.agent import agent
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, Token
-from navarch.core.joining import join_token
-from navarch.core.ownership import Cluster
+from navarch.core.ownership import Cluster, join_token
+from navarch.core.records import evolve
 from navarch.core.version import VERSION
 from navarch.testing.provider_contract import ProviderContract
 

@@ -24,13 +24,12 @@ from navarch.core.errors import (
     NotPossibleError,
     UnauthenticatedError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
 from navarch.core.inventory import Inventory
-from navarch.core.joining import join_token, read_join_token, with_machine_key
 from navarch.core.node import Phase, Retirement
-from navarch.core.ownership import Cluster
+from navarch.core.ownership import Cluster, join_token, read_join_token, with_machine_key
+from navarch.core.records import evolve
 from navarch.ports.agents import Registration
 from navarch.ports.link import UnauthorizedError
 from navarch.service.agents import AgentService

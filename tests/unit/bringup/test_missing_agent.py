@@ -5,7 +5,7 @@ import pytest
 from navarch.app.bringup import missing_agent
 from navarch.config import parse_config
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 
 CONFIG = parse_config("""

@@ -6,11 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from navarch.core.health import CheckResult, Health
-from navarch.core.history import History
-from navarch.core.inventory import Gpu
-from navarch.core.machine import MachineKind
-from navarch.core.metrics import GpuMetrics
+from navarch.core.health import CheckResult, Health, History
+from navarch.core.inventory import Gpu, GpuMetrics, MachineKind
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.count import CountCheck
 from navarch.health.checks.ecc import EccCheck

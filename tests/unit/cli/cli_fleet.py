@@ -17,7 +17,7 @@ from navarch.control.nodes.launch import MissingAgent
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from navarch.core.command import Command, CommandKind, CommandStatus
 from navarch.core.event import Event, Recorded, about
-from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName, ProviderName
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus, Phase
-from navarch.core.offering import Offering
+from navarch.core.records import evolve
 from navarch.ports.api import (
     FleetStatus,
     InstanceView,

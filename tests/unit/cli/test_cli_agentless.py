@@ -3,12 +3,12 @@
 import pytest
 from cli_fleet import H100, FleetCli, running_fleet
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.service.held import HeldService
 from navarch.sim.kernel.loop import EPOCH
 

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from cli_fleet import Cli, make_cli
 
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi

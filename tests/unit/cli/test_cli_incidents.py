@@ -8,11 +8,11 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.config.policy import default_policy, parse_policy
-from navarch.core.evolve import evolve
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.health import CheckResult, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.records import evolve
 from navarch.health.policy.counterfactual import PolicyOutcome, compare_policies
 from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import finding_event

@@ -28,7 +28,7 @@ from navarch.config.pool_providers import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
 from navarch.config.server import StockoutsConfig, to_pauses
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Refusal
 from navarch.core.schedule import Day
 from navarch.fleet.stockouts import SPANS
 

@@ -6,9 +6,8 @@ import pytest
 
 from navarch.config import ConfigError, parse_config
 from navarch.config.remediation import to_governor, to_remediation
-from navarch.core.governor import Domain, DomainBudget
-from navarch.core.recovery import RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.disruption import Domain, DomainBudget
+from navarch.core.recovery import RecoveryStep, Remediation
 
 FILE = """
 server:

@@ -5,7 +5,7 @@ import pytest
 from navarch.app.parts import placing_config, to_scheduling
 from navarch.config import ConfigError, parse_config
 from navarch.config.scheduler import SchedulerConfig
-from navarch.core.queue import Queue
+from navarch.core.job import Queue
 from navarch.scheduler.config import OWN_PLUGINS
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"

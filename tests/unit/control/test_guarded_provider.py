@@ -5,10 +5,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from navarch.control.providers.guard import CALL_TIMEOUT, LISTING_LAG, GuardedProvider
+from navarch.control.providers.guard import (
+    CALL_TIMEOUT,
+    LISTING_LAG,
+    CallMetrics,
+    GuardedProvider,
+)
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
+from navarch.meters.recording import RecordingMetrics
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract
@@ -83,3 +89,23 @@ def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> Non
     provider = GuardedProvider(Awkward(0.0))
     assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
     assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"
+
+
+def test_every_call_is_measured_with_its_result() -> None:
+    async def story() -> None:
+        metrics = RecordingMetrics()
+        measured = CallMetrics(metrics)
+        for answer in (CapacityError("none"), ValueError("odd"), 3600.0):
+            provider = GuardedProvider(Awkward(answer), metrics=measured)
+            with pytest.raises((CapacityError, OutcomeUnknownError)):
+                await provider.provision(ProviderContract().request())
+        calls = "navarch_provider_calls_total"
+        for result in ("CapacityError", "error", "timeout"):
+            labels = {"provider": "awkward", "call": "provision", "result": result}
+            assert metrics.value(calls, **labels) == 1
+        seconds = metrics.observations(
+            "navarch_provider_call_seconds", provider="awkward", call="provision"
+        )
+        assert [round(each) for each in seconds] == [0, 0, 60]
+
+    on_virtual_time(story)

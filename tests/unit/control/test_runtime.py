@@ -10,6 +10,7 @@ import pytest
 from navarch.control.runtime.runtime import Runtime
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError, InvariantError, SupersededError, TransientError
+from navarch.core.fleet import Change, Fleet
 from navarch.meters.recording import RecordingMetrics
 from navarch.ports.store import Committed
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
@@ -33,7 +34,8 @@ class Scripted:
         self.takes_s = 0.0
 
     def on_commit(self, committed: Committed) -> None:
-        raise NotImplementedError
+        assert committed.change.empty
+        self.queue.add("key")
 
     async def reconcile(self, keys: Sequence[str]) -> None:
         assert keys == ["key"]
@@ -191,3 +193,24 @@ def test_every_controller_is_measured() -> None:
     assert metrics.value(runs, controller="b", result="ok") == 2
     assert metrics.value("navarch_controller_retries_total", controller="a") == 1
     assert metrics.value("navarch_controller_queue_depth", controller="a") == 1
+
+
+class Deaf(Scripted):
+    """A controller with a bug in its filter of commits."""
+
+    def on_commit(self, committed: Committed) -> None:
+        raise ValueError(committed)
+
+
+COMMITTED = Committed(
+    before=Fleet(), after=Fleet(revision=1), change=Change(), moved=(), forgotten=(), reshaped=()
+)
+
+
+def test_a_bug_in_one_filter_does_not_hide_a_commit_from_the_others() -> None:
+    controllers = [Deaf(name="deaf"), Scripted(name="sound")]
+    Runtime(SimClock(), SeededEntropy("1"), controllers, strict=False).on_commit(COMMITTED)
+    assert controllers[1].queue.is_ready
+
+    with pytest.raises(ValueError, match="revision=1"):
+        Runtime(SimClock(), SeededEntropy("1"), controllers, strict=True).on_commit(COMMITTED)

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from navarch.control.health.remediation import RemediationController
 from navarch.control.providers.guard import Providers
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition, Health
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop

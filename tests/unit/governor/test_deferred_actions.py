@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.service.held import HeldService
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop

@@ -11,18 +11,17 @@ import pytest
 from navarch.control.health.remediation import RemediationController
 from navarch.control.housekeeping.alerts import is_notable
 from navarch.control.providers.guard import Providers
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import NoticeKind
 from navarch.core.node import Node, Retirement
-from navarch.core.notice import NoticeKind
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
-from navarch.core.recovery import RecoveryStep
-from navarch.core.remediation import Remediation
+from navarch.core.records import evolve
+from navarch.core.recovery import RecoveryStep, Remediation
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.service.fleet import FleetService

@@ -5,13 +5,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.evolve import evolve
-from navarch.core.governor import Domain, DomainBudget, GovernorSettings
+from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, PoolName, ProviderName
-from navarch.core.node import Node, Phase, Retirement
-from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
+from navarch.core.node import AGENT, DRIVER, IMAGE, Node, Phase, Retirement, Trait
+from navarch.core.records import evolve
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.governor import (
     GovernorDecision,

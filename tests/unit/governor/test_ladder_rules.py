@@ -6,19 +6,19 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.command import Command, CommandStatus
-from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
+from navarch.core.records import evolve
 from navarch.core.recovery import (
     LADDER,
     Recovery,
     RecoveryAttempt,
     RecoveryState,
     RecoveryStep,
+    Remediation,
     rung,
 )
-from navarch.core.remediation import Remediation
 from navarch.fleet.recovery.ladder import Transition, advance, begin
 from navarch.fleet.recovery.rules import RULES, RecoveryContext
 from navarch.ports.remediator import Remedy, Treatment

@@ -8,18 +8,16 @@ import pytest
 
 from navarch.control.health.remediation import RemediationController
 from navarch.control.providers.guard import Providers
+from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
-from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.node import DRIVER, IMAGE, Node, Phase, Retirement, Trait
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
-from navarch.core.remediation import Remediation
-from navarch.core.trait import DRIVER, IMAGE, Trait
+from navarch.core.records import evolve
+from navarch.core.recovery import Remediation
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
 from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.bad_hosts import MACHINE

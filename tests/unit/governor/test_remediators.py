@@ -10,7 +10,7 @@ from navarch.app.addresses import StartError
 from navarch.app.parts import load_remediators
 from navarch.core.errors import InvalidError
 from navarch.core.ownership import Cluster
-from navarch.core.remediation import Remediation
+from navarch.core.recovery import Remediation
 from navarch.fleet.disruption.unhealthy import AlertOnly
 from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec

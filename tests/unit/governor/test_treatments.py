@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import RecoveryId
 from navarch.core.node import Node, Phase, Retirement
+from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import (
     CordonAndReplace,
     Ladder,

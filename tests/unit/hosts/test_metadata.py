@@ -8,7 +8,7 @@ import pytest
 from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
 from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey, gcp_sources, maintenance_event, preempted

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.control.health.incidents import IncidentController
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.health.incidents.status import update_incident
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop

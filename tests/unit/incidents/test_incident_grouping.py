@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase
+from navarch.core.records import evolve
 from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group

@@ -5,13 +5,12 @@ from datetime import timedelta
 import pytest
 from incident_world import CHECK, INCIDENT, NAME
 
-from navarch.core.evolve import evolve
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.health import Condition, Health
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
-from navarch.core.records import record_fields
+from navarch.core.records import evolve, record_fields
 from navarch.core.recovery import Recovery, RecoveryAttempt, RecoveryState, RecoveryStep
 from navarch.health.incidents.status import (
     close_if_over,

@@ -12,13 +12,13 @@ from navarch.config.policy import default_policy, parse_policy
 from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
 from navarch.control.housekeeping.alerts import is_notable
 from navarch.core.event import Recorded, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import assess_xid
 from navarch.health.conditions import TIMES_MAX

@@ -5,17 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.core.evolve import evolve
+from navarch.core.explanation import StepKind
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import JobName, NodeId, PoolName
-from navarch.core.job import Job, JobState
+from navarch.core.instance import LABEL, Topology
+from navarch.core.job import Job, JobState, Queue
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.offering import Offering
-from navarch.core.queue import Queue
-from navarch.core.remedy import StepKind
-from navarch.core.topology import LABEL, Topology
+from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.placement import decided_jobs, gpus_held, plan_jobs

@@ -9,13 +9,12 @@ from typing import TypeVar
 import pytest
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
-from navarch.core.job import JobState
+from navarch.core.job import JobState, Queue
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.ownership import Cluster
-from navarch.core.queue import Queue
+from navarch.core.records import evolve
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobRequest
 from navarch.scheduler.config import OWN_PLUGINS, PluginConfig, SchedulerConfig

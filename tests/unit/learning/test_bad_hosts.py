@@ -9,14 +9,14 @@ import pytest
 from navarch.control.health.bad_hosts import SUBJECT, BadHostController
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.core.event import Recorded
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
+from navarch.core.instance import Topology
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Retirement
 from navarch.core.ownership import Cluster
-from navarch.core.topology import Topology
+from navarch.core.records import evolve
 from navarch.health.learning.bad_hosts import MACHINE, identities
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import IncidentId, ProviderName
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.launch import Launch
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.core.table import Table
 from navarch.ports.fleet_health import FailureRate
 from navarch.service.fleet_health import failure_rates

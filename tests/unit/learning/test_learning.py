@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
+from navarch.core.instance import Topology
 from navarch.core.node import Node
-from navarch.core.topology import Topology
+from navarch.core.records import evolve
 from navarch.health.learning.lemons import score_lemons
 from navarch.health.learning.rates import rate
 from navarch.health.learning.stragglers import SlowStreak, update_streaks

@@ -7,11 +7,11 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
-from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.replacement import plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
-from navarch.core.evolve import evolve
-from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, Token
+from navarch.core.launch import Gang
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.empty import empty
 from navarch.fleet.plan import Retire
 from navarch.fleet.planner import plan_pool

@@ -8,15 +8,14 @@ from itertools import count
 import pytest
 
 from navarch.core.errors import InvariantError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
-from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.instance import Topology
+from navarch.core.launch import Gang, Refusal
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.refusal import Refusal
+from navarch.core.records import evolve
 from navarch.core.table import Table
-from navarch.core.topology import Topology
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Abandon, Action, Plan, Release, Request, Retire
 from navarch.fleet.planner import plan_pool

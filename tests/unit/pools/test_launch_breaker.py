@@ -6,14 +6,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.evolve import evolve
-from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Gang, Launch, Offering, Refusal
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.core.refusal import Refusal
+from navarch.core.records import evolve
 from navarch.fleet.launch_breaker import (
     FIRST_PAUSE,
     LONGEST_PAUSE,

@@ -1,10 +1,10 @@
 """The answer of a provider changes only the node and launch that it belongs to."""
 
 from navarch.core.errors import CapacityError
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase
+from navarch.core.records import evolve
 from navarch.fleet.launching import accepted, never_bought, refused
 from navarch.testing.worlds import NOW, a_node
 

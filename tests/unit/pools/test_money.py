@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.fleet.instance_state import bought
 from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto

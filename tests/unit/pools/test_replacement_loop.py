@@ -2,10 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
+from navarch.core.records import evolve
 from navarch.fleet.launch_breaker import FIRST_PAUSE, LONGEST_PAUSE, LaunchBreaker
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.testing.worlds import NOW, a_node, a_pool

@@ -3,9 +3,9 @@
 import pytest
 
 from navarch.core.errors import CapacityError, CredentialError, QuotaError, TransientError
-from navarch.core.evolve import evolve
+from navarch.core.launch import refusal_of
 from navarch.core.node import Phase
-from navarch.core.refusal import refusal_of
+from navarch.core.records import evolve
 from navarch.fleet.launching import refused
 from navarch.fleet.stockouts import closed_by, stockouts_from_journal
 from navarch.testing.worlds import NOW, a_node

@@ -4,11 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering, Refusal
 from navarch.core.pool import Pool
-from navarch.core.refusal import Refusal
+from navarch.core.records import evolve
 from navarch.fleet.pacing import HUMAN_PAUSE
 from navarch.fleet.selection import PROBE_PATIENCE, Market, UnderWay
 from navarch.fleet.stockouts import QUIET, Stockouts

@@ -5,10 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
-from navarch.core.refusal import Refusal
+from navarch.core.launch import Offering, Refusal
+from navarch.core.records import evolve
 from navarch.fleet.selection import ROWS_MAX, Market
 from navarch.fleet.stockouts import Stockouts
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler

@@ -22,8 +22,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import ProviderName
-from navarch.core.offering import Offering
-from navarch.core.refusal import refusal_of
+from navarch.core.launch import Offering, refusal_of
 from navarch.fleet.stockouts import closed_by
 from navarch.providers.aws.refusals import refusal
 

@@ -9,8 +9,8 @@ import pytest
 from botocore.validate import validate_parameters
 
 from navarch.core.errors import RejectedError
-from navarch.core.evolve import evolve
 from navarch.core.ids import Token
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.request import (
     CARDS,

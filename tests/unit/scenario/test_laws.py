@@ -8,7 +8,7 @@ from bases import FLEET, POOL, STRESS, Plain, changed, played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.control.housekeeping.nodes import nodes as housekeeping
+from navarch.control.housekeeping import nodes as housekeeping
 from navarch.sim.kernel.chance import Chance, proportions
 from navarch.sim.kernel.clock import SeededEntropy
 from navarch.sim.runner.generation import generate_fleet

@@ -11,7 +11,7 @@ import pytest
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import InstanceId, NodeId, Token
-from navarch.core.metrics import NodeMetrics
+from navarch.core.inventory import NodeMetrics
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import FleetApi
 from navarch.ports.link import Link

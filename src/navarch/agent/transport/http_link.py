@@ -16,10 +16,10 @@ from navarch.core.errors import (
     NotPossibleError,
     UnreachableError,
 )
-from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.http.message import Endpoint, HttpError, Response
 from navarch.http.pool import ConnectionPool

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import GpuMetrics, NodeMetrics
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

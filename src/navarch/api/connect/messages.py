@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus
-from navarch.core.offering import Offering
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import InstanceView, NodeDetail
 from navarch.wire.reference import navarch_pb2 as pb

@@ -11,11 +11,11 @@ from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError, NotPossibleError
-from navarch.core.evidence import Evidence
-from navarch.core.evolve import evolve
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.joining import Joiner
+from navarch.core.incident import Evidence
+from navarch.core.ownership import Joiner
+from navarch.core.records import evolve
 from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.joining import Joins
@@ -91,7 +91,7 @@ class AgentCalls:
         return Sender() if shown is None else Sender(joiner=self._joins.recognize(shown))
 
     async def _register(self, body: bytes, sender: Sender) -> bytes:
-        registration = read_message(Registration, pb.Registration.FromString(body))
+        registration: Registration = read_message(Registration, pb.Registration.FromString(body))
         check_registration(registration)
         sender.check(registration.node)
         if sender.joiner is not None and self._joins is not None:

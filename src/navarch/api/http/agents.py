@@ -6,8 +6,8 @@ from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route
 from navarch.api.limits import check_registration
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
+from navarch.core.records import evolve
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.joining import Joins
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing

@@ -7,8 +7,8 @@ from navarch.api.http.agents import check_own
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
 from navarch.core.bringup import BringUpLog
-from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.bringup import BringUpApi
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
 from navarch.ports.joining import JoinApi

@@ -9,11 +9,10 @@ from navarch.cli.render.events import render_events
 from navarch.cli.render.formatting import COLORS, age, bold, title
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.event import Recorded
-from navarch.core.evolve import evolve
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics
+from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.records import evolve
 from navarch.ports.api import NodeDetail
 
 COLUMNS = (

@@ -15,7 +15,7 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.disruption import Disruption
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.schedule import DAYS, Window
 from navarch.ports.api import PoolView
 

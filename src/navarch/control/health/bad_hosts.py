@@ -5,12 +5,12 @@ from datetime import datetime
 
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition
 from navarch.core.ids import NodeId
 from navarch.core.inventory import Inventory
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.fleet.verdicts import with_results
 from navarch.health.conditions import explain
 from navarch.health.learning.bad_hosts import (
@@ -42,8 +42,8 @@ class BadHostController:
         self._known: dict[str, ReturnedMachine] = {}
         self._blamed: set[str] = set()
         self._warned: set[str] = set()
-        """Nodes on bad hosts that have their condition. An operator who then declares one of them
-        healthy overrules it."""
+        """Nodes on bad hosts that have their condition. An operator overrules it by declaring
+        the node healthy."""
         self._read = False
         """Whether the journal was read."""
         self.queue: WorkQueue[NodeId] = WorkQueue([JOURNAL])

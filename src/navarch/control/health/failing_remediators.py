@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.core.backoff import backoff_s
-from navarch.core.held import Deferred, DeferredBy
+from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -98,7 +98,7 @@ class FailingRemediators:
             yield Defer(node=node.id, held=held)
 
     def reason_for(self, pool: PoolName) -> str | None:
-        """Return why a pool is paused whose remediator fails."""
+        """Return why a pool with a failing remediator is paused."""
         failure = self._failures.get(pool)
         if failure is None:
             return None

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.health.incidents.status import (
     incident_inputs,
     link_recoveries,
@@ -43,7 +43,7 @@ class IncidentController:
     def __init__(self, clock: Clock, store: Store, index: Index) -> None:
         self._clock = clock
         self._store = store
-        self._open = index.incidents
+        self._index = index
         self._closed: dict[IncidentId, None] = {}
         self.queue: WorkQueue[IncidentId] = WorkQueue()
         for incident in store.fleet().incidents.values():
@@ -63,7 +63,7 @@ class IncidentController:
             if change.incidents or before is None or _looks_different(before, node):
                 touched.append(node.id)
         for name in touched:
-            for incident in self._open.on_node(name):
+            for incident in self._index.incidents.on_node(name):
                 self.queue.add(incident)
 
     async def reconcile(self, keys: Sequence[IncidentId]) -> None:
@@ -90,7 +90,7 @@ class IncidentController:
         for node in change.nodes:
             if node.recovery is not None:
                 continue
-            for name in self._open.on_node(node.id):
+            for name in self._index.incidents.on_node(node.id):
                 incident = fleet.incidents[name]
                 if incident.nodes != (node.id,) or incident.kind is IncidentKind.FABRIC:
                     continue

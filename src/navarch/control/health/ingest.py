@@ -11,12 +11,12 @@ import structlog
 
 from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.event import about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import POLICY, CheckResult, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.evaluate import (
     JudgedResult,

@@ -8,14 +8,13 @@ from navarch.control.health.failing_remediators import FailingRemediators
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
 from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.disruption import DAY, DeferredBy, GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
-from navarch.core.governor import DAY, GovernorSettings, default_settings
-from navarch.core.held import DeferredBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.domain_stats import needs_attention
@@ -88,7 +87,7 @@ class RemediationController:
         self._settings = settings
         self._policy = policy
         self._hook = hook
-        self._domains = index.domains
+        self._index = index
         pools = store.fleet().pools
         self._paused: set[PoolName] = {name for name, pool in pools.items() if pool.held}
         """Pools whose automation is paused, which may end by a change in another pool."""
@@ -108,7 +107,7 @@ class RemediationController:
                 self.queue.add(node.pool)
         for pool in self._paused:
             self.queue.add(pool)
-        if self._domains.waiting:
+        if self._index.domains.waiting:
             # Any node that changes may make room, and so may other limits.
             for pool in pools_touched(committed.before, committed.change):
                 self.queue.add(pool)
@@ -133,7 +132,7 @@ class RemediationController:
 
     def _pools_with_deferred_nodes(self) -> Iterator[PoolName]:
         """Yield the pools with deferred nodes: room for them may have been made elsewhere."""
-        for pool, nodes in self._domains.pools.items():
+        for pool, nodes in self._index.domains.pools.items():
             if any(node.held is not None for node in nodes.values()):
                 yield pool
 
@@ -144,12 +143,12 @@ class RemediationController:
             self.queue.add_by(pool, due)
         for pool, retry_at in self._failing.retries():
             self.queue.add_by(pool, retry_at)
-        if not self._domains.waiting:
+        if not self._index.domains.waiting:
             return
         now = self._clock.now()
-        next_expiry = self._domains.next_expiry(now, [self._governed_by.window, DAY])
+        next_expiry = self._index.domains.next_expiry(now, [self._governed_by.window, DAY])
         moments = [] if next_expiry is None else [next_expiry]
-        ends = (since + SILENCE_MAX for since in self._domains.silent.values())
+        ends = (since + SILENCE_MAX for since in self._index.domains.silent.values())
         moments += [end for end in ends if end > now]
         if moments:
             for pool in self._pools_with_deferred_nodes():
@@ -167,7 +166,7 @@ class RemediationController:
             if pool is None:
                 continue
             pools.append(pool)
-            nodes = _newest(fleet, self._domains.pools.get(name, ()))
+            nodes = _newest(fleet, self._index.domains.pools.get(name, ()))
             notices = plan_notices(nodes)
             here = actions[name] = [*notices, *plan_returns(nodes)]
             if notices:
@@ -193,7 +192,7 @@ class RemediationController:
                     for_silence=is_only_silent(pool, node),
                 )
                 proposals.append(proposal)
-            if self._domains.waiting:
+            if self._index.domains.waiting:
                 here += _no_longer_deferred(nodes, wanted)
         held: list[GovernorDecision] = []
         loops = self._find_loops(fleet, proposals, now)
@@ -223,11 +222,11 @@ class RemediationController:
         if not proposals:
             return ()
         settings = self._settings()
-        suspicions = find_suspicions(self._domains, settings, policy=self._policy())
+        suspicions = find_suspicions(self._index.domains, settings, policy=self._policy())
         obstacles = Obstacles(suspicions=suspicions, outages=outages, loops=loops)
         return govern(
             proposals,
-            self._domains,
+            self._index.domains,
             settings,
             obstacles,
             is_missed=lambda node: _is_missed(fleet, node),
@@ -236,7 +235,7 @@ class RemediationController:
 
     def _find_outages(self, fleet: Fleet) -> Mapping[Scope, Outage]:
         """Return the outages; most of the time no node is silent."""
-        if not any(heartbeat_condition(node) for node in self._domains.unwell.values()):
+        if not any(heartbeat_condition(node) for node in self._index.domains.unwell.values()):
             return {}
         return find_outages(fleet.nodes.values())
 
@@ -286,7 +285,7 @@ class RemediationController:
         ]
         if pool.name in loops:
             held.append(loops[pool.name].reason)
-        nodes = _newest(fleet, self._domains.pools.get(pool.name, ())) if outages else []
+        nodes = _newest(fleet, self._index.domains.pools.get(pool.name, ())) if outages else []
         unreachable = _unreachable(nodes, outages)
         held += [outage.words for outage in unreachable]
         # A suspected change explains more than a spent budget.

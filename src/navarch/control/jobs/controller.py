@@ -154,7 +154,7 @@ class JobAwareNotifier:
 class HeldReadings:
     """Readings in which GPUs that a job holds are in use, whatever it does with them.
 
-    Somebody who was given GPUs and has not started yet must not lose them for being idle.
+    A job that holds GPUs and has not started yet must not lose them for being idle.
     """
 
     def __init__(self, store: Store, readings: Readings) -> None:
@@ -164,7 +164,7 @@ class HeldReadings:
         self._held: dict[NodeId, int] = {}
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
-        """Return the average over each node's GPUs, in percent; None if it never said."""
+        """Return the average over each node's GPUs, in percent; None if it never reported."""
         said = self._readings.utilization(nodes)
         fleet = self._store.fleet()
         if self._jobs is not fleet.jobs:

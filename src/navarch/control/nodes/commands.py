@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.command import Command, CommandStatus
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import CommandId
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 

@@ -107,7 +107,7 @@ def plan_drains_of(
 
     def plan(pool: Pool, now: datetime) -> Plan:
         nodes = index.pool(pool.name)
-        steady = nodes.beside().nodes
+        steady = nodes.steady().nodes
         return plan_drains(pool, nodes.others(), drained=drain.drained, now=now, steady=steady)
 
     planning = PoolPlanningController(

@@ -10,7 +10,6 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.updates import update_with_retry
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance
@@ -18,6 +17,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import LIVE, Node, Phase
 from navarch.core.ownership import Owner
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.launching import accepted, never_bought, refused
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest

@@ -24,7 +24,7 @@ class LivenessController:
     """Gives silent nodes a heartbeat condition, and removes it when they are back.
 
     There is no timer per node. One sweep looks at all of them; the next one is due when the first
-    node could be overdue, or when a silent node is heard of again.
+    node could be overdue, or when a silent node reports again.
     """
 
     name = "heartbeats"

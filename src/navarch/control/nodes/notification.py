@@ -7,10 +7,10 @@ from navarch.control.nodes.controller import NodeController
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.updates import update_with_retry
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState
+from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 from navarch.fleet.drains import DRAINED, TOLD_OF, goes_when_empty, notice_due, notice_reason
 from navarch.ports.clock import Clock

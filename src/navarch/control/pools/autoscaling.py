@@ -14,12 +14,12 @@ from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.errors import ConflictError, NavarchError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.surplus import scaled_down
 from navarch.fleet.invariants import check_plans

@@ -1,4 +1,4 @@
-"""Emptiness: makes pools smaller whose nodes are not in use."""
+"""Emptiness: shrinks pools by the nodes that are not in use."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -7,11 +7,11 @@ from navarch.control.pools.usage import Readings, Usage
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.empty import empty
 from navarch.fleet.disruption.surplus import scaled_down

@@ -1,4 +1,4 @@
-"""What pools had to do lately and on earlier days, kept across restarts as far as it can be."""
+"""The load of pools, lately and on earlier days, kept across restarts if possible."""
 
 from collections import deque
 from collections.abc import Collection
@@ -11,10 +11,10 @@ from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import Load
 
 RECENT_MAX = 120
-"""How many earlier looks an autoscaler is shown: an hour of them at the usual interval."""
+"""The number of earlier samples in an autoscaler's input: an hour at the usual interval."""
 
 GAP = timedelta(minutes=5)
-"""Looks this far apart do not belong to one trend."""
+"""Samples this far apart do not belong to one trend."""
 
 QUARTER_S = 15 * 60
 
@@ -24,25 +24,25 @@ QUARTERS_MAX = 8 * 96
 
 @dataclass(slots=True)
 class _Series:
-    """The looks at one pool, in the order of time."""
+    """The samples of one pool, in the order of time."""
 
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_MAX))
     looked_at: float = 0.0
     quarters: deque[Load] = field(default_factory=lambda: deque(maxlen=QUARTERS_MAX))
     quarter: int = 0
-    """The number of the present quarter of an hour since 1970, and the looks in it."""
+    """The number of the present quarter of an hour since 1970, and the samples in it."""
     busy_sum: float = 0.0
     looks: int = 0
 
 
 class Loads:
-    """One series per pool: a look is one point of time, whatever the number of its nodes."""
+    """One series of samples per pool; a sample covers all its nodes at one time."""
 
     def __init__(self) -> None:
         self._series: dict[PoolName, _Series] = {}
 
     def note(self, pool: PoolName, at: datetime, *, utilization: float, nodes: int) -> None:
-        """Take one look at `pool`: how busy its `nodes` were, in percent."""
+        """Record a sample of `pool`: the utilization of its `nodes`, in percent."""
         series = self._series.setdefault(pool, _Series())
         seconds = at.timestamp()
         if seconds - series.looked_at > GAP.total_seconds():
@@ -57,7 +57,7 @@ class Loads:
         series.looks += 1
 
     def recent(self, pool: PoolName, now: datetime) -> tuple[float, ...]:
-        """Return the utilisation at earlier looks, oldest first, up to the last gap."""
+        """Return the utilization of earlier samples, oldest first, back to the last gap."""
         series = self._series.get(pool)
         if series is None or now.timestamp() - series.looked_at > GAP.total_seconds():
             return ()
@@ -69,7 +69,7 @@ class Loads:
         return tuple(series.quarters) if series else ()
 
     def forget_all_but(self, pools: Collection[PoolName]) -> None:
-        """Drop pools that are gone, also those that were restored for nobody."""
+        """Drop pools that are gone, also restored ones that no longer exist."""
         for pool in [pool for pool in self._series if pool not in pools]:
             del self._series[pool]
 
@@ -90,7 +90,7 @@ class Loads:
         return msgspec.json.encode(saved)
 
     def restore(self, dumped: bytes) -> bool:
-        """Take back what was known; return whether `dumped` could be read."""
+        """Restore a dump; return whether it could be read."""
         try:
             saved = msgspec.json.decode(dumped, type=dict[str, _Saved])
         except msgspec.MsgspecError:

@@ -7,9 +7,8 @@ from datetime import datetime
 from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
-from navarch.core.launch import Launch
+from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node
-from navarch.core.offering import Offering
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import SPANS, Spans, Stockouts, after_event, stockouts_from_journal
 from navarch.ports.clock import Clock

@@ -9,10 +9,10 @@ from navarch.core.ids import NodeId
 
 
 class Readings(Protocol):
-    """What nodes last said."""
+    """The last readings of nodes."""
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
-        """Return the average over each node's GPUs, in percent; None if it never said."""
+        """Return the average over each node's GPUs, in percent; None if it never reported."""
         ...
 
 

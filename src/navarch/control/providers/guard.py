@@ -12,8 +12,8 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance
-from navarch.core.topology import Topology
+from navarch.core.instance import Instance, Topology
+from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.provider import (
     Announcement,
     AnnouncesNotices,
@@ -40,8 +40,15 @@ buying twice; one that is too long only delays the second attempt after a lost a
 class GuardedProvider:
     """A provider that always answers in time, if only with an unknown outcome."""
 
-    def __init__(self, provider: Provider, *, call_timeout: timedelta = CALL_TIMEOUT) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        call_timeout: timedelta = CALL_TIMEOUT,
+        metrics: "CallMetrics | None" = None,
+    ) -> None:
         self._provider = provider
+        self._metrics = metrics or CallMetrics(NoMetrics())
         self._call_timeout_s = call_timeout.total_seconds()
         self.name = ProviderName(provider.name)
         lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
@@ -119,24 +126,53 @@ class GuardedProvider:
         **kwargs: P.kwargs,
     ) -> T:
         """Make a call; raise `unsure` if its outcome is unknown."""
+        began, result = asyncio.get_running_loop().time(), "ok"
         try:
             async with asyncio.timeout(self._call_timeout_s):
                 return await call(*args, **kwargs)
-        except ProviderError:
+        except ProviderError as error:
+            result = type(error).__name__
             raise
         except TimeoutError as error:
+            result = "timeout"
             raise unsure(f"{self.name} did not {what} in time") from error
         except Exception as error:
+            result = "error"
             raise unsure(f"{self.name}: {error!r}") from error
+        finally:
+            took_s = asyncio.get_running_loop().time() - began
+            self._metrics.record(self.name, getattr(call, "__name__", what), result, took_s)
+
+
+class CallMetrics:
+    """What is measured of every call to a provider."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._results = metrics.counter(
+            "navarch_provider_calls_total",
+            "Calls by provider, call and result: ok, timeout, error or the class of the error.",
+            labels=("provider", "call", "result"),
+        )
+        self._durations = metrics.histogram(
+            "navarch_provider_call_seconds",
+            "Duration of a call to a provider.",
+            labels=("provider", "call"),
+        )
+
+    def record(self, provider: str, call: str, result: str, took_s: float) -> None:
+        """Record a call that has ended."""
+        self._results.add(provider=provider, call=call, result=result)
+        self._durations.observe(took_s, provider=provider, call=call)
 
 
 class Providers:
     """Every guarded provider by name."""
 
-    def __init__(self, providers: Iterable[Provider]) -> None:
+    def __init__(self, providers: Iterable[Provider], metrics: Metrics | None = None) -> None:
         self._guarded: dict[ProviderName, GuardedProvider] = {}
+        measured = CallMetrics(metrics or NoMetrics())
         for provider in providers:
-            guarded = GuardedProvider(provider)
+            guarded = GuardedProvider(provider, metrics=measured)
             assert guarded.name not in self._guarded, f"two providers are called {guarded.name}"
             self._guarded[guarded.name] = guarded
 

@@ -8,8 +8,8 @@ from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId
+from navarch.core.instance import Notice
 from navarch.core.node import Node, Phase
-from navarch.core.notice import Notice
 from navarch.fleet.disruption.notice import announced
 from navarch.fleet.verdicts import with_results
 from navarch.ports.clock import Clock

@@ -7,11 +7,11 @@ from navarch.control.providers.guard import GuardedProvider
 from navarch.control.runtime.updates import update_with_retry
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
+from navarch.core.instance import Topology
 from navarch.core.node import Node, Phase
-from navarch.core.topology import Topology
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 

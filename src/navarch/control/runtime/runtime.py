@@ -46,7 +46,7 @@ class Runtime:
     ) -> None:
         """`strict` lets a bug in a controller end the runtime instead of that round only."""
         self._clock = clock
-        instruments = _Instruments(metrics or NoMetrics())
+        instruments = ControllerMetrics(metrics or NoMetrics())
         self._workers = [
             _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
             for each in controllers
@@ -60,7 +60,7 @@ class Runtime:
     def on_commit(self, committed: Committed) -> None:
         """Let every controller queue the keys that a commit concerns."""
         for worker in self._workers:
-            worker.controller.on_commit(committed)
+            worker.on_commit(committed)
 
     async def run(self) -> None:
         """Run every controller until cancelled."""
@@ -117,7 +117,7 @@ class _Worker:
         controller: Controller,
         *,
         strict: bool,
-        instruments: "_Instruments",
+        instruments: "ControllerMetrics",
         wake: Callable[[], None],
     ) -> None:
         self.controller = controller
@@ -132,6 +132,15 @@ class _Worker:
         self._queued_at: datetime | None = None
         """When the first key became ready that no round has taken."""
         controller.queue.on_change = self._on_change
+
+    def on_commit(self, committed: Committed) -> None:
+        """Let the controller queue keys; a bug in one must not hide the commit from the others."""
+        try:
+            self.controller.on_commit(committed)
+        except Exception:
+            if self._strict:
+                raise
+            log.exception("controller.bug", controller=self.controller.name)
 
     def next_due(self) -> datetime | None:
         """Return when the next round is due; None during a round."""
@@ -211,7 +220,7 @@ class _Worker:
         return 0.0 if queued_at is None else (self._clock.now() - queued_at).total_seconds()
 
 
-class _Instruments:
+class ControllerMetrics:
     """What is measured of every controller."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from navarch.core.disruption import Cause
+from navarch.core.launch import Offering
 from navarch.core.node import Node
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Candidate
 

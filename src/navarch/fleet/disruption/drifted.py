@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from navarch.core.disruption import Cause
-from navarch.core.evolve import evolve
+from navarch.core.launch import Offering
 from navarch.core.node import Node
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.plan import Candidate
 
 

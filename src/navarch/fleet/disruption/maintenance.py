@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from navarch.core.disruption import Cause
+from navarch.core.instance import NoticeKind
 from navarch.core.node import Node
-from navarch.core.notice import NoticeKind
 from navarch.fleet.disruption.notice import is_notice
 from navarch.fleet.plan import Candidate
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from navarch.core.gang import Gang
+from navarch.core.launch import Gang
 from navarch.core.node import Node
 from navarch.fleet.plan import Retire
 

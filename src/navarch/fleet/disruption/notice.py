@@ -1,8 +1,8 @@
 """Notices of providers among the conditions of a node."""
 
 from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.node import Node
-from navarch.core.notice import Notice, NoticeKind
 
 BY_PROVIDER = "/provider"
 """Suffix of notices from the provider. They are separate from notices of the agent: each source

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
+from navarch.core.launch import Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted

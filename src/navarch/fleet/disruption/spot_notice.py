@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from navarch.core.instance import NoticeKind
 from navarch.core.node import Node, Phase
-from navarch.core.notice import NoticeKind
 from navarch.fleet.disruption.notice import is_notice
 from navarch.fleet.plan import Retire
 

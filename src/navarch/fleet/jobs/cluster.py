@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.core.instance import LABEL, LEVELS
+from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
+from navarch.core.launch import Offering
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.core.queue import Queue
-from navarch.core.topology import LABEL, LEVELS
 from navarch.scheduler.model.cluster import (
     Cluster,
     JobSpec,

@@ -3,13 +3,13 @@
 from math import ceil
 
 from navarch.autoscale.demand import Work
+from navarch.core.explanation import Remedy, Step, StepKind
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
 from navarch.core.job import Job, JobState
+from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.core.remedy import Remedy, Step, StepKind
 from navarch.fleet.jobs.cluster import is_of_type, why_not_scheduled
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from navarch.core.queue import Queue
+from navarch.core.job import Queue
 from navarch.scheduler.config import OWN_PLUGINS, SchedulerConfig
 
 

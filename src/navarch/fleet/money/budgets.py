@@ -6,10 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from navarch.core.budget import Budget, BudgetOf, OverBudget
-from navarch.core.launch import Launch
-from navarch.core.money import cost
-from navarch.core.offering import Offering
+from navarch.core.budget import Budget, BudgetOf, OverBudget, cost
+from navarch.core.launch import Launch, Offering
 from navarch.core.pool import Pool
 from navarch.fleet.money.ledger import Account, forecast
 from navarch.fleet.selection import ProposedLaunch

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from navarch.core.budget import cost
 from navarch.core.launch import Launch
-from navarch.core.money import cost
 
 ZERO = Decimal(0)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 
 
 def judge_notices(notices: Iterable[Notice]) -> tuple[CheckResult, ...]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
+from navarch.core.records import evolve
 from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth, SpareRows

@@ -7,8 +7,8 @@ import msgspec
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
+from navarch.core.instance import NoticeKind
 from navarch.core.node import Node
-from navarch.core.notice import NoticeKind
 
 NVLINK_LABEL = "nvlink_domain"
 """The label with a node's NVLink domain. A node without it is a domain of its own."""

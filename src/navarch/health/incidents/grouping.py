@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import (
     SILENCE,
@@ -19,6 +18,7 @@ from navarch.core.incident import (
     IncidentState,
     Symptom,
 )
+from navarch.core.records import evolve
 from navarch.health.incidents.finding import Finding, rank_of
 from navarch.health.xid.action import Action, strongest
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
+from navarch.core.records import evolve
 from navarch.core.recovery import Recovery, RecoveryState
 
 _check_of = attrgetter("check")

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
+from navarch.core.records import evolve
 from navarch.health.policy.expression import (
     Expressions,
     depends_on_moment,

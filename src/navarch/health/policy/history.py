@@ -7,8 +7,8 @@ from operator import itemgetter
 from navarch.core.event import Event, about
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.ids import NodeId, PoolName, ProviderName
+from navarch.core.launch import Offering
 from navarch.core.node import Node, Phase
-from navarch.core.offering import Offering
 from navarch.health.policy.engine import Verdict
 from navarch.health.policy.occurrence import Occurrence
 from navarch.health.policy.policy import MachinePhase, Policy

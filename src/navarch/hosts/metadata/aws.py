@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.hosts.metadata.http import UNAUTHORIZED, fetch, text
 from navarch.http.message import Response
 from navarch.ports.metadata import MetadataError

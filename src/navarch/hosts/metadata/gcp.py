@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.hosts.metadata.http import fetch, text
 from navarch.ports.metadata import MetadataError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from navarch.core.backoff import backoff_s
-from navarch.core.notice import Notice
+from navarch.core.instance import Notice
 from navarch.hosts.metadata import aws, gcp
 from navarch.hosts.sysfs import word
 from navarch.ports.metadata import MetadataError, NoticeSource

@@ -15,9 +15,8 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance
-from navarch.core.offering import Offering
-from navarch.core.topology import Topology
+from navarch.core.instance import Instance, Topology
+from navarch.core.launch import Offering
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Announcement, ProvisionRequest

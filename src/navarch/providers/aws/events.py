@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from navarch.core.ids import InstanceId
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement
 from navarch.providers.aws.ec2 import HOME, Ec2

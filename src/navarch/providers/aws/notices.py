@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from navarch.core.ids import InstanceId
-from navarch.core.notice import Notice, NoticeKind
+from navarch.core.instance import Notice, NoticeKind
 from navarch.ports.provider import Announcement
 
 EVENT_CODES = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 
 _STATUS: Mapping[str, InstanceStatus] = {
     "pending": InstanceStatus.PENDING,

@@ -27,9 +27,8 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceStatus, Topology
 from navarch.core.ownership import CLUSTER
-from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import ProvisionRequest

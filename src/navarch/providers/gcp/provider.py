@@ -14,10 +14,9 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.offering import Offering
+from navarch.core.instance import Instance, InstanceStatus, Topology
+from navarch.core.launch import Offering
 from navarch.core.ownership import CLUSTER
-from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient

@@ -13,13 +13,11 @@ from typing import Any, TypeAlias
 from google.cloud import compute_v1 as compute
 
 from navarch.core.errors import RejectedError
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.notice import Notice, NoticeKind
-from navarch.core.offering import Offering
+from navarch.core.instance import Instance, InstanceStatus, Notice, NoticeKind, Topology
+from navarch.core.launch import Offering
 from navarch.core.ownership import CLUSTER, TOKEN
-from navarch.core.topology import Topology
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.gcp.prices import Rates, Shape
 

@@ -11,7 +11,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.core.ownership import TOKEN
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest

@@ -11,7 +11,7 @@ import msgspec
 from navarch.core.errors import CapacityError, RejectedError
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.lambdalabs.account import Json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.core.shortfall import Shortfall
+from navarch.core.explanation import Shortfall
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind, Request
 

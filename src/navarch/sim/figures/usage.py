@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from navarch.core.budget import cost
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
-from navarch.core.money import cost
 from navarch.sim.figures.timeline import NodeTimeline, Timelines
 from navarch.sim.figures.truth import GroundTruth, InjectedFault, Lease
 

@@ -1,4 +1,4 @@
-"""Chance with the shapes that scenarios ask for."""
+"""Random draws in the shapes that scenarios need."""
 
 import math
 from collections.abc import Mapping, MutableSequence, Sequence
@@ -21,7 +21,7 @@ class Chance:
         return self._entropy.uniform(low, high)
 
     def strikes(self, probability: float) -> bool:
-        """Return whether something that is so likely happens."""
+        """Return True with the given probability."""
         return self._entropy.uniform(0, 1) < probability
 
     def below(self, bound: int) -> int:
@@ -33,19 +33,19 @@ class Chance:
         return items[self.below(len(items))]
 
     def shuffle(self, items: MutableSequence[T]) -> None:
-        """Put the items into any order."""
+        """Shuffle the items in place."""
         for last in range(len(items) - 1, 0, -1):
             other = self.below(last + 1)
             items[last], items[other] = items[other], items[last]
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
-        """Return so many of the items, each at most once."""
+        """Return a sample of the items, without repetition."""
         left = list(items)
         self.shuffle(left)
         return left[:count]
 
     def normal(self, mean: float, deviation: float) -> float:
-        """Return a number that is spread normally."""
+        """Return a draw from a normal distribution."""
         radius = math.sqrt(-2 * math.log(1 - self._entropy.uniform(0, 1)))
         return mean + deviation * radius * math.cos(math.tau * self._entropy.uniform(0, 1))
 
@@ -57,14 +57,14 @@ class Chance:
 
 
 def exact(number: float) -> Fraction:
-    """Return the number that was written, not the binary one next to it."""
+    """Return the decimal value of a number as written, without binary rounding."""
     return Fraction(repr(number))
 
 
 def proportions(count: int, weights: Mapping[T, float]) -> dict[T, int]:
-    """Return how many of `count` fall to each, by largest remainder.
+    """Return the share of `count` for each name, by largest remainder.
 
-    Nobody is more than one away from its exact share, and all of them together are `count`.
+    Each share is within one of its exact value, and the shares add up to `count`.
     """
     total = sum((exact(weight) for weight in weights.values()), Fraction(0))
     assert total > 0, weights

@@ -1,4 +1,4 @@
-"""Time, chance and threads that repeat themselves."""
+"""Deterministic time, randomness and threads."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from navarch.sim.kernel.loop import EPOCH, SimLoop, SleepFuture
 T = TypeVar("T")
 
 _NOWHERE = SimLoop()
-"""What stands for the loop while none is known that runs."""
+"""A closed stand-in for the loop, until the running one is cached."""
 _NOWHERE.close()
 
 
@@ -21,7 +21,7 @@ class SimClock:
 
     def __init__(self) -> None:
         self._running = _NOWHERE
-        """The loop that runs, which to ask for takes longer than to remember."""
+        """The running loop, cached because looking it up is slow."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -51,7 +51,7 @@ class SimClock:
         return SleepFuture(known, known.now_s + seconds)
 
     def sleep_until(self, moment_s: float) -> Awaitable[None]:
-        """Let virtual time pass until exactly then, whatever it is now."""
+        """Sleep until exactly that virtual time."""
         loop = self.loop
         if isinstance(loop, SimLoop):
             return SleepFuture(loop, moment_s)
@@ -59,14 +59,14 @@ class SimClock:
 
 
 class SeededEntropy:
-    """Chance that repeats itself."""
+    """Randomness that repeats with its seed."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
 
     @cached_property
     def _random(self) -> random.Random:
-        # To prepare it takes longer than many draws, and most machines never leave anything to it.
+        # Seeding takes longer than many draws, and most machines never draw a number.
         return random.Random(self._seed)
 
     def uniform(self, low: float, high: float) -> float:
@@ -78,7 +78,7 @@ class SeededEntropy:
         return f"{kind}-{self._random.getrandbits(48):012x}"
 
     def secret(self) -> bytes:
-        """Return 32 bytes that only the seed decides."""
+        """Return 32 bytes that depend on the seed only."""
         return self._random.randbytes(32)
 
 

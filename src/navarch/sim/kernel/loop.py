@@ -16,13 +16,13 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """When every simulation begins."""
 
 CANCELLED_MAX = 100
-"""So many timers that were called off may lie about, or as many as there are others."""
+"""Cancelled timers are dropped above this number, if they are also over half of all timers."""
 
 RESOLUTION_S = 1e-9
-"""What is due within so little of a moment is due at that moment."""
+"""Timers that are this close together are due at the same moment."""
 
 COARSE_FROM_S = 2.0**21
-"""From here on, after 24 days, the last bit of a moment may be more than that."""
+"""From this time on (24 days) the precision of a float may be coarser than `RESOLUTION_S`."""
 
 
 class StuckError(Exception):
@@ -30,14 +30,14 @@ class StuckError(Exception):
 
 
 class _HaltError(BaseException):
-    """The loop was told to stop, and has called all that was to be called by then."""
+    """The loop was stopped, and every callback due by then has run."""
 
 
 class Call(msgspec.Struct, eq=False):
-    """What is to be called, soon or at a moment: to those who ask, a handle of asyncio's.
+    """A callback to run soon or at a given time; it has the interface of `asyncio.Handle`.
 
-    Asyncio's own are written in Python. This is made without a line of it, since a call is often
-    all that there is to do about what is called.
+    It is a struct because creating asyncio's own handles, which are Python objects, often costs
+    more than the callback.
     """
 
     _call: tuple[Any, ...]
@@ -49,7 +49,7 @@ class Call(msgspec.Struct, eq=False):
     _cancelled: bool = False
 
     _source_traceback: ClassVar[None] = None
-    """Asyncio cuts this short wherever there is one."""
+    """Read by asyncio, which shortens the traceback if there is one."""
 
     def __repr__(self) -> str:
         return f"<Call {self._call} at {self._when}>"
@@ -66,15 +66,15 @@ class Call(msgspec.Struct, eq=False):
         return self._cancelled
 
     def when(self) -> float:
-        """Return the moment of a timer."""
+        """Return the due time of a timer."""
         return self._when
 
 
 class SleepFuture(msgspec.Struct, eq=False):
-    """A moment that a task waits for: a timer to the loop, and to the task a future.
+    """The sleep of a task: a timer for the loop and a future for the task.
 
-    Nine of ten timers of a day are somebody's sleep. A task takes whatever bears the mark of
-    a future for one, so that it need not wait for one that another timer is to fulfil.
+    Nine of ten timers of a day are sleeps. A task accepts any object with the attributes of
+    a future, so one object serves as both, without a separate future for the timer to complete.
     """
 
     _loop: "SimLoop"
@@ -85,10 +85,10 @@ class SleepFuture(msgspec.Struct, eq=False):
     _asyncio_future_blocking: bool | None = None
 
     def __repr__(self) -> str:
-        return f"<Nap until {self._when}>"
+        return f"<SleepFuture until {self._when}>"
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Hand this to the task, once: by the time it is asked for more, the moment has come."""
+        """Yield this object to the task once; the task resumes when the time has come."""
         # Marks this as a future that the task waits for.
         self._asyncio_future_blocking = True
         return iter((self,))  # type: ignore[return-value]
@@ -96,14 +96,14 @@ class SleepFuture(msgspec.Struct, eq=False):
     def add_done_callback(
         self, wake: Callable[[asyncio.Future[None]], object], *, context: Context
     ) -> None:
-        """Have the task that has begun to wait woken in time, by word of a future that is done."""
+        """Schedule the task's wake-up, with a future that is done as its argument."""
         loop = self._loop
         self._call = wake, loop.awake
         self._context = context
         heapq.heappush(loop._timers, (self._when, next(loop._numbers), self))
 
     def cancel(self, msg: object = None) -> bool:
-        """Wake the task at once, by word of a future that was cancelled."""
+        """Wake the task at once, with a cancelled future as its argument."""
         if self._cancelled:
             return False
         self._cancelled = True
@@ -111,7 +111,7 @@ class SleepFuture(msgspec.Struct, eq=False):
         cancelled = self._loop.create_future()
         cancelled.cancel(msg)
         self._loop.call_soon(self._call[0], cancelled, context=self._context)
-        # What went wrong in the task may lead back here: without this, nothing leads in a circle.
+        # The task's error may refer to this object; dropping the callback avoids a cycle.
         self._call = ()
         return True
 
@@ -119,13 +119,13 @@ class SleepFuture(msgspec.Struct, eq=False):
 class SimLoop(asyncio.BaseEventLoop):
     """Runs ordinary asyncio code with a clock that jumps from timer to timer.
 
-    asyncio asks its selector to wait until the next timer is due. This one does not
-    wait: it moves the clock. Sockets, threads and subprocesses do not exist here, so code
-    that reaches past its ports fails at once, in every test.
+    Where asyncio waits in its selector until the next timer is due, this loop moves the
+    clock. Sockets, threads and subprocesses do not exist here, so code that bypasses its
+    ports fails at once, in every test.
 
-    A day of a fleet is millions of calls and timers, so that this does itself what asyncio does
-    for every kind of loop, with what only others need left out. It does so in the same order, but
-    that what one call brings about is over before another timer of the same moment is looked for.
+    A simulated day is millions of calls and timers, so this class replaces asyncio's generic
+    code with the part that a simulation needs. The order of calls is the same, except that all
+    callbacks that follow from a call run before another timer of the same moment.
     """
 
     _debug: bool
@@ -138,8 +138,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.now_s = now
         """Virtual seconds since the simulation began, without the cost of a call to `time`."""
         self.now: datetime | None = None
-        """The same moment on the calendar, while it runs: it is asked for far more often than it
-        moves."""
+        """The same time as a date while the loop runs; cached because it is read often."""
         self._clock_resolution = RESOLUTION_S
         self._ready = []
         if not self._debug:
@@ -151,14 +150,14 @@ class SimLoop(asyncio.BaseEventLoop):
         """The completed future that is passed to every task that wakes."""
         self._numbers = count()
         self._timers: list[tuple[float, int, Call | SleepFuture]] = []
-        """A heap. Of one moment those that were set first come first, whatever its shape."""
+        """A heap by due time, then by the order in which timers were set."""
 
     def time(self) -> float:
         """Return virtual seconds since the simulation began."""
         return self.now_s
 
     def call_soon(self, *call: object, context: Context | None = None) -> asyncio.Handle:
-        """Call after all that is to be called already."""
+        """Call after all callbacks that are already queued."""
         soon = Call(call, copy_context() if context is None else context)
         self._ready.append(soon)
         return soon  # type: ignore[return-value]
@@ -168,13 +167,13 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, *call: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call at that moment, after whatever was to be called then already."""
+        """Call at that time, after earlier timers of the same time."""
         timer = Call(call, copy_context() if context is None else context, self, when)
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer  # type: ignore[return-value]
 
     def _run_once(self) -> None:
-        """Call everything that is ready, and let time pass whenever nothing is, until stopped."""
+        """Run all ready callbacks, then advance the clock to the next timer, until stopped."""
         ready, timers = self._ready, self._timers
         while True:
             left = iter(ready)
@@ -184,8 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
                     if not call._cancelled:
                         call._context.run(*call._call)  # type: ignore[union-attr]
             except BaseException as error:
-                # Nothing that goes wrong in a callback goes unnoticed, nor keeps others from being
-                # called by whoever cleans up.
+                # Keep the callbacks that have not run, so that cleanup can still run them.
                 del ready[: len(ready) - length_hint(left)]
                 if isinstance(error, _HaltError):
                     return
@@ -199,12 +197,12 @@ class SimLoop(asyncio.BaseEventLoop):
                 ready.append(heapq.heappop(timers)[2])
 
     def stop(self) -> None:
-        """Stop as soon as all has been called that is to be called already."""
+        """Stop once all callbacks that are already queued have run."""
         super().stop()
         self.call_soon(self._halt)
 
     def _halt(self) -> None:
-        # Unless something went wrong meanwhile, and the loop has stopped for that.
+        # An error in between has already stopped the loop, which then must not stop again.
         if self._stopping:
             raise _HaltError
 
@@ -217,11 +215,11 @@ class SimLoop(asyncio.BaseEventLoop):
             self.now = None
 
     def _pass_time(self, until: float | None) -> None:
-        """Let virtual time pass until the next timer, if there is one, instead of waiting."""
+        """Advance the clock to the next timer; raise StuckError if there is none."""
         if until is None:
             raise StuckError(f"at t={self.now_s:.3f}s: {asyncio.all_tasks(self)}")
         if until > self.now_s:
-            # To the very moment of the timer: a sum would depend on where we come from.
+            # Set to the timer's exact time: a sum would depend on the time before.
             self._move_to(until)
             if until >= COARSE_FROM_S:
                 self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
@@ -231,7 +229,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.now = EPOCH + timedelta(seconds=moment_s)
 
     def _timer_handle_cancelled(self, _handle: object = None) -> None:
-        """Count a timer that was called off, and forget all such once they are many."""
+        """Count a cancelled timer, and drop all cancelled ones once they are many."""
         timers = self._timers
         self._timer_cancelled_count += 1
         if self._timer_cancelled_count > max(CANCELLED_MAX, len(timers) // 2):
@@ -240,7 +238,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count = 0
 
     def _drop_next_cancelled(self) -> None:
-        """Forget timers that were called off, as far as they are next in line."""
+        """Drop the cancelled timers at the top of the heap."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
@@ -250,7 +248,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Do nothing: there are no other threads to wake."""
 
     def close(self) -> None:
-        """Let go of everything that was to be called."""
+        """Drop all timers and close the loop."""
         self._timers.clear()
         super().close()
 

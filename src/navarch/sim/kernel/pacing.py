@@ -1,4 +1,4 @@
-"""Virtual time at a person's pace: so many seconds for each that really passes."""
+"""Virtual time at a chosen speed, for watching a simulation."""
 
 import select
 import sys
@@ -8,25 +8,25 @@ from navarch.clock.system import SystemClock
 from navarch.sim.kernel.loop import SimLoop
 
 TICK_S = 0.2
-"""How long the loop waits at most before it looks at the keyboard and at the picture."""
+"""The longest wait before the loop reads the keyboard and updates the picture."""
 
 
 class PacedLoop(SimLoop):
-    """A virtual clock that is held back, and a keyboard that is listened to meanwhile."""
+    """A virtual clock slowed to a chosen speed, and a keyboard that is read meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
         self.speed = 1.0
         self.paused = False
         self.hurry_until = 0.0
-        """Up to this moment nothing is waited for."""
+        """Until this virtual time the clock runs without waiting."""
         self.on_line: Callable[[str], None] = lambda _: None
         self.on_tick: Callable[[], None] = lambda: None
         self._real = SystemClock()
         self._ended = False
 
     def _pass_time(self, until: float | None) -> None:
-        """Let real time pass, and as much virtual time as the speed makes of it."""
+        """Wait in real time, and advance virtual time by that times the speed."""
         left_s = None if until is None else max(until - self.now_s, 0.0)
         if left_s == 0 or (self.now_s < self.hurry_until and left_s is not None):
             super()._pass_time(until)
@@ -42,7 +42,7 @@ class PacedLoop(SimLoop):
         self.on_tick()
 
     def _listen(self, seconds: float) -> str | None:
-        """Return a line that was typed within a while; an end of input is told once."""
+        """Return a line that was typed within a while; an end of input is returned once."""
         source = [] if self._ended else [sys.stdin]
         readable, _, _ = select.select(source, [], [], max(seconds, 0.0))
         if not readable:

@@ -1,4 +1,4 @@
-"""How soon a server answers heartbeats."""
+"""Reply times of heartbeats."""
 
 from array import array
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from navarch.sim.figures.durations import DurationStats, duration_stats
 
 @dataclass(slots=True)
 class ReplyTimes:
-    """Every answer to a heartbeat: how long it took, and how long its node had had none before."""
+    """The reply times of all heartbeats, and the longest gap between replies to one node."""
 
     silence_max_s: float = 0.0
     """The longest time between two replies to one node."""
     _took_s: "array[float]" = field(default_factory=lambda: array("d"))
     _last: dict[NodeId, float] = field(default_factory=dict)
 
-    def heard(self, node: NodeId, *, sent: float, answered: float) -> None:
-        """Note an answer, both moments by one clock."""
+    def replied(self, node: NodeId, *, sent: float, answered: float) -> None:
+        """Record a reply; both times are from the same clock."""
         self._took_s.append(answered - sent)
         before = self._last.get(node)
         if before is not None:
@@ -25,5 +25,5 @@ class ReplyTimes:
         self._last[node] = answered
 
     def stats(self) -> DurationStats:
-        """Return how long answers took."""
+        """Return the reply times."""
         return duration_stats(self._took_s)

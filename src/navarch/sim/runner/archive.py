@@ -1,4 +1,4 @@
-"""What the control plane has forgotten in the course of a long run, and figures are still of."""
+"""Records that the control plane drops during a long run and the figures still need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

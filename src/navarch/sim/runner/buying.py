@@ -49,7 +49,7 @@ def types_sold(scenario: Scenario, provider: str) -> tuple[str, ...]:
 async def follow_capacity(
     clock: Clock, cloud: SimulatedCloud, steps: tuple[CapacityStep, ...], types: tuple[str, ...]
 ) -> None:
-    """Let a cloud have as many machines in stock as its trace says, from moment to moment."""
+    """Set the stock of a cloud over time, as its capacity trace specifies."""
     stock = dict.fromkeys(types, UNLIMITED)
     begin = clock.monotonic()
     for step in steps:

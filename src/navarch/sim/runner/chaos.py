@@ -1,4 +1,4 @@
-"""The storm: chaos, cascades, correlations, outages and recoveries, as a scenario asks for them."""
+"""Chaos: random failures, cascades, correlations, outages and recoveries."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ from navarch.sim.world.failure import Failure
 
 OUTAGE_XID = 79
 CHAIN_MAX = 10
-"""Over how many steps one correlated failure may lead to another."""
+"""The maximum length of a chain of correlated failures."""
 
 REPLACED_AFTER_S = (30.0, 60.0)
 """The time that a replaced machine takes to come up, by default."""
@@ -50,22 +50,22 @@ _SCOPES = {
 
 @lru_cache(maxsize=1000)
 def _failure(kind: FailureType, xid: int | None, gpu: int) -> Failure:
-    """Return a failure: what is known of one holds for all that are alike."""
+    """Return a failure, shared by all of the same kind."""
     return Failure(kind=kind, xid=xid, gpu=gpu)
 
 
 @dataclass(slots=True, kw_only=True)
 class ChaosInjector:
-    """Breaks machines that are sound, and only those."""
+    """Injects failures into sound machines only."""
 
     fleet: SimulatedFleet
     config: Chaos
     tasks: asyncio.TaskGroup
     startup: Startup = field(default_factory=Startup)
     note: Callable[[str, str, str], None] = lambda _kind, _target, _text: None
-    """Hears of outages and correlations: what, where and which."""
+    """Called with the kind, target and text of outages and correlations."""
     outages: int = 0
-    """How many are under way."""
+    """The number of outages under way."""
     skipped: int = 0
     """Failures for which no sound machine was left."""
     _generations: dict[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class ChaosInjector:
             self.fleet.inject(victim, failure, cause="chaos")
 
     def _failures(self, count: int, chance: Chance) -> Iterator[Failure]:
-        """Yield what fails, in exactly the proportions that were asked for."""
+        """Yield failures in exactly the configured proportions."""
         shares = {each.type: each.weight for each in self.config.failure_types}
         kinds = chance.deck(count, shares or {FailureType.XID_ERROR: 1.0})
         xids = iter(chance.deck(kinds.count(FailureType.XID_ERROR), self._xids))
@@ -133,7 +133,7 @@ class ChaosInjector:
     def _chance(self, purpose: str) -> Chance:
         return Chance(self.fleet.environment.entropy(purpose))
 
-    # What follows from a failure
+    # Cascades and correlations
 
     def _follow(self, node: NodeId, failure: Failure, cause: str, depth: int) -> None:
         serial = len(self.fleet.injuries)
@@ -218,7 +218,7 @@ class ChaosInjector:
 
         self.tasks.create_task(strike())
 
-    # What passes
+    # Recovery
 
     def _recover_later(self, node: NodeId, failure: Failure, serial: int) -> None:
         rule = self.config.recovery
@@ -236,7 +236,7 @@ class ChaosInjector:
         self.tasks.create_task(recover())
 
     def replace_machine(self, node: NodeId) -> None:
-        """Have the owner exchange a machine that the control plane has called unhealthy."""
+        """Let the owner replace a machine that the control plane reported unhealthy."""
         agent, known = self.fleet.agents.get(node), self.fleet.facts.get(node)
         if agent is None or known is None or agent.place is None:
             return
@@ -256,7 +256,7 @@ class ChaosInjector:
         self.fleet.replaced_by[node] = NodeId(successor)
         self.fleet.start(replace(known, id=successor), after_s=takes_s)
 
-    # What goes out together
+    # Outages
 
     async def _outage(self, outage: Outage) -> None:
         clock = self.fleet.environment.clock
@@ -280,7 +280,7 @@ class ChaosInjector:
 
 
 def share_of(fleet: SimulatedFleet, target: str, chance: Chance) -> list[NodeId]:
-    """Return so many percent of all machines, to the nearest whole one."""
+    """Return a percentage of all machines, as a whole number."""
     share = parse_percentage(target) or 0.0
     names = list(fleet.agents)
     return chance.some(names, math.floor(len(names) * share + 0.5))

@@ -1,4 +1,4 @@
-"""Playing: what is the same for a scenario in virtual time and over a wire."""
+"""The part of a run that is the same in virtual time and over a network."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,18 +18,18 @@ from navarch.sim.scenario.fleet import Startup
 from navarch.sim.scenario.scenario import Scenario
 
 Progress = Callable[[float, float], None]
-"""Hears how far a run is, and how far it goes, in its own seconds."""
+"""Called with the present and the last second of a run."""
 
 SAMPLE_S = 5.0
 FILL_MAX_S = 3600.0
-"""For so long chaos waits until pools are filled, where it has no other fleet to wait for."""
+"""The longest time that chaos waits for pools to fill, in a scenario without a fleet."""
 SAMPLES_MAX = 5_000
-"""A run of weeks is looked at less often."""
+"""Runs of weeks are sampled less often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many nodes stand how, as the control plane has them."""
+    """The number of nodes by status, as the control plane counts them."""
 
     total: int = 0
     active: int = 0
@@ -41,14 +41,14 @@ class Counts:
 
 @dataclass(slots=True, kw_only=True)
 class ScenarioDriver:
-    """One performance of a scenario on a stage."""
+    """One run of a scenario on a simulated fleet."""
 
     scenario: Scenario
     fleet: SimulatedFleet
     player: EventPlayer
     count: Callable[[], Counts]
     tasks: asyncio.TaskGroup
-    """For what goes on in the background; it ends with the play."""
+    """Background tasks; they end with the run."""
     progress: Progress = lambda _at, _until: None
     chaos: ChaosInjector | None = None
     timeline: list[Moment] = field(default_factory=list)
@@ -56,7 +56,7 @@ class ScenarioDriver:
     _until_s: float = 0.0
 
     async def run(self) -> None:
-        """Play from the first event to the last, and for as long as the scenario lasts."""
+        """Run all events, until the end of the scenario's duration."""
         clock = self.fleet.environment.clock
         self.player.begin = clock.monotonic()
         self._until_s = self._length_s()
@@ -80,18 +80,18 @@ class ScenarioDriver:
         self.sample()
 
     def on_unhealthy(self, node: NodeId) -> None:
-        """Hear that the control plane has called a node unhealthy."""
+        """Replace a node that the control plane found unhealthy, if the owner does so."""
         chaos = self.chaos
         if chaos is not None and chaos.config.enabled and chaos.config.recovery.replace_fatal:
             chaos.replace_machine(node)
 
     def close(self) -> None:
-        """End what goes on in the background."""
+        """Cancel the background tasks."""
         for task in self._background:
             task.cancel()
 
     async def _endure(self) -> None:
-        """Bring the fleet up, then let the storm loose for the scenario's duration."""
+        """Start the fleet, then inject failures for the scenario's duration."""
         stress, chaos = self.scenario.stress, self.chaos
         assert stress is not None
         assert chaos is not None
@@ -118,7 +118,7 @@ class ScenarioDriver:
         await environment.clock.sleep(max([*ups, plan.startup.takes.total_seconds()]) + 1e-3)
 
     async def _until_filled(self) -> None:
-        """Wait for the machines that the pools are to begin with, but not for ever."""
+        """Wait until the pools have their initial machines, up to a limit."""
         clock = self.fleet.environment.clock
         wanted = sum(pool.min_nodes for pool in self.scenario.pools.values())
         deadline = clock.monotonic() + FILL_MAX_S
@@ -135,7 +135,7 @@ class ScenarioDriver:
             await self.fleet.environment.clock.sleep(pause_s)
 
     def sample(self) -> None:
-        """Write down how the fleet stands."""
+        """Record the state of the fleet."""
         counts, chaos = self.count(), self.chaos
         at_s = self.fleet.environment.clock.monotonic() - self.player.begin
         moment = Moment(
@@ -158,7 +158,7 @@ class ScenarioDriver:
         self._background.append(self.tasks.create_task(work))
 
     def _length_s(self) -> float:
-        """Return how long it will take, as far as can be said beforehand."""
+        """Return the expected length of the run."""
         scenario = self.scenario
         lengths = [event.at.total_seconds() for event in scenario.events]
         if scenario.duration is not None:

@@ -1,4 +1,4 @@
-"""What a stage stands on: a control plane, in virtual time or over a wire."""
+"""The environment of a simulated fleet: a control plane, in virtual time or over a network."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -24,11 +24,11 @@ class Environment(Protocol):
 
     @property
     def partitioned(self) -> set[NodeId]:
-        """Nodes that the network keeps from the control plane."""
+        """Nodes that the network separates from the control plane."""
         ...
 
     def entropy(self, purpose: str) -> Entropy:
-        """Return chance for one purpose, repeated by the seed."""
+        """Return a random source for one purpose, derived from the seed."""
         ...
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi | Link]:
@@ -36,7 +36,7 @@ class Environment(Protocol):
         ...
 
     def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
-        """Let an agent speak once its machine is up."""
+        """Run an agent once its machine is up."""
         ...
 
     def stop_agent(self, machine: Machine) -> None:

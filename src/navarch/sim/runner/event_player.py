@@ -1,4 +1,4 @@
-"""Acts: the events of a scenario, carried out one after the other."""
+"""The event player: carries out the events of a scenario, one after the other."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ POLL_S = 0.5
 TIMEOUT_S = 30.0
 NO_TIME = timedelta(0)
 PATIENCE_S = 600.0
-"""For so long an optional event waits for its node."""
+"""The longest time that an optional event waits for its node."""
 
 
 class EventError(NavarchError):
-    """An event could not be carried out, or did not come about."""
+    """An event failed, or its condition was not met."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class EventPlayer:
     fleet: SimulatedFleet
     machines: tuple[FleetNode, ...]
     crash: Callable[[float], None] | None = None
-    """Kills the control plane for so many seconds, where that is possible."""
+    """Kills the control plane for a number of seconds; None if that is not possible."""
     reclaim: Callable[[NodeId], None] | None = None
     set_load: Callable[[PoolName, float], None] | None = None
     on_order: Callable[[NodeId], object] = lambda _: None
@@ -49,7 +49,7 @@ class EventPlayer:
     happenings: list[Happening] = field(default_factory=list)
 
     async def play(self, events: tuple[ScenarioEvent, ...]) -> None:
-        """Play every event at its moment, in the file's order where moments are equal."""
+        """Play every event at its time, and events of the same time in the file's order."""
         ordered = sorted(events, key=lambda each: each.at)
         optional: dict[str, list[ScenarioEvent]] = {}
         for event in ordered:
@@ -72,7 +72,7 @@ class EventPlayer:
                 return
 
     async def _play_optional(self, events: Sequence[ScenarioEvent]) -> None:
-        """Play the events of one node, which may never be there."""
+        """Play the events of one node, which may never appear."""
         for event in events:
             await self._until(event)
             deadline = self._clock.monotonic() + PATIENCE_S
@@ -118,7 +118,7 @@ class EventPlayer:
                 await self._apply_extension(action, event)
 
     async def _apply_extension(self, action: Action, event: ScenarioEvent) -> None:
-        """Carry out what the reference has not."""
+        """Carry out an event of a kind that the reference does not have."""
         target, params = event.target, event.params
         match action:
             case Action.CRASH:
@@ -149,7 +149,7 @@ class EventPlayer:
                 await self._apply_to_machines(action, event)
 
     async def _apply_to_machines(self, action: Action, event: ScenarioEvent) -> None:
-        """Carry out what is done to machines without breaking them."""
+        """Carry out an event that changes machines without breaking them."""
         target, params = event.target, event.params
         match action:
             case Action.OVERRIDE:
@@ -166,7 +166,7 @@ class EventPlayer:
                     self.fleet.set_clock(node, skew.total_seconds())
 
     def _install_driver(self, event: ScenarioEvent) -> None:
-        """Put a driver on machines, and on all that come up later if it is for all."""
+        """Install a driver on machines, and on all later ones if the target is the whole fleet."""
         params = event.params
         scope, driver = params.scope or TargetScope.NODE, params.driver or ""
         if scope is TargetScope.ALL:
@@ -259,7 +259,7 @@ class EventPlayer:
             raise EventError(f"node not found: {target}")
 
     def note(self, kind: str, target: str, text: str) -> None:
-        """Write down that something happened."""
+        """Record an event."""
         at_s = round(self._clock.monotonic() - self.begin, 3)
         happening = Happening(at_s=at_s, kind=kind, target=target, text=text)
         self.happenings.append(happening)

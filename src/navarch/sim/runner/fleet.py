@@ -1,4 +1,4 @@
-"""The stage: every machine of a scenario, what is broken on it, and the record of all that."""
+"""The simulated fleet: every machine of a scenario, its active faults, and their record."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
-from navarch.core.offering import Offering
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
@@ -24,7 +24,7 @@ from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
-"""The cause of what another driver mends."""
+"""The cause of a fault that another driver clears."""
 
 _WIDE = (
     TargetScope.RACK,
@@ -44,7 +44,7 @@ class ActiveFault:
 
     failure: Failure
     place: int
-    """Where its injury stands in the record."""
+    """The index of its record."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,9 +59,9 @@ class SimulatedFleet:
     latency_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
     schedule_for: Callable[[SimAgent], HeartbeatSchedule] | None = None
-    """When an agent that has just come up will beat; by chance if None."""
+    """Returns the heartbeat schedule of a new agent; random times if None."""
     prepare: Callable[[SimAgent], None] = lambda _: None
-    """What else is done to an agent before it comes up."""
+    """Further set-up of an agent before it starts."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """The price of a machine that was not bought, by the node's label `template`."""
     agents: dict[NodeId, SimAgent] = field(default_factory=dict)
@@ -75,17 +75,17 @@ class SimulatedFleet:
     on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
     _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
-    """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
-    scenarios never do."""
+    """The machines that are up, by rack, zone, region and provider; built on first use, since most
+    scenarios never need it."""
     _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
     _leases: dict[NodeId, Lease] = field(default_factory=dict)
     driver: str = ""
-    """What machines that come up from now on run."""
+    """The driver of machines that start from now on."""
     cleared: int = 0
-    """How much has been repaired or has passed."""
+    """The number of faults that were repaired or have passed."""
     _boots: int = 0
 
-    # Machines come and go
+    # Machines start and stop
 
     def start(self, node: FleetNode, *, after_s: float = 0.0) -> None:
         """Start a machine that the control plane did not buy; it is paid for from its start."""
@@ -148,7 +148,7 @@ class SimulatedFleet:
         self.prepare(agent)
 
     def up(self, agent: SimAgent) -> None:
-        """Note that a machine is up."""
+        """Record that a machine is up."""
         node = agent.node
         if self.schedule_for is not None:
             agent.schedule = self.schedule_for(agent)
@@ -167,7 +167,7 @@ class SimulatedFleet:
             )
 
     def down(self, node: NodeId) -> None:
-        """Note that a machine is gone, and with it all that was wrong with it."""
+        """Record that a machine is gone, and its faults with it."""
         self.agents.pop(node, None)
         self.roster.remove(node)
         if self._around is not None:
@@ -209,7 +209,7 @@ class SimulatedFleet:
         """Yield the machines that the control plane did not buy."""
         yield from self._leases.values()
 
-    # Looking
+    # Queries
 
     def where(self, node: NodeId, scope: TargetScope) -> str:
         """Return the rack, zone, region or provider of a node; empty if unknown."""
@@ -244,12 +244,12 @@ class SimulatedFleet:
         return found
 
     def sound(self, node: NodeId) -> bool:
-        """Return whether a machine is up and nothing is wrong with it that was done here."""
+        """Return whether a machine is up and has no injected fault."""
         agent = self.agents.get(node)
         return agent is not None and not agent.replays and not self._faults.get(node)
 
     def all_sound(self) -> list[NodeId]:
-        """Return every machine that is up and has nothing wrong with it that was done here."""
+        """Return every machine that is up and has no injected fault."""
         faults = self._faults
         return [
             node
@@ -275,19 +275,19 @@ class SimulatedFleet:
             return 1.0
         return min(self.speed(node, gpu) for gpu in range(self.agents[node].gpus))
 
-    # Breaking and mending
+    # Faults
 
     def inject(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
-        """Break something on a machine; return whether that changed anything.
+        """Inject a fault into a machine; return whether that changed anything.
 
-        What is broken already is not broken again.
+        A fault that is already active is not injected again.
         """
         agent = self.agents.get(node)
         faults = self._faults.setdefault(node, [])
         if agent is None or any(_same(fault.failure, failure) for fault in faults):
             return False
         if agent.replays:
-            return False  # It lives through its recording; nothing else befalls it.
+            return False  # A machine that replays a recording gets no other faults.
         now = self.environment.clock.now()
         harm = failure.harm
         passing = harm is Health.HEALTHY
@@ -311,7 +311,7 @@ class SimulatedFleet:
         return True
 
     def clear(self, node: NodeId, kind: FailureType | None = None, check: str | None = None) -> int:
-        """Repair a machine, or one type of failure, or check, on it; return how much was wrong."""
+        """Clear all faults of a machine, or those of one type or check; return their number."""
         agent = self.agents.get(node)
         faults = self._faults.get(node, [])
         cleared = [
@@ -338,7 +338,7 @@ class SimulatedFleet:
         return len(cleared)
 
     def install_driver(self, node: NodeId, driver: str) -> None:
-        """Put another driver on a machine, which restarts for it and introduces itself again."""
+        """Install another driver on a machine, which restarts and registers again."""
         agent = self.agents.get(node)
         if agent is None or agent.replays:
             return
@@ -356,13 +356,13 @@ class SimulatedFleet:
         agent.wake()
 
     def set_clock(self, node: NodeId, skew_s: float) -> None:
-        """Set a machine's clock so far ahead."""
+        """Set a machine's clock ahead by the given time."""
         agent = self.agents.get(node)
         if agent is not None:
             agent.skew_s = skew_s
 
     def say_no_more(self, node: NodeId) -> None:
-        """Keep a machine from telling of what happened to it again, as a real agent does not."""
+        """Drop the past events of a machine, which a real agent would not report again."""
         agent = self.agents.get(node)
         if agent is not None:
             agent.results = {

@@ -1,4 +1,4 @@
-"""Fleets by numbers: so many machines, in exactly such proportions."""
+"""Generated fleets: a number of machines in exact proportions."""
 
 from decimal import Decimal
 
@@ -54,7 +54,7 @@ def generate_fleet(plan: FleetGen, chance: Chance) -> list[FleetNode]:
 
 
 def usual_type(provider: str, template: NodeTemplate) -> str:
-    """Return what a provider calls a machine with so many GPUs."""
+    """Return a provider's name for a machine with that many GPUs."""
     match provider:
         case "gcp":
             return f"a3-highgpu-{template.gpu_count}g"

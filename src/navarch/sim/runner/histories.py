@@ -16,8 +16,8 @@ from navarch.sim.runner.outcome import NodeEntry, NodeHistory
 class NodeHistories(Sequence[NodeHistory]):
     """What happened to every node, in order.
 
-    Told when somebody first reads it: most runs are judged by their figures, and of a long one
-    this is a book.
+    Built on first access: most runs are judged by their figures, and the history of a long run
+    is large.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class NodeHistories(Sequence[NodeHistory]):
         self._began = began
 
     @cached_property
-    def _told(self) -> tuple[NodeHistory, ...]:
+    def _histories(self) -> tuple[NodeHistory, ...]:
         return node_histories(self._nodes, self._timelines, self._faults, began=self._began)
 
     @overload
@@ -44,13 +44,13 @@ class NodeHistories(Sequence[NodeHistory]):
     def __getitem__(self, index: slice) -> tuple[NodeHistory, ...]: ...
 
     def __getitem__(self, index: int | slice) -> NodeHistory | tuple[NodeHistory, ...]:
-        return self._told[index]
+        return self._histories[index]
 
     def __len__(self) -> int:
         return len(self._nodes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._told == tuple(other)
+        return isinstance(other, Sequence) and self._histories == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -94,7 +94,7 @@ class JobProgress:
         return max(self._at_pace(saved_at, 1.0, self.pace) - come, 0.0)
 
     def start(self, now: datetime, nodes: tuple[NodeId, ...] = (), pace: float = 1.0) -> None:
-        """Begin to run."""
+        """Start the job."""
         self.waited_s += (now - self.since).total_seconds()
         self.running, self.since, self.nodes = True, now, nodes
         self.pace, self._way_s, self._paced_at = pace, 0.0, now
@@ -102,13 +102,13 @@ class JobProgress:
         self.attempt += 1
 
     def go_on_at(self, pace: float, now: datetime) -> None:
-        """Work faster or slower from now on."""
+        """Change the pace from now on."""
         self._way_s, self._paced_at = self._way(now), now
         self.pace = pace
         self.paces += 1
 
     def stop(self, now: datetime, *, saved: bool) -> None:
-        """Be interrupted and wait again; `saved` if there was time for a last checkpoint."""
+        """Interrupt the job, which is queued again; `saved` if it made a last checkpoint."""
         way_s = self._way(now)
         done, kept = self.progress(way_s)
         if saved and self._every_s:
@@ -122,7 +122,7 @@ class JobProgress:
         self.nodes, self.running, self.since = (), False, now
 
     def finish(self, now: datetime) -> None:
-        """Be done."""
+        """Complete the job."""
         way_s = self._way(now)
         left = self.config.duration.total_seconds() - self.kept_s
         self.overhead_s += way_s - left
@@ -131,7 +131,7 @@ class JobProgress:
         self.nodes, self.running, self.since, self.finished = (), False, now, now
 
     def record(self, now: datetime) -> JobRecord:
-        """Return how it stands."""
+        """Return the status of the job."""
         kept, waited = self.kept_s, self.waited_s
         overhead, slowed = self.overhead_s, self.slowed_s
         if not self.running and self.finished is None:
@@ -157,7 +157,7 @@ class JobProgress:
         )
 
     def _way(self, now: datetime) -> float:
-        """Return how far it has come in this run, as time at full pace."""
+        """Return the progress of this run, as time at full pace."""
         assert self._paced_at is not None, self.name
         passed_s = (now - self._paced_at).total_seconds()
         if self.pace == 1.0:

@@ -48,7 +48,7 @@ class SimulatedJobs(SimWorkloads):
     forced_load: dict[PoolName, float] = field(default_factory=dict)
     """Utilization that whole pools report, whatever runs on them."""
     on_load: Callable[[Iterable[NodeId]], None] = lambda _: None
-    """Called with nodes whose load changes at this moment."""
+    """Called with nodes at the moment their load changes."""
     _programs: dict[NodeId, list[JobProgress]] | None = None
     """The running jobs of each node, one entry per task, until a program starts or stops."""
     _tasks: asyncio.TaskGroup | None = None
@@ -263,7 +263,7 @@ async def _finish(name: JobName, api: JobApi) -> None:
 
 
 def _placement(job: Job) -> tuple[datetime, int]:
-    """Return what tells one placement of a job from another."""
+    """Return the identity of a placement."""
     return job.since, job.interruptions
 
 

@@ -1,4 +1,4 @@
-"""Judging: what was expected against what the control plane says."""
+"""Assertions, evaluated against the control plane's answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,7 @@ async def judge(
 
 
 def judge_figure(assertion: Assertion, figures: Mapping[str, float | None]) -> Verdict:
-    """Return whether a figure is as it should be. One that nothing was measured for is not."""
+    """Return whether a figure is within its limits. A figure without measurements is not."""
     comparison = parse_comparison(assertion.expected)
     assert comparison is not None, assertion
     found = figures[assertion.target]

@@ -1,4 +1,4 @@
-"""How many nodes stand how, kept up to date with every commit."""
+"""Numbers of nodes by status, updated with every commit."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from navarch.ports.store import Committed
 
 @dataclass(slots=True)
 class NodeCounter:
-    """Counts registered nodes that are not gone, by the words operators see."""
+    """Counts registered nodes that are not gone, by their status."""
 
     by_status: Counter[NodeStatus] = field(default_factory=Counter)
     degraded: int = 0
     rules: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How often each check has called a node degraded or unhealthy."""
+    """How often each check has reported a node degraded or unhealthy."""
     on_unhealthy: list[Callable[[NodeId], None]] = field(default_factory=list)
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of nodes."""
         return sum(self.by_status.values())
 
     def watch(self, committed: Committed) -> None:

@@ -14,10 +14,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one thing that had to hold."""
+    """The result of one assertion."""
 
     what: str
-    """In words: `node_status of node-1 is active`."""
+    """The assertion as text: `node_status of node-1 is active`."""
     holds: bool
     reason: str
     """What was found."""
@@ -55,15 +55,15 @@ class NodeEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     at_s: float
     kind: str
-    """The journal's, or `failure` and `mended` for what was done to the machine."""
+    """The kind in the journal; `failure` or `mended` for a change of the machine itself."""
     text: str
     status: str = ""
-    """How the node stood after it, by the journal; empty for what was done to the machine."""
+    """The node's status afterwards; empty for a change of the machine itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHistory:
-    """All that happened to one node."""
+    """The history of one node."""
 
     node: str
     provider: str
@@ -82,7 +82,7 @@ class NodeHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleHits:
-    """How often a check has called nodes degraded or unhealthy."""
+    """How often a check has reported nodes degraded or unhealthy."""
 
     rule: str
     result: str
@@ -91,7 +91,7 @@ class RuleHits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A scenario that has been played."""
+    """The result of a completed run."""
 
     scenario: str
     description: str
@@ -99,13 +99,13 @@ class Outcome:
     version: str
     passed: bool
     simulated_s: float
-    """How long it lasted, in its own time."""
+    """Its duration in scenario time."""
     configuration: Mapping[str, object] = field(default_factory=dict)
-    """The scenario as it was understood, defaults filled in."""
+    """The parsed scenario, with defaults."""
     figures: Figures = field(default_factory=Figures)
     verdicts: tuple[Verdict, ...] = ()
     failures: Mapping[str, int] = field(default_factory=dict)
-    """How much was broken, by type."""
+    """The number of injected faults, by type."""
     xids: Mapping[str, int] = field(default_factory=dict)
     causes: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
@@ -120,17 +120,17 @@ class Outcome:
     crashes: int = 0
     heartbeats_sent: int = 0
     heartbeats_lost: int = 0
-    """Those that no answer came to, for whatever reason."""
+    """Heartbeats without an answer."""
     heartbeat_answers: DurationStats = field(default_factory=DurationStats)
-    """How long answers took, over a wire."""
+    """Reply times, in a run over a network."""
     silence_max_s: float = 0.0
-    """The longest time between two answers to one agent, over a wire."""
+    """The longest time between two replies to one agent, in a run over a network."""
     real_time: bool = False
     source: str = ""
-    """The scenario's file, beside which others are that it names."""
+    """The scenario's file; paths in it are relative to its folder."""
     format: int = FORMAT
 
     @property
     def broken(self) -> tuple[Verdict, ...]:
-        """What did not hold."""
+        """The assertions that did not hold."""
         return tuple(verdict for verdict in self.verdicts if not verdict.holds)

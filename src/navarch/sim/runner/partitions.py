@@ -1,4 +1,4 @@
-"""Partitions: agents that cannot be heard though nothing is wrong with them."""
+"""Partitions: sound machines that cannot reach the control plane."""
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
@@ -9,7 +9,7 @@ from navarch.sim.scenario.kinds import TargetScope
 
 
 def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
-    """Keep the agents of a place from the control plane; return which."""
+    """Disconnect the agents of a place from the control plane; return their nodes."""
     nodes = nodes_in(fleet, scope, target)
     fleet.environment.partitioned.update(nodes)
     for node in nodes:
@@ -19,12 +19,12 @@ def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> l
 
 
 def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None:
-    """Let the agents of a place be heard again."""
+    """Reconnect the agents of a place."""
     fleet.environment.partitioned.difference_update(nodes_in(fleet, scope, target))
 
 
 async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
-    """Cut a place off at its moment and for its while."""
+    """Disconnect a place at its time and for its duration."""
     clock = fleet.environment.clock
     await clock.sleep(partition.at.total_seconds())
     nodes = partition_nodes(fleet, partition.scope, partition.target)

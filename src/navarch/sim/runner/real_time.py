@@ -1,4 +1,4 @@
-"""A scenario in real time: the stage is here, the control plane is where it is."""
+"""A scenario in real time: a simulated fleet against a real control plane."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ LOOK_S = 2.0
 
 
 def check_playable(scenario: Scenario) -> None:
-    """Refuse what only virtual time can do, rather than leaving it out."""
+    """Reject a scenario with parts that only virtual time supports."""
     for what, given in (
         ("pools", scenario.pools),
         ("providers", scenario.providers),
@@ -108,7 +108,7 @@ async def perform(
 
 
 class _Lookout:
-    """Looks at the server now and then."""
+    """Polls the server."""
 
     def __init__(self, clock: Clock, api: FleetApi) -> None:
         self.counts = Counts()

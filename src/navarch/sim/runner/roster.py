@@ -1,4 +1,4 @@
-"""A roster: who is there, in the order of arrival."""
+"""The names of machines, in the order of arrival."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from navarch.core.ids import NodeId
 
 @dataclass(slots=True)
 class Roster:
-    """Names that come and go, each to be had by its place without going through the others."""
+    """Names in insertion order, with constant-time access by position."""
 
     _names: list[NodeId] = field(default_factory=list)
     _numbers: list[int] = field(default_factory=list)
-    """The number of each name's arrival, by which its place is found when it leaves."""
+    """The number of each name's insertion, for finding its position when it is removed."""
     _number_of: dict[NodeId, int] = field(default_factory=dict)
     _arrivals: int = 0
 
@@ -23,7 +23,7 @@ class Roster:
         return self._names
 
     def add(self, name: NodeId) -> None:
-        """Put a name at the end; one that is there already keeps its place."""
+        """Append a name; a name that is already present keeps its position."""
         if name in self._number_of:
             return
         self._number_of[name] = self._arrivals
@@ -32,7 +32,7 @@ class Roster:
         self._arrivals += 1
 
     def remove(self, name: NodeId) -> None:
-        """Take a name off, if it is there."""
+        """Remove a name, if present."""
         number = self._number_of.pop(name, None)
         if number is not None:
             place = bisect_left(self._numbers, number)

@@ -1,4 +1,4 @@
-"""Virtual time: a scenario played around the product itself."""
+"""The scenario runner: runs a scenario in virtual time, around the product itself."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,6 @@ from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
-from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
@@ -58,7 +57,7 @@ OnHappening = Callable[[Happening], None]
 
 CLOCK_MHZ = 1980.0
 POWER_W = 650.0
-"""Of a GPU at full work: an H100's."""
+"""Power of a fully loaded GPU: that of an H100."""
 
 
 class ScenarioRunner:
@@ -189,7 +188,7 @@ class ScenarioRunner:
             agent.on_resume = self.world.hosts.resume
 
     def _work(self, agent: SimAgent) -> Mapping[str, str]:
-        """Return what an agent reads of its GPUs while they work for a job."""
+        """Return the GPU readings of an agent while a job runs."""
         job = self.jobs.job_on(agent.node)
         if not job:
             return {}
@@ -204,7 +203,7 @@ class ScenarioRunner:
     def _wire_up(self) -> None:
         world, fleet = self.world, self.fleet
         world.store.subscribe(self.counter.watch)
-        world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
+        world.store.subscribe(self.archive.watch)
         world.hosts.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
         world.hosts.on_up = self._up
@@ -217,10 +216,10 @@ class ScenarioRunner:
             fleet.on_clear.append(self.jobs.change_pace_on)
         fleet.on_end.append(self.jobs.fail_on)
 
-    # What happens to machines
+    # Machines
 
     def _make_agent(self, machine: Machine) -> SimAgent:
-        """Return an agent for a bought machine, with what its offering says."""
+        """Return an agent for a bought machine, with the GPUs of its offering."""
         request = machine.request
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
@@ -255,7 +254,7 @@ class ScenarioRunner:
             self.fleet.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
-        """Have nodes say how busy they are, where the number of nodes may depend on it."""
+        """Send the load of nodes in autoscaled pools."""
         elastic = {n for n, pool in self.scenario.pools.items() if pool.min_nodes < pool.max_nodes}
         if not elastic:
             return
@@ -300,7 +299,7 @@ class ScenarioRunner:
     # The run
 
     async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
-        """Play the scenario, stay for as long as `linger` does, and return the outcome."""
+        """Run the scenario, wait until `linger` returns, and return the outcome."""
         world, scenario = self.world, self.scenario
         began = world.clock.now()
         tasks = [self._tasks.create_task(world.leadership.run())]
@@ -334,8 +333,8 @@ class ScenarioRunner:
     def let_go(self) -> None:
         """Drop all records, now that the outcome is known.
 
-        A world and its control plane hold on to each other, so that garbage has to be looked for
-        before they go, among all that they still hold.
+        A world and its control plane refer to each other, so only the garbage collector frees
+        them; without the records it has less to scan.
         """
         if isinstance(self.world.store, MemoryStore):
             self.world.store.let_go()
@@ -450,7 +449,7 @@ class ScenarioRunner:
 
 
 def _scheduling(scenario: Scenario) -> Callable[[], Scheduling]:
-    """Return how a scenario has jobs placed: by its queues and plugins."""
+    """Return the scheduling of a scenario: its queues and plugins."""
     scheduling = Scheduling(
         queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
         config=placing_config(scenario.plugins),
@@ -476,7 +475,7 @@ def run_scenario(
 ) -> Outcome:
     """Play a scenario in virtual time, around the real control plane, and return its outcome.
 
-    `seed` goes before the scenario's own. `opinions`, `autoscalers` (by pool) and `metrics`
+    `seed` overrides the scenario's own. `opinions`, `autoscalers` (by pool) and `metrics`
     are where extensions come in, as they do in production.
     """
     chosen = scenario.seed if seed is None else seed

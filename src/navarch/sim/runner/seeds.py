@@ -19,7 +19,7 @@ CHUNK = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedResult:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     passed: bool
@@ -31,7 +31,7 @@ class SeedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedsReport:
-    """What became of them all."""
+    """The results of all seeds."""
 
     scenario: str
     first: int
@@ -39,7 +39,7 @@ class SeedsReport:
     failed: tuple[SeedResult, ...]
     """By seed."""
     command: str | None
-    """What reproduces the smallest failing seed."""
+    """The command that reproduces the smallest failing seed."""
     results: tuple[SeedResult, ...] = ()
 
 

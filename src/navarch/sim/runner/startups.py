@@ -1,4 +1,4 @@
-"""When the machines of a generated fleet are started."""
+"""Start times of the machines of a generated fleet."""
 
 from navarch.sim.kernel.chance import Chance
 from navarch.sim.scenario.fleet import Startup, StartupPattern
@@ -9,7 +9,7 @@ def start_moments(startup: Startup, count: int, chance: Chance) -> list[float]:
     takes_s = startup.takes.total_seconds()
     batches = _batches(startup, count)
     step_s = takes_s / len(batches) if batches else 0.0
-    # A start strays from its moment by a part of the time between two starts.
+    # The jitter of a start is a share of the time between two starts.
     stray_s = step_s * startup.jitter_percent / 100
     return [
         max(number * step_s + chance.uniform(-stray_s, stray_s), 0.0)

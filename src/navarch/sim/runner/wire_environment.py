@@ -1,4 +1,4 @@
-"""A real control plane, reached by the real link, as the ground of a stage."""
+"""An environment with a real control plane, reached over the real link."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from navarch.sim.world.agent import SimAgent
 
 T = TypeVar("T")
 
-HEAR_OUT_STEP_S = 0.05
+REPLY_POLL_S = 0.05
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ScaledClock:
 
 @dataclass(slots=True, kw_only=True)
 class WireEnvironment:
-    """Where agents live that speak to a server. Each has a connection of its own."""
+    """Agents that use a server elsewhere, each with its own connection."""
 
     clock: ScaledClock
     server: str
@@ -62,7 +62,7 @@ class WireEnvironment:
     _lives: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
 
     def entropy(self, purpose: str) -> Entropy:
-        """Return chance for one purpose, repeated by the seed."""
+        """Return a random source for one purpose, derived from the seed."""
         return SeededEntropy(f"{self.seed}/{purpose}")
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi | Link]:
@@ -79,8 +79,8 @@ class WireEnvironment:
         return api
 
     def run_agent(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
-        """Let an agent speak once its machine is up."""
-        agent.clock = self.clock.clock  # What it says, it says in real time.
+        """Run an agent once its machine is up."""
+        agent.clock = self.clock.clock  # Its messages carry real time.
         agent.follows_server = True
         agent.on_reply = partial(self._answered, agent.node)
         self.agents.append(agent)
@@ -99,17 +99,17 @@ class WireEnvironment:
             life.cancel()
 
     def _answered(self, node: NodeId, sent: float) -> None:
-        self.reply_times.heard(node, sent=sent, answered=self.clock.clock.monotonic())
+        self.reply_times.replied(node, sent=sent, answered=self.clock.clock.monotonic())
 
     async def await_replies(self) -> None:
-        """Let no agent speak any more, and wait for what becomes of every heartbeat under way.
+        """Stop all agents from sending, and wait until every heartbeat under way has ended.
 
         Each ends by itself: the link gives up on a server that does not answer.
         """
         for agent in self.agents:
             agent.hung = True
         while any(agent.awaiting_reply for agent in self.agents):
-            await self.clock.clock.sleep(HEAR_OUT_STEP_S)
+            await self.clock.clock.sleep(REPLY_POLL_S)
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
         """Make an operator's request."""

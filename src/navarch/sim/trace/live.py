@@ -16,9 +16,9 @@ from navarch.core.duration import render_duration
 from navarch.core.event import BY_HAND, Event, Recorded
 from navarch.core.health import HEARTBEAT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
-from navarch.core.offering import Offering
-from navarch.core.remediation import BUILT_IN_STRATEGIES
+from navarch.core.recovery import BUILT_IN_STRATEGIES
 from navarch.health.checks.standard import standard_checks
 from navarch.health.policy.history import occurrence_of
 from navarch.ports.api import NodeView, PoolSpec, PoolView

@@ -24,9 +24,8 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics
-from navarch.core.offering import Offering
+from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.launch import Offering
 from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link

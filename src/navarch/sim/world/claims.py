@@ -1,8 +1,8 @@
-"""Which nodes say that a machine is theirs, at any moment and whatever its label says."""
+"""The nodes that hold a machine, whatever its label."""
 
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.node import Node
-from navarch.ports.store import Committed, Matter, Store
+from navarch.ports.store import Committed, Store
 
 
 class Claims:
@@ -13,7 +13,7 @@ class Claims:
         self._nodes: dict[InstanceId, dict[NodeId, None]] = {}
         for node in store.fleet().nodes.values():
             self._note(node)
-        self.leave = store.subscribe(self._changed, about=[Matter.LAUNCHES, Matter.FORGOTTEN])
+        self.leave = store.subscribe(self._changed)
 
     def wanted_by(self, instance: InstanceId) -> list[Node]:
         """Return the nodes that have this machine and are not on their way out."""

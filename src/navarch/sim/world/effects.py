@@ -1,4 +1,4 @@
-"""What agents do to simulated machines: resets and reboots that heal, or do not."""
+"""Effects of agents' commands on simulated machines: resets and reboots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLogEntry:
-    """One thing done to one machine, for the record."""
+    """A logged action on a machine."""
 
     node: str
     step: RecoveryStep
@@ -47,7 +47,7 @@ class ActionLogEntry:
 
 @dataclass(slots=True)
 class Fault:
-    """Something broken that only a certain step mends."""
+    """A fault that only a certain step clears."""
 
     result: CheckResult
     cleared_by: RecoveryStep
@@ -55,23 +55,23 @@ class Fault:
 
 @dataclass(slots=True)
 class SimEffects:
-    """One machine's hardware, and its agent's power over it. It outlives the agent."""
+    """One machine's hardware, as its agent controls it. It outlives the agent."""
 
     boot: Callable[[str], None]
-    """Boots the machine again, with the recovery that asked for it."""
+    """Reboots the machine, for a recovery."""
     time_s: Callable[[], float]
     action_log: list[ActionLogEntry]
     """Shared by all machines."""
     faults: list[Fault] = field(default_factory=list)
     done: dict[CommandId, tuple[bool, str]] = field(default_factory=dict)
-    """What the agent has written down: no order is carried out twice."""
+    """Commands that the agent has recorded, so that none is carried out twice."""
     rebooting: dict[CommandId, str] = field(default_factory=dict)
     """Reboots that were ordered, and during which boot."""
     holders: str = ""
     """The processes that keep a GPU from being reset."""
 
     async def execute(self, agent: Host, command: Command) -> tuple[bool, str]:
-        """Carry out an order, as the real agent does: fenced by the boot it was made for."""
+        """Carry out a command as the real agent does: only on the boot it was issued for."""
         if command.id not in self.done:
             self.done[command.id] = await self._execute(agent, command)
         return self.done[command.id]
@@ -92,7 +92,7 @@ class SimEffects:
         if step is RecoveryStep.REBOOT:
             self.rebooting[command.id] = agent.boot_id
             self.boot(recovery)
-            await agent.clock.sleep(3600.0)  # It does not live to see the end of this.
+            await agent.clock.sleep(3600.0)  # The agent ends with this boot.
         self.clear(step)
         agent.results = {r.check: r for r in agent.results.values() if not r.lasting}
         for fault in self.faults:
@@ -102,7 +102,7 @@ class SimEffects:
         return True, "done, and every check passes"
 
     def note(self, node: str, step: RecoveryStep, boot_id: str, recovery: str) -> None:
-        """Write down that something was done to the machine."""
+        """Log an action on the machine."""
         self.action_log.append(
             ActionLogEntry(
                 node=node, step=step, boot_id=boot_id, recovery=recovery, at_s=self.time_s()
@@ -110,7 +110,7 @@ class SimEffects:
         )
 
     def clear(self, step: RecoveryStep) -> None:
-        """Drop the faults that `step` mends."""
+        """Drop the faults that `step` clears."""
         self.faults = [fault for fault in self.faults if rung(fault.cleared_by) > rung(step)]
 
 

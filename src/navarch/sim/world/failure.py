@@ -1,4 +1,4 @@
-"""Failures: what breaks, what the machine's checks then say, and what it means for work there."""
+"""Failures, what a machine's checks find of them, and their effect on its work."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ class Failure:
     """-1 for all of them."""
     message: str = ""
     said: CheckResult | None = None
-    """What the check says, for a failure that is just that."""
+    """The result of the check, for a failure of type `check`."""
 
     @cached_property
     def _assessment(self) -> Assessment:
@@ -34,7 +34,7 @@ class Failure:
 
     @cached_property
     def harm(self) -> Health:
-        """What a sound judge would say of the machine: by the catalogue, for an XID."""
+        """The true health of the machine: by the catalogue, for an XID."""
         if self.kind is FailureType.XID_ERROR:
             return self._assessment.health
         if self.said is not None:
@@ -55,7 +55,7 @@ class Failure:
             case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR | FailureType.STRAGGLER:
                 return False
             case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
-                return False  # Only the looking is broken, as far as a program can tell.
+                return False  # Only monitoring is broken; programs continue.
             case FailureType.CHECK:
                 return self.said is not None and self.said.fatal
         return True

@@ -18,14 +18,14 @@ from navarch.providers.simulated import Machine
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many nodes of a pool there are, and in which sense."""
+    """The nodes of a pool, counted in several ways."""
 
     present: int = 0
     serving: int = 0
     counting: int = 0
 
     def with_change(self, was: "Weights", now: "Weights") -> "Tally":
-        """Return the tally with a node that weighs so much, and weighed so much before."""
+        """Return the tally after a node's contribution has changed."""
         return Tally(
             self.present + now[0] - was[0],
             self.serving + now[1] - was[1],
@@ -50,10 +50,10 @@ class Checkers:
     """Raises AssertionError at the first revision that breaks a law."""
 
     may_be_retired: set[NodeId] = field(default_factory=set)
-    """Nodes that the story itself retires, or whose machines it ends."""
+    """Nodes that the story itself retires, or loses with their machines."""
     born: dict[NodeId, object] = field(default_factory=dict)
     _tallies: dict[PoolName, Tally] = field(default_factory=dict)
-    """Of the pools as they were at the revision that was watched last."""
+    """The tally of each pool at the last checked revision."""
     _watched: int | None = None
 
     def watch(self, committed: Committed) -> None:
@@ -143,7 +143,7 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
 
 
 def _is_too_many(old: Node | None, node: Node) -> bool:
-    """Return whether a node that leaves because it is too many does so from now on."""
+    """Return whether a node begins to retire as surplus."""
     return not node.gone and (old is None or old.retiring is None)
 
 
@@ -159,7 +159,7 @@ class Purchases:
     def check(self, machine: Machine, fleet: Fleet) -> None:
         """Add a machine that was just bought, and check that it was wanted.
 
-        Machines whose launch the cloud has denied do not count: the buyer cannot know them.
+        Machines of a launch that the cloud denied do not count: the buyer cannot know them.
         """
         name = PoolName(machine.request.labels[POOL])
         running = self._running.setdefault(name, {})

@@ -1,26 +1,24 @@
-"""One life of the control plane: its way to the outside, which a crash cuts off for good."""
+"""The control plane's connections to the outside, which a crash cuts for good."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName
-from navarch.core.instance import Instance
+from navarch.core.instance import Instance, Topology
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.core.recovery import RecoveryState, RecoveryStep
-from navarch.core.topology import Topology
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
-from navarch.ports.store import Committed, Store, Topic
+from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.world.claims import Claims
 
@@ -48,10 +46,10 @@ class CrashPoint:
     dead: bool = False
     log: list[str] = field(default_factory=list)
     keeps_log: bool = True
-    """Whether what was called is written down. Of a long run nobody reads that."""
+    """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
     _leave: list[Callable[[], None]] = field(default_factory=list)
-    """How each that listens for this process to something outside stops listening."""
+    """Functions that cancel the subscriptions of this process."""
 
     def call(
         self,
@@ -62,7 +60,7 @@ class CrashPoint:
     ) -> Coroutine[Any, Any, T]:
         """Make a call to the outside, unless this is where the process dies."""
         if self.dead:
-            # Whatever still runs here runs in a process that no longer exists.
+            # Code that still runs here belongs to a dead process.
             raise Crash(what)
         number = self.calls
         self.calls = number + 1
@@ -75,7 +73,7 @@ class CrashPoint:
         return effect(*args, **kwargs)
 
     def kill(self) -> None:
-        """Let the process be dead: it makes no call any more, and hears of nothing."""
+        """Kill the process: it makes no more calls and receives no more commits."""
         self.dead = True
         self.disconnect()
         self.on_crash()
@@ -86,17 +84,17 @@ class CrashPoint:
             leave()
 
     def on_disconnect(self, leave: Callable[[], None]) -> None:
-        """Have `leave` called when nothing more is reported to the process."""
+        """Call `leave` once nothing more is reported to the process."""
         self._leave.append(leave)
 
     def next_process(self) -> "CrashPoint":
-        """Return that of the process which comes after: it goes on counting, and does not crash."""
+        """Return the next process's crash point, which continues the count and never fires."""
         return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
     def listen(
         self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
     ) -> Callable[[], None]:
-        """Have `listener` called for as long as this process lives; return how to stop that."""
+        """Call `listener` while this process lives; return a function that unsubscribes it."""
         if self.dead:
             return lambda: None
         leave = subscribe(listener)
@@ -125,7 +123,7 @@ class LeaderStore:
     entropy: Entropy
     conflicts: float = 0.0
     fleet: Callable[[], Fleet] = field(init=False)
-    """Returns the newest fleet: the store itself does, since it is asked all the time."""
+    """Returns the newest fleet, directly from the store because it is called often."""
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
@@ -143,7 +141,7 @@ class LeaderStore:
 
     @property
     def term(self) -> int:
-        """How many have led before."""
+        """The number of the present leader's term."""
         return self.store.term
 
     def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
@@ -153,11 +151,9 @@ class LeaderStore:
         what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
-    def subscribe(
-        self, listener: Listener, *, about: Collection[Topic] | None = None
-    ) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.crash_point.listen(partial(self.store.subscribe, about=about), listener)
+        return self.crash_point.listen(self.store.subscribe, listener)
 
     async def events(
         self,
@@ -202,7 +198,7 @@ class LeaderStore:
 
 @dataclass(slots=True)
 class LeaderProvider:
-    """A provider as one incarnation sees it, and a witness that intent came before effect."""
+    """A provider as one process uses it; checks that intents are committed before effects."""
 
     cloud: SimulatedCloud
     store: Store
@@ -222,7 +218,7 @@ class LeaderProvider:
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Whether asking twice with one token is safe."""
+        """Whether a repeated request with one token is safe."""
         return self.cloud.buys_once_per_token
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:

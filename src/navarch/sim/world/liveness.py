@@ -58,7 +58,7 @@ class ComputedLiveness(TelemetryTable):
         self._awake.discard(row)
 
     def resume(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
-        """Record the last heartbeat of `node`, whose heartbeats are sent one by one from now on."""
+        """Record the last heartbeat of `node`, which sends heartbeats one by one from now on."""
         del self._suspended[node]
         heard = self._heard_last.pop(node, 0.0)
         row = self._rows.get(node)
@@ -70,7 +70,7 @@ class ComputedLiveness(TelemetryTable):
             self._tell(self._overdue_at(heard))
 
     def overdue_from(self) -> datetime | None:
-        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        """Return when the first node is overdue if nothing more arrives, or since when one is."""
         if len(self._awake) > AWAKE_MAX:
             return super().overdue_from()
         self._now_s()
@@ -91,16 +91,16 @@ class ComputedLiveness(TelemetryTable):
             self._awake.discard(row)
 
     def last_heard(self, node: NodeId) -> datetime | None:
-        """Return when `node` was last heard of by this process."""
+        """Return the time of the last heartbeat of `node` in this process."""
         schedule = self._suspended.get(node)
         return super().last_heard(node) if schedule is None else self._last_beat(schedule)
 
     def has_spoken(self, node: NodeId) -> bool:
-        """Return whether `node` was heard of; one at rest would have been by now."""
+        """Return whether `node` has sent a heartbeat; a suspended one has."""
         return node in self._suspended or super().has_spoken(node)
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
-        """Return how busy each node is; one at rest would have said so by now."""
+        """Return the utilization of each node; that of suspended nodes is computed."""
         found = super().utilization(nodes)
         if self._load is not None:
             for place, node in enumerate(nodes):
@@ -109,7 +109,7 @@ class ComputedLiveness(TelemetryTable):
         return found
 
     def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
-        """Tell of one that was not known, unless it goes to rest within the moment, as most do."""
+        """Announce a new node, unless it is suspended at this moment, as most are."""
         if not self._new:
             asyncio.get_running_loop().call_soon(self._tell_of_the_new)
         self._new[node] = overdue_at

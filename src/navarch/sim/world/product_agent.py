@@ -21,13 +21,12 @@ from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
-from navarch.core.evidence import Evidence
-from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import Gpu
-from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.inventory import Gpu, GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.records import evolve
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost

@@ -10,7 +10,7 @@ from navarch.ports.clock import Clock, Entropy
 
 @dataclass(slots=True)
 class SimWorkloads:
-    """Remembers what it was told, and drains every node within a while."""
+    """Records every call, and drains each node after a random time."""
 
     clock: Clock
     entropy: Entropy

@@ -14,8 +14,8 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.node import Node, NodeStatus, node_status
-from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
@@ -96,7 +96,7 @@ class World:
         first_store.subscribe(self.laws.watch)
         first_store.subscribe(self.record)
 
-    # Looking
+    # Queries
 
     @property
     def store(self) -> Store:
@@ -150,13 +150,13 @@ class World:
         return node_status(self.fleet().nodes[node])
 
     async def ledger(self) -> Decimal:
-        """Return what the store thinks everything has cost until now."""
+        """Return the total cost until now by the store's ledger."""
         now = self.clock.now()
         over = sum((past.cost(now) for past in await self.store.launches()), Decimal(0))
         living = [n.launch for n in self.fleet().nodes.values() if n.launch and not n.gone]
         return over + sum((launch.cost(now) for launch in living), Decimal(0))
 
-    # Troubling
+    # Faults
 
     def fail(self, node: NodeId, reason: str, *, fatal: bool = True, lasting: bool = True) -> None:
         """Break the hardware under a node; its agent will report it."""
@@ -166,7 +166,7 @@ class World:
         self.hosts.wake(node)
 
     def break_down(self, node: NodeId, result: CheckResult, *, cleared_by: RecoveryStep) -> None:
-        """Break the hardware under a node until something is done that mends it."""
+        """Break the hardware under a node until a step clears the fault."""
         agent = self.agent(node)
         assert agent.effects is not None
         agent.effects.faults.append(Fault(result, cleared_by))
@@ -174,7 +174,7 @@ class World:
         agent.report_now()
 
     def install_driver(self, node: NodeId, driver: str) -> None:
-        """Put another driver on a node, whose agent introduces itself again."""
+        """Install another driver on a node; its agent registers again."""
         agent = self.agent(node)
         agent.driver = driver
         agent.register_again()
@@ -209,7 +209,7 @@ class World:
         self._reclaims.append(self.tasks.create_task(take()))
 
     def crash(self) -> None:
-        """Kill the control plane, wherever it stands. It comes back by itself."""
+        """Kill the control plane at any point. It restarts by itself."""
         self.leadership.crash_point.kill()
 
     async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
@@ -305,7 +305,7 @@ class World:
         ]
         return "\n".join(lines)
 
-    # What happens around the control plane
+    # The surroundings of the control plane
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi]:
         """Return how `node` reaches the control plane."""
@@ -318,7 +318,7 @@ class World:
         return api
 
     def entropy(self, purpose: str) -> Entropy:
-        """Return chance for one purpose, repeated by the seed."""
+        """Return a random source for one purpose, derived from the seed."""
         return SeededEntropy(f"{self.seed}/{purpose}")
 
     def machine_launched(self, machine: Machine) -> None:
@@ -409,14 +409,14 @@ def simulate(
     computed: bool | None = None,
     timing: Timing = TIMING,
 ) -> World:
-    """Tell `story` in a fresh world under virtual time; every revision is checked.
+    """Run `story` in a fresh world under virtual time; every revision is checked.
 
-    `trouble` is the share of calls that fail on the way to the workload system and to the
-    agents, and a quarter of it that of commits that come too late. `prepare` sees the
-    world before it begins to move. Heartbeats are sent at random times and messages take time,
-    unless `computed` is given, which needs a network that loses nothing: then messages take no
-    time, and with `computed=True` only heartbeats are sent that may change something. At the end
-    the cloud's own bill must equal the store's ledger.
+    `error_rate` is the share of failed calls to the workload system and to the agents; a
+    quarter of that share of commits conflicts. `prepare` receives the world before it starts.
+    Heartbeats are sent at random times and messages take time, unless `computed` is given, which
+    needs a network that loses nothing: then messages take no time, and with `computed=True` only
+    heartbeats are sent that may change something. At the end the cloud's own bill must equal the
+    store's ledger.
     """
     assert not (computed and error_rate), "beats that may be lost cannot be computed"
 
@@ -440,13 +440,13 @@ def simulate(
             world.hosts.timing = timing
             world.leadership.opinions = opinions or Opinions()
             prepare(world)
-            await _tell(story, world, pools)
+            await _run_story(story, world, pools)
         return world
 
     return run_simulated(main(), lambda: SimLoop(start_s))
 
 
-async def _tell(story: Story, world: World, pools: Sequence[Pool]) -> None:
+async def _run_story(story: Story, world: World, pools: Sequence[Pool]) -> None:
     leading = world.tasks.create_task(world.leadership.run())
     try:
         for pool in pools:

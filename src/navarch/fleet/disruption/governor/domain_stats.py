@@ -1,6 +1,6 @@
-"""Counts over the whole fleet, kept up to date node by node.
+"""Counts over the whole fleet, updated node by node.
 
-Everything counted is on the nodes themselves, so that a restart counts the same again.
+The counts derive from stored nodes alone, so that a restart computes the same ones.
 """
 
 from collections import Counter
@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node
+from navarch.core.node import CHANGING, Node
 from navarch.core.recovery import Recovery, RecoveryState
-from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.silence import heartbeat_condition
 
@@ -23,7 +22,7 @@ Shown = tuple[Node, Condition]
 
 
 def fingerprint(condition: Condition) -> str:
-    """Return what makes a fault the same fault on another node: its code, or its check."""
+    """Return the identity of a fault across nodes: its code, or its check."""
     code = condition.facts.get("code", "")
     kind = condition.facts.get("kind", "") or condition.check.partition("/")[0]
     return f"{kind} {code}" if code else condition.check.partition("/")[0]
@@ -39,36 +38,36 @@ def fingerprints(node: Node) -> dict[str, Condition]:
 
 
 def needs_attention(node: Node) -> bool:
-    """Return whether remediation has something to decide about `node`."""
+    """Return whether remediation has a decision to make about `node`."""
     is_looked_at = bool(node.conditions) or node.held is not None or node.cordoned is not None
     return is_looked_at and node.pool is not None and _is_present(node)
 
 
 class DomainStats:
-    """Knows how large every domain is, what was done there lately, and who shows which fault."""
+    """Sizes of domains, recent actions in them, and the nodes that show each fault."""
 
     def __init__(self, nodes: Iterable[Node] = (), recoveries: Iterable[Recovery] = ()) -> None:
         self.sizes: Counter[Place] = Counter()
         self.unwell: dict[NodeId, Node] = {}
-        """Nodes that are there and unhealthy."""
+        """Present nodes that are unhealthy."""
         self.showing: dict[str, dict[NodeId, Shown]] = {}
-        """The same, by fault."""
+        """The unhealthy nodes by fault."""
         self.pools: dict[PoolName, dict[NodeId, Node]] = {}
-        """Nodes with something to look at, by pool: conditions, or something held back."""
+        """Nodes that need attention by pool: conditions, deferred actions or a cordon."""
         self.waiting: dict[NodeId, None] = {}
-        """Nodes about which something is held back."""
+        """Nodes with a deferred action."""
         self.silent: dict[NodeId, datetime] = {}
-        """Those of them that are not heard of, and since when."""
+        """Those of them that stopped reporting, with the time since when."""
         self.having: Counter[TraitValue] = Counter()
         self.first_had: dict[TraitValue, datetime] = {}
         self._known: dict[NodeId, Node] = {}
         self._places: dict[NodeId, tuple[Place, ...]] = {}
-        """Where each node is counted that is there."""
+        """The domains of each present node."""
         self._faults: dict[NodeId, dict[str, Condition]] = {}
         self._acted: dict[NodeId, tuple[datetime, tuple[Place, ...]]] = {}
         """When automation last acted on each node, and in which domains that counts."""
         self._successors: dict[NodeId, NodeId] = {}
-        """The newest node that was requested in place of another, by the name of the other."""
+        """The newest successor of each replaced node."""
         self._with_people: set[NodeId] = set()
         for recovery in recoveries:
             self.note_recovery(recovery)
@@ -76,9 +75,9 @@ class DomainStats:
             self.note(node)
 
     def note(self, node: Node) -> bool:
-        """Take in what has become of `node`; return whether that is, or was, something to look at.
+        """Update the counts with `node`; return whether it needs or needed attention.
 
-        Only in nodes of some pool there ever is.
+        Nodes without a pool never do.
         """
         name = node.id
         known = self._known.get(name)
@@ -87,7 +86,7 @@ class DomainStats:
         is_here = node.registered_at is not None and not node.gone
         shows_the_same = before is not None and is_here and _show_the_same(before, node)
         was_shown = before is not None and not shows_the_same and self._hide(before)
-        # Most of what happens to a node changes no count.
+        # Most changes of a node change no count.
         if before is None or not is_here or not _are_counted_alike(before, node):
             if before is not None:
                 self._count_no_more(before)
@@ -103,7 +102,7 @@ class DomainStats:
         return was_shown or is_shown
 
     def note_recovery(self, recovery: Recovery) -> None:
-        """Take in whether a node waits for people rather than for us."""
+        """Record whether the node of `recovery` needs an operator."""
         known = self._known.get(recovery.node)
         if known is not None:
             self._forget_present(known)
@@ -125,12 +124,12 @@ class DomainStats:
         self._acted.pop(node, None)
 
     def faults_of(self, node: Node) -> Mapping[str, Condition]:
-        """Return the faults that make `node` unhealthy, which have been looked for already."""
+        """Return the faults that make `node` unhealthy, from the cache if possible."""
         known = self._known.get(node.id) is node
         return self._faults.get(node.id, {}) if known else fingerprints(node)
 
     def places_of(self, node: Node) -> tuple[Place, ...]:
-        """Return the domains that `node` is in, which have been looked for already."""
+        """Return the domains of `node`, from the cache if possible."""
         name = node.id
         if self._known.get(name) is node and name in self._places:
             return self._places[name]
@@ -139,11 +138,11 @@ class DomainStats:
     def acted_since(
         self, since: datetime, is_missed: Callable[[Node], bool]
     ) -> dict[NodeId, tuple[Place, ...]]:
-        """Return the nodes acted on after `since` or not made good yet, with their domains.
+        """Return the nodes with an action after `since` or an outstanding one, with their domains.
 
-        A node that is replaced is made good when its successor serves, and one that is repaired
-        when the repair ends. `is_missed` returns whether the pool of a node is short of nodes; a
-        pool that is not needs no successor.
+        A replacement is outstanding until the successor serves, a repair until it ends.
+        `is_missed` returns whether the pool of a node is short of nodes; other pools need no
+        successor.
         """
         return {
             name: places
@@ -157,7 +156,7 @@ class DomainStats:
         return min((end for end in ends if end > now), default=None)
 
     def __len__(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of present nodes."""
         return sum(count for (kind, _), count in self.sizes.items() if kind == "pool")
 
     def _forget_present(self, node: Node) -> None:
@@ -166,12 +165,12 @@ class DomainStats:
             self._hide(node)
 
     def _count(self, node: Node) -> None:
-        """Count a node wherever it is counted."""
+        """Add `node` to the counts of its domains and traits."""
         places = self._places[node.id] = domains_of(node)
         self._weigh(node, places, 1)
 
     def _count_no_more(self, node: Node) -> None:
-        """Take back what was counted by `_count`."""
+        """Undo `_count`."""
         self._weigh(node, self._places.pop(node.id), -1)
 
     def _weigh(self, node: Node, places: tuple[Place, ...], change: int) -> None:
@@ -181,7 +180,7 @@ class DomainStats:
             self.having[key, trait.value] += change
 
     def _show(self, node: Node) -> bool:
-        """Note a node where there is something to look at; return whether there is, in its pool."""
+        """Index a node that needs attention; return whether it has a pool and does."""
         conditions, held, is_unwell = node.conditions, node.held, node.health is Health.UNHEALTHY
         if not conditions and held is None and node.cordoned is None and not is_unwell:
             return False
@@ -206,7 +205,7 @@ class DomainStats:
         return is_looked_at
 
     def _show_again(self, node: Node) -> bool:
-        """Do what `_hide` and `_show` come to for a node that shows the same fault as before."""
+        """Do the same as `_hide` and `_show` for a node with unchanged faults."""
         name, pool = node.id, node.pool
         if node.health is Health.UNHEALTHY:
             del self.unwell[name]
@@ -223,7 +222,7 @@ class DomainStats:
         return True
 
     def _hide(self, node: Node) -> bool:
-        """Take back what was noted by `_show`, of which this returns what that did."""
+        """Undo `_show`, and return what it returned."""
         held, is_unwell = node.held, node.health is Health.UNHEALTHY
         if not node.conditions and held is None and node.cordoned is None and not is_unwell:
             return False
@@ -271,7 +270,7 @@ def _is_present(node: Node) -> bool:
 
 
 def _show_the_same(before: Node, node: Node) -> bool:
-    """Return whether a node has the very conditions that it had, and nothing is held back."""
+    """Return whether a node has the same conditions as before and no deferred action."""
     return (
         bool(node.conditions)
         and before.conditions is node.conditions
@@ -282,7 +281,7 @@ def _show_the_same(before: Node, node: Node) -> bool:
 
 
 def _are_counted_alike(before: Node, node: Node) -> bool:
-    """Return whether what decides where a node is counted is the same, as it mostly is."""
+    """Return whether the properties that decide the domains of a node are the same."""
     return (
         before.pool == node.pool
         and (before.launch is node.launch or before.place == node.place)

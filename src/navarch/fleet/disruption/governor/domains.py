@@ -1,8 +1,7 @@
 """Domains: what a node has in common with others."""
 
-from navarch.core.governor import Domain
-from navarch.core.node import Node
-from navarch.core.trait import DRIVER, IMAGE
+from navarch.core.disruption import Domain
+from navarch.core.node import DRIVER, IMAGE, Node
 
 RACK_LABEL = "rack"
 NVLINK_LABEL = "nvlink_domain"

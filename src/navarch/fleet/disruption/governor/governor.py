@@ -8,9 +8,15 @@ from itertools import chain
 
 import msgspec
 
-from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
+from navarch.core.disruption import (
+    DAY,
+    NODES_IN_A_DAY_MIN,
+    Deferred,
+    DeferredBy,
+    Domain,
+    GovernorSettings,
+)
 from navarch.core.health import HEARTBEAT, Condition
-from navarch.core.held import Deferred, DeferredBy
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.domain_stats import DomainStats

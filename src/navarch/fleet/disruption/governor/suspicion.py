@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from navarch.core.governor import GovernorSettings
+from navarch.core.disruption import GovernorSettings
 from navarch.core.health import Condition
 from navarch.core.ids import NodeId
-from navarch.core.node import Node
-from navarch.core.trait import CHANGING, POLICY, Trait
+from navarch.core.node import CHANGING, POLICY, Node, Trait
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, Shown, TraitValue
 
 SHARED_MIN = 0.8

@@ -1,0 +1,177 @@
+"""The delta of a listing has the same findings as the whole listing."""
+
+from datetime import timedelta
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.fleet import Change, Fleet, apply
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.ownership import Cluster, Owner
+from navarch.core.records import evolve
+from navarch.fleet.instance_state import Listing
+from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
+from navarch.fleet.listing_diff import ListingDiff
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+SIM = ProviderName("sim")
+CLUSTER = Cluster(id="cluster-1", secret=b"s" * 32)
+NAMES = [f"training-{index}" for index in range(5)]
+PHASES = [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING, Phase.TERMINATING]
+
+machines = st.dictionaries(
+    st.tuples(st.sampled_from([*NAMES, "training-7", "foreign"]), st.integers(0, 1)),
+    st.tuples(st.sampled_from(list(InstanceStatus)), st.sampled_from(["", "10.0.0.1"])),
+)
+operations = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([None, *PHASES]))
+repeated = st.lists(
+    st.tuples(st.sampled_from(list(InstanceStatus)), st.sampled_from(["", "10.0.0.1"])), max_size=2
+)
+"""The second descriptions, at the end of the listing, of its first machines."""
+rounds = st.lists(st.tuples(operations, machines, repeated), min_size=1, max_size=8)
+
+
+def an_instance(name: str, twin: int, status: InstanceStatus, address: str = "") -> Instance:
+    owner = Owner(node=NodeId(name), pool=PoolName("training"), token=Token(f"launch-{name}"))
+    return Instance(
+        id=InstanceId(f"i-{name}" + "-twin" * twin),
+        provider=SIM,
+        status=status,
+        instance_type="h100-8x",
+        private_address=address,
+        labels={} if name == "foreign" else CLUSTER.labels(owner),
+        launched_at=NOW - timedelta(hours=1),
+    )
+
+
+def a_version_of(name: str, phase: Phase) -> Node:
+    node = a_node(name, phase=phase)
+    retiring = Retirement(reason="XID 79") if phase is Phase.TERMINATING else None
+    return evolve(node, retiring=retiring)
+
+
+def reconcile(
+    fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen
+) -> Findings:
+    return InventoryReconciliation(
+        fleet,
+        CLUSTER,
+        Listing(provider=SIM, begun_at=NOW, instances=listed),
+        missing=missing,
+        before=seen,
+        stopped_at={NodeId(NAMES[0]): NOW - timedelta(minutes=5)},
+        is_silent=lambda node: node != NAMES[1],
+        lag=timedelta(minutes=1),
+        now=NOW,
+    ).reconcile()
+
+
+def comparable(findings: Findings) -> tuple[object, ...]:
+    change = findings.change
+    return (
+        {node.id: node for node in change.nodes},
+        {pool.name: pool for pool in change.pools},
+        sorted(change.launches, key=repr),
+        sorted((event.about, event.kind, event.reason) for event in change.events),
+        findings.seen,
+        sorted((instance.id for instance, _ in findings.to_terminate)),
+    )
+
+
+@given(rounds, st.booleans(), st.booleans())
+def test_the_delta_of_a_listing_has_the_same_findings_as_the_whole_listing(
+    rounds: list[tuple[dict, dict, list]],  # type: ignore[type-arg]
+    keeps_objects: bool,
+    sorted_by_name: bool,
+) -> None:
+    """`keeps_objects`: the provider returns the same objects for unchanged machines."""
+    describe = cache(an_instance) if keeps_objects else an_instance
+    fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
+    diff, seen = ListingDiff(SIM, ()), Seen()
+    for changes, listed, again in rounds:
+        nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
+        fleet = commit(fleet, [node for node in nodes if not _is_gone(fleet, node)], diff)
+        known = sorted(listed.items()) if sorted_by_name else list(listed.items())
+        instances = [describe(*key, *described) for key, described in known]
+        twice = zip(known, again, strict=False)
+        instances += [describe(*key, *described) for (key, _), described in twice]
+        delta = diff.diff(instances, fleet)
+        changed = {instance.id for instance in delta.instances}
+        assert delta.instances == [each for each in instances if each.id in changed]
+        whole = reconcile(fleet, instances, None, seen)
+        found = reconcile(fleet, list(delta.instances), list(delta.missing), seen)
+        assert comparable(found) == comparable(whole)
+        before, fleet = fleet, apply(fleet, found.change)
+        for node in found.change.nodes:
+            diff.changed(node, before.nodes.get(node.id))
+        unsettled = {*found.seen.foreign, *found.seen.orphans}
+        diff.mark_processed([node.id for node in found.change.nodes], fleet, unsettled=unsettled)
+        seen = found.seen
+
+
+def commit(fleet: Fleet, nodes: list[Node], diff: ListingDiff) -> Fleet:
+    for node in nodes:
+        diff.changed(node, fleet.nodes.get(node.id))
+    return apply(fleet, Change(nodes=nodes))
+
+
+def _is_gone(fleet: Fleet, node: Node) -> bool:
+    known = fleet.nodes.get(node.id)
+    return known is not None and known.gone
+
+
+def test_a_node_that_changes_before_the_findings_are_committed_is_compared_again() -> None:
+    machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    requested = a_version_of(NAMES[0], Phase.REQUESTED)
+    fleet = apply(Fleet(), Change(nodes=[requested]))
+    diff = ListingDiff(SIM, [requested])
+    assert list(diff.diff([machine], fleet).instances) == [machine]
+
+    bought = a_version_of(NAMES[0], Phase.BOOTING)
+    diff.changed(bought, requested)
+    diff.mark_processed([], fleet, unsettled=set())
+
+    fleet = apply(fleet, Change(nodes=[bought]))
+    assert list(diff.diff([machine], fleet).instances) == [machine]
+    diff.mark_processed([], fleet, unsettled=set())
+    assert list(diff.diff([machine], fleet).instances) == []
+
+
+def test_a_pending_machine_that_runs_is_not_compared_but_a_new_address_is() -> None:
+    booting = a_version_of(NAMES[0], Phase.BOOTING)
+    fleet = apply(Fleet(), Change(nodes=[booting]))
+    diff = ListingDiff(SIM, [booting])
+    diff.diff([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
+    diff.mark_processed([], fleet, unsettled=set())
+    running = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    assert list(diff.diff([running], fleet).instances) == []
+    moved = an_instance(NAMES[0], 0, InstanceStatus.RUNNING, "10.0.0.2")
+    assert list(diff.diff([moved], fleet).instances) == [moved]
+
+
+def test_a_machine_listed_as_ended_is_not_compared_again_once_its_node_is_gone() -> None:
+    leaving = a_version_of(NAMES[0], Phase.TERMINATING)
+    fleet = apply(Fleet(), Change(nodes=[leaving]))
+    diff = ListingDiff(SIM, [leaving])
+    ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
+    diff.diff([ended], fleet)
+    gone = leaving.move_to(Phase.GONE, at=NOW)
+    diff.changed(gone, leaving)
+    fleet = apply(fleet, Change(nodes=[gone]))
+    diff.mark_processed([gone.id], fleet, unsettled=set())
+    assert list(diff.diff([ended], fleet).instances) == []
+    alive = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    assert list(diff.diff([alive], fleet).instances) == [alive], "it must not exist"
+
+
+def test_a_machine_that_vanishes_is_missing_until_it_is_listed_again() -> None:
+    ready = a_version_of(NAMES[0], Phase.READY)
+    fleet = apply(Fleet(), Change(nodes=[ready]))
+    diff = ListingDiff(SIM, [ready])
+    machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    assert list(diff.diff([machine], fleet).missing) == []
+    assert list(diff.diff([], fleet).missing) == [ready.id]
+    assert list(diff.diff([machine], fleet).missing) == []
