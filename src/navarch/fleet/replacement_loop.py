@@ -30,10 +30,11 @@ def find_replacement_loop(
     """
     if pool.deleted:
         return None
-    known = [node for node in nodes if node.registered_at is not None or _is_coming(node)]
-    failures = _failures(pool, known)
+    stored = list(nodes)
+    failures = _failures(pool, [node for node in stored if node.replaces is not None])
     if len(failures) < REPLACEMENTS_MAX:
         return None
+    known = [node for node in stored if node.registered_at is not None or _is_coming(node)]
     well_since = max((_registered(node) for node in known if _is_proven(node, now)), default=None)
     if well_since is not None:
         failures = [each for each in failures if _registered(each.node) > well_since]
@@ -68,13 +69,13 @@ def fell_ill_at(node: Node) -> datetime | None:
     return at if at is not None and at <= node.registered_at + PROBATION else None
 
 
-def _failures(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
+def _failures(pool: Pool, replacements: Iterable[Node]) -> Sequence[Failure]:
     """Return the replacements that fell ill within their probation, in that order."""
     since = pool.brake_released_at
     found = []
-    for node in nodes:
+    for node in replacements:
         at = fell_ill_at(node)
-        if node.replaces is None or at is None or (since is not None and at <= since):
+        if at is None or (since is not None and at <= since):
             continue
         found.append(Failure(node=node, at=at, reason=_what_failed(node)))
     return sorted(found, key=lambda each: (each.at, each.node.id))
