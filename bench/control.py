@@ -83,14 +83,14 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
     clock = SimClock()
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
     await store.commit(a_fleet(nodes), based_on=0)
-    hearing = TelemetryTable(clock, timeout=timedelta(hours=100), nodes=list(store.fleet().nodes))
+    liveness = TelemetryTable(clock, timeout=timedelta(hours=100), nodes=list(store.fleet().nodes))
     plane = build_control_plane(
         clock,
         SeededEntropy("bench"),
         store,
         providers=[SimulatedCloud(clock, SeededEntropy("cloud"), name="sim")],
         notifier=SimWorkloads(clock, SeededEntropy("w")),
-        hearing=hearing,
+        liveness=liveness,
         strict=True,
     )
     async with asyncio.TaskGroup() as tasks:
@@ -175,7 +175,7 @@ async def fill(directory: Path, nodes: int, gpus: tuple[Gpu, ...]) -> None:
     await store.commit(evolve(change, inventories=inventories), based_on=0)
     columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90))
     for node in store.fleet().nodes:
-        columns.heard(node, READINGS)
+        columns.record_heartbeat(node, READINGS)
     write_whole(directory / "readings", columns.dump())
     store.close()
 
@@ -194,7 +194,7 @@ def reopen(directory: Path) -> tuple[TelemetryTable, int]:
         store,
         providers=[],
         notifier=SimWorkloads(clock, SeededEntropy("w")),
-        hearing=columns,
+        liveness=columns,
     )
     detail = asyncio.run(plane.fleet.get_node(NodeId(f"pool-{POOLS - 1:03}-0")))
     assert detail.metrics == READINGS

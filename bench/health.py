@@ -107,7 +107,7 @@ class DryRun:
             store,
             providers=[],
             notifier=LogWorkloads(),
-            hearing=TelemetryTable(clock, timeout=timedelta(hours=1), nodes=[NODE]),
+            liveness=TelemetryTable(clock, timeout=timedelta(hours=1), nodes=[NODE]),
         )
         self._running = tasks.create_task(plane.run())
 
@@ -169,7 +169,9 @@ async def _storm(
         for i in range(each)
     ]
     await store.commit(Change(pools=pools, nodes=members), based_on=0)
-    hearing = TelemetryTable(clock, timeout=timedelta(hours=1), nodes=[node.id for node in members])
+    liveness = TelemetryTable(
+        clock, timeout=timedelta(hours=1), nodes=[node.id for node in members]
+    )
     policies = compile_policies(policy)
     plane = build_control_plane(
         clock,
@@ -177,7 +179,7 @@ async def _storm(
         store,
         providers=[SimulatedCloud(clock, SystemEntropy(), name="sim")],
         notifier=LogWorkloads(),
-        hearing=hearing,
+        liveness=liveness,
         policies=lambda: policies,
     )
     victims = [node.id for node in members[:: max(1, nodes // faulty)]][:faulty]

@@ -50,7 +50,7 @@ async def serve(door: str, nodes: int, token: str) -> None:
     await store.commit(Change(nodes=known), based_on=0)
     columns = TelemetryTable(clock, timeout=3 * INTERVAL)
     for node in known:
-        columns.heard(node.id)
+        columns.record_heartbeat(node.id)
     timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)
     agents = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
     fleet = FleetService(clock, entropy, store, columns)
@@ -76,8 +76,8 @@ async def serve(door: str, nodes: int, token: str) -> None:
         for task in running:
             task.cancel()
     desk.flush()
-    heard = sum(columns.metrics(node.id) is not None for node in known)
-    print(json.dumps({"received": desk.received, "nodes": heard}), flush=True)
+    reported = sum(columns.metrics(node.id) is not None for node in known)
+    print(json.dumps({"received": desk.received, "nodes": reported}), flush=True)
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ async def looks(pools: int, nodes: int, repeat: int) -> dict[str, object]:
     columns = TelemetryTable(clock, timeout=timedelta(hours=1))
     for number, node in enumerate(store.fleet().nodes):
         gpu = GpuMetrics(utilization_pct=float(number % 100))
-        columns.heard(NodeId(node), NodeMetrics(gpus=(gpu,) * 8))
+        columns.record_heartbeat(NodeId(node), NodeMetrics(gpus=(gpu,) * 8))
     loads = Loads()
     for pool in store.fleet().pools:
         for quarter in reversed(range(8 * 96)):

@@ -43,7 +43,7 @@ async def _refused_once(ec2: Ec2Server) -> tuple[float, float]:
         store,
         providers=[aws_account(ec2, threads)],
         notifier=LogWorkloads(),
-        hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
+        liveness=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         strict=True,
     )
     zones = (AT_AWS, evolve(AT_AWS, zone="us-east-1b"))

@@ -110,7 +110,7 @@ async def bring_up(logins: Sequence[Login], commands: Sequence[str], folder: Pat
         store,
         providers=[],
         notifier=LogWorkloads(),
-        hearing=TelemetryTable(clock, timeout=timedelta(hours=1)),
+        liveness=TelemetryTable(clock, timeout=timedelta(hours=1)),
         bringup=BringUp(
             shells=SshShells(),
             logs=FolderBringUpLogs(folder, disk),

@@ -277,9 +277,9 @@ def test_an_abandoned_machine_in_doubt_is_listed_and_cleaned() -> None:
         lose_connections(machines, "after", "set -C")
         with pytest.raises(OutcomeUnknownError):
             await provider.provision(a_request())
-        (stray,) = await provider.list_instances()
-        assert stray.status is InstanceStatus.PENDING
-        await provider.terminate(stray.id)
+        (orphan,) = await provider.list_instances()
+        assert orphan.status is InstanceStatus.PENDING
+        await provider.terminate(orphan.id)
         assert await provider.list_instances() == []
         assert not (machines[0].folder / "claim").exists()
 

@@ -16,7 +16,7 @@ NAMES = [NodeId(name) for name in "abcde"]
 steps = st.lists(
     st.tuples(
         st.sampled_from(NAMES),
-        st.sampled_from(["heard", "rest", "rise", "forget", "restart"]),
+        st.sampled_from(["heartbeat", "suspend", "resume", "forget", "restart"]),
         st.floats(0, 100, allow_nan=False),
     ),
     max_size=60,
@@ -28,29 +28,29 @@ def test_the_first_overdue_node_is_the_same_as_by_checking_every_node(
     steps: list[tuple[NodeId, str, float]],
 ) -> None:
     async def story() -> None:
-        clock, resting = SimClock(), dict[NodeId, HeartbeatSchedule]()
+        clock, suspended = SimClock(), dict[NodeId, HeartbeatSchedule]()
 
         def begin(nodes: list[NodeId]) -> ComputedLiveness:
             timeout = timedelta(seconds=90)
-            return ComputedLiveness(clock, timeout=timeout, nodes=nodes, suspended=resting)
+            return ComputedLiveness(clock, timeout=timeout, nodes=nodes, suspended=suspended)
 
-        hearing = begin(NAMES[:2])
+        liveness = begin(NAMES[:2])
         known = set(NAMES[:2])
         for node, what, pause_s in steps:
             await clock.sleep(pause_s)
             if what == "restart":
-                hearing = begin(sorted(known))
+                liveness = begin(sorted(known))
             elif what == "forget":
-                hearing.forget(node)
+                liveness.forget(node)
                 known.discard(node)
-            elif node in resting:
-                if what == "rise":
-                    hearing.resume(node, resting[node])
-            elif what == "heard":
-                hearing.heard(node)
+            elif node in suspended:
+                if what == "resume":
+                    liveness.resume(node, suspended[node])
+            elif what == "heartbeat":
+                liveness.record_heartbeat(node)
                 known.add(node)
-            elif what == "rest" and node in known:
-                hearing.suspend(node, HeartbeatSchedule.of(node, started_s=0.0, interval_s=10.0))
-            assert hearing.overdue_from() == TelemetryTable.overdue_from(hearing)
+            elif what == "suspend" and node in known:
+                liveness.suspend(node, HeartbeatSchedule.of(node, started_s=0.0, interval_s=10.0))
+            assert liveness.overdue_from() == TelemetryTable.overdue_from(liveness)
 
     run_simulated(story())

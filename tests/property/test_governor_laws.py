@@ -91,20 +91,20 @@ settings = st.builds(
 )
 
 
-def acted_in(census: DomainStats, place: Place, window: timedelta) -> int:
-    acted = census.acted_since(NOW - window, lambda _: True)
+def acted_in(stats: DomainStats, place: Place, window: timedelta) -> int:
+    acted = stats.acted_since(NOW - window, lambda _: True)
     return sum(place in places for places in acted.values())
 
 
 def decide(fleet: list[Node], how: GovernorSettings) -> tuple[DomainStats, list[GovernorDecision]]:
-    census = DomainStats(fleet)
+    stats = DomainStats(fleet)
     wishes = [
         ProposedAction(node=node, action="replace", reason="r")
         for node in fleet
         if node.counts and node.conditions
     ]
-    obstacles = Obstacles(suspicions=find_suspicions(census, how))
-    return census, list(govern(wishes, census, how, obstacles, now=NOW))
+    obstacles = Obstacles(suspicions=find_suspicions(stats, how))
+    return stats, list(govern(wishes, stats, how, obstacles, now=NOW))
 
 
 @given(nodes(), settings)
@@ -116,7 +116,7 @@ def test_every_proposed_action_is_decided_once(fleet: list[Node], how: GovernorS
 
 @given(nodes(), settings)
 def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) -> None:
-    census, verdicts = decide(fleet, how)
+    stats, verdicts = decide(fleet, how)
     by_hand = {v.proposal.node.id for v in verdicts if v.proposal.node.held is not None}
     new: Counter[tuple[Domain, str]] = Counter()
     for verdict in verdicts:
@@ -126,8 +126,8 @@ def test_no_domain_exceeds_its_budget(fleet: list[Node], how: GovernorSettings) 
         budget = how.budgets.get(place[0])
         if budget is None:
             continue
-        acted = acted_in(census, place, how.window)
-        room = max(budget.allows(census.sizes[place]) - acted, 0)
+        acted = acted_in(stats, place, how.window)
+        room = max(budget.allows(stats.sizes[place]) - acted, 0)
         assert count <= room, f"{place}: {count} of {room}"
 
 
@@ -149,10 +149,10 @@ def test_a_deferred_action_has_a_reason(fleet: list[Node], how: GovernorSettings
 def test_a_single_action_passes_unless_a_change_is_suspected_or_its_domain_is_busy(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
-    census, verdicts = decide(fleet, how)
+    stats, verdicts = decide(fleet, how)
     if len(verdicts) == 1 and verdicts[0].held is not None:
         node = verdicts[0].proposal.node
-        busy = any(acted_in(census, place, 24 * HOUR) for place in domains_of(node))
+        busy = any(acted_in(stats, place, 24 * HOUR) for place in domains_of(node))
         assert busy or verdicts[0].held.by is DeferredBy.CHANGE
 
 
@@ -160,8 +160,8 @@ def test_a_single_action_passes_unless_a_change_is_suspected_or_its_domain_is_bu
 def test_only_faults_covered_by_every_suspicion_are_deferred_for_a_change(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
-    census, verdicts = decide(fleet, how)
-    suspected = find_suspicions(census, how)
+    stats, verdicts = decide(fleet, how)
+    suspected = find_suspicions(stats, how)
     for verdict in verdicts:
         if verdict.held is not None and verdict.held.by is DeferredBy.CHANGE:
             assert set(fingerprints(verdict.proposal.node)) <= set(suspected)
@@ -242,7 +242,7 @@ def test_domain_stats_updated_step_by_step_equal_those_of_the_whole_fleet(
 ) -> None:
     fleet = {name: _newcomer(name) for name in NAMES}
     steps = DomainStats(fleet.values())
-    mended: dict[NodeId, Recovery] = {}
+    recovering: dict[NodeId, Recovery] = {}
     for step in history:
         if isinstance(step, tuple):
             name, news = step
@@ -251,13 +251,13 @@ def test_domain_stats_updated_step_by_step_equal_those_of_the_whole_fleet(
             was_shown = name in _shown(steps)
             assert steps.note(node) is (was_shown or name in _shown(steps))
         elif isinstance(step, Recovery):
-            mended[step.node] = step
+            recovering[step.node] = step
             steps.note_recovery(step)
         else:
             fleet.pop(step, None)
-            mended.pop(step, None)
+            recovering.pop(step, None)
             steps.drop(step)
-        whole = DomainStats(fleet.values(), mended.values())
+        whole = DomainStats(fleet.values(), recovering.values())
         assert +steps.sizes == +whole.sizes
         assert +steps.having == +whole.having
         here = {x.id: x for x in fleet.values() if x.registered_at is not None and not x.gone}
@@ -283,8 +283,8 @@ def _newcomer(name: NodeId) -> Node:
     return evolve(a_node(name), pool=PoolName(name[:1]))
 
 
-def _shown(census: DomainStats) -> dict[NodeId, Node]:
-    return {name: node for nodes in census.pools.values() for name, node in nodes.items()}
+def _shown(stats: DomainStats) -> dict[NodeId, Node]:
+    return {name: node for nodes in stats.pools.values() for name, node in nodes.items()}
 
 
 @given(nodes(), st.randoms(use_true_random=False))

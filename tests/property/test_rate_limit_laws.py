@@ -22,7 +22,7 @@ callers = st.lists(
 )
 
 
-def play(who: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
+def play(arrivals: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
     """Return the time and kind of each admitted call, and the number of refused ones."""
     through: list[tuple[float, bool]] = []
     refused = 0
@@ -46,7 +46,7 @@ def play(who: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
         calls = RateLimit(CALL_S, 15.0, "calls")
         launches = RateLimit(LAUNCH_S, 26.0, "launches")
         async with asyncio.TaskGroup() as tasks:
-            for caller in who:
+            for caller in arrivals:
                 tasks.create_task(come(caller, clock, calls, launches))
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
@@ -59,8 +59,8 @@ def gaps(moments: list[float]) -> list[float]:
 
 
 @given(callers)
-def test_calls_and_launches_are_never_closer_than_their_limits(who: list[Caller]) -> None:
-    through, _ = play(who)
+def test_calls_and_launches_are_never_closer_than_their_limits(arrivals: list[Caller]) -> None:
+    through, _ = play(arrivals)
     assert all(gap >= CALL_S - EXACT for gap in gaps([at for at, _ in through]))
     assert all(gap >= LAUNCH_S - EXACT for gap in gaps([at for at, launch in through if launch]))
 
@@ -72,6 +72,6 @@ def test_calls_below_the_limit_are_all_admitted(moments: list[float]) -> None:
 
 
 @given(callers)
-def test_no_call_waits_longer_than_its_limit(who: list[Caller]) -> None:
-    through, _ = play([(0.0, launch, gives_up) for _, launch, gives_up in who])
+def test_no_call_waits_longer_than_its_limit(arrivals: list[Caller]) -> None:
+    through, _ = play([(0.0, launch, gives_up) for _, launch, gives_up in arrivals])
     assert all(at <= (26.0 if launch else 15.0) + EXACT for at, launch in through)

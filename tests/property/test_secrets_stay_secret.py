@@ -179,8 +179,8 @@ def test_a_refused_key_is_not_in_the_journal_the_log_or_on_disk(
             "pools: {training: {provider: lambda, instance_type: gpu_8x_h100_sxm5, "
             "region: us-east-1, max_nodes: 1}}\n"
         )
-        said = capture_everything(tmp_path, config.providers["lambda"], url)
-    assert secret not in said
+        output = capture_everything(tmp_path, config.providers["lambda"], url)
+    assert secret not in output
     assert secret not in caplog.text
     assert secret not in repr(config)
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
@@ -211,7 +211,7 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
             store,
             providers=[build_provider(config, Surroundings())],  # type: ignore[arg-type]
             notifier=LogWorkloads(),
-            hearing=TelemetryTable(clock, timeout=timedelta(minutes=5)),
+            liveness=TelemetryTable(clock, timeout=timedelta(minutes=5)),
         )
         pool = a_pool(offerings=(here,), size=1)
         async with asyncio.TaskGroup() as tasks:

@@ -127,8 +127,8 @@ def test_a_failing_remediator_does_not_stop_replacement_in_other_pools() -> None
         assert world.fleet().pools[other].held is None
 
         failing = world.fleet().pools[TRAINING]
-        mended = replace(pool_spec(failing), remediation=Remediation())
-        await world.ask(lambda fleet: fleet.put_pool(mended, reason="another remediator"))
+        corrected = replace(pool_spec(failing), remediation=Remediation())
+        await world.ask(lambda fleet: fleet.put_pool(corrected, reason="another remediator"))
         await world.until(lambda: world.fleet().nodes[ours].gone, within_s=1800)
         assert world.fleet().pools[TRAINING].held is None
 

@@ -188,6 +188,8 @@ def test_a_policy_that_calls_the_symptom_fatal_still_cannot_take_the_fleet_down(
         # With the mapping corrected, the next reports clear the fault and nothing stays held.
         for name in held:
             world.agent(name).results.pop(fatal.check)
+        await world.clock.sleep(1)  # Reports that were sent before arrive.
+        for name in held:
             await world.ask(lambda api, name=name: api.declare_healthy(name, reason="bad mapping"))  # type: ignore[misc]
         await world.clock.sleep(60)
         assert not [x.id for x in world.nodes(TRAINING) if x.held]

@@ -42,7 +42,7 @@ WORN_OUT = xid(64, "replace")
 
 
 def steps_done(world: World) -> list[str]:
-    return [str(deed.step) for deed in world.hosts.action_log]
+    return [str(action.step) for action in world.hosts.action_log]
 
 
 def the_recovery(world: World) -> Recovery:
@@ -51,12 +51,12 @@ def the_recovery(world: World) -> Recovery:
 
 
 def ladder_story(
-    result: CheckResult, mended_by: RecoveryStep, check: Callable[[World, NodeId], None]
+    result: CheckResult, cleared_by: RecoveryStep, check: Callable[[World, NodeId], None]
 ) -> Callable[[World], object]:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
-        world.break_down(victim, result, cleared_by=mended_by)
+        world.break_down(victim, result, cleared_by=cleared_by)
         await world.until(lambda: victim not in world.serving(TRAINING), within_s=60)
         await world.converge()
         check(world, victim)
@@ -65,7 +65,7 @@ def ladder_story(
 
 
 @pytest.mark.parametrize(
-    ("result", "mended_by", "steps"),
+    ("result", "cleared_by", "steps"),
     [
         (CRASHED, RecoveryStep.RESTART_APP, ["restart_app"]),
         (CRASHED, RecoveryStep.RESET_GPU, ["restart_app", "reset_gpu"]),
@@ -86,7 +86,7 @@ def ladder_story(
     ],
 )
 def test_a_machine_is_repaired_by_the_mildest_step_that_helps(
-    result: CheckResult, mended_by: RecoveryStep, steps: list[str]
+    result: CheckResult, cleared_by: RecoveryStep, steps: list[str]
 ) -> None:
     def check(world: World, victim: NodeId) -> None:
         assert steps_done(world) == steps
@@ -94,7 +94,7 @@ def test_a_machine_is_repaired_by_the_mildest_step_that_helps(
         assert the_recovery(world).state is RecoveryState.SUCCEEDED
         assert victim not in world.workloads.cordoned
 
-    simulate(ladder_story(result, mended_by, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
+    simulate(ladder_story(result, cleared_by, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
 
 
 def test_a_machine_that_no_step_repairs_is_replaced() -> None:
@@ -168,7 +168,7 @@ def test_reboots_of_a_node_are_limited() -> None:
             await world.clock.sleep(7200)
             if victim not in world.serving(TRAINING):
                 break
-        done = Counter(deed.step for deed in world.hosts.action_log)
+        done = Counter(action.step for action in world.hosts.action_log)
         assert done == {RecoveryStep.REBOOT: 3, RecoveryStep.POWER_CYCLE: 1}
         await world.converge()
 
@@ -261,16 +261,18 @@ def check_action_log(world: World) -> None:
     steps = Counter((entry.recovery, entry.step) for entry in world.hosts.action_log)
     twice = [key for key, n in steps.items() if n > 1]
     assert not twice, f"seed {world.seed}: done twice: {twice}"
-    for deed in world.hosts.action_log:
-        recovery = world.fleet().recoveries.get(deed.recovery)  # type: ignore[call-overload]
-        assert recovery is not None, f"{deed} was done for nobody"
-        if deed.step is RecoveryStep.RESET_GPU:
-            (_ordered,) = [a for a in recovery.history if a.step is deed.step and a.ran]
+    for action in world.hosts.action_log:
+        recovery = world.fleet().recoveries.get(action.recovery)  # type: ignore[call-overload]
+        assert recovery is not None, f"{action} has no recovery"
+        if action.step is RecoveryStep.RESET_GPU:
+            (_ordered,) = [a for a in recovery.history if a.step is action.step and a.ran]
             # A recovery is named after the boot on which its fault was seen.
-            meant = recovery_id(recovery.node, deed.boot_id, recovery.check)
-            assert recovery.id == meant, f"{deed} was not meant for this boot"
-    resets = [deed for deed in world.hosts.action_log if deed.step is RecoveryStep.RESET_GPU]
-    reboots = [deed for deed in world.hosts.action_log if deed.step is not RecoveryStep.RESET_GPU]
+            meant = recovery_id(recovery.node, action.boot_id, recovery.check)
+            assert recovery.id == meant, f"{action} was not meant for this boot"
+    resets = [action for action in world.hosts.action_log if action.step is RecoveryStep.RESET_GPU]
+    reboots = [
+        action for action in world.hosts.action_log if action.step is not RecoveryStep.RESET_GPU
+    ]
     for reset in resets:
         later = [b for b in reboots if b.recovery == reset.recovery and b.at_s < reset.at_s]
         assert not later, f"{reset} came after {later}"

@@ -363,14 +363,14 @@ class Front:
         import io
 
         inner = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        said: list[tuple[str, list[tuple[str, str]]]] = []
+        started: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start(status: str, headers: list[tuple[str, str]]) -> object:
-            said.append((status, headers))
+            started.append((status, headers))
             return lambda _data: None
 
         answer = b"".join(self._inner(inner, start))
-        status, headers = said[0]
+        status, headers = started[0]
         kept = [(k, v) for k, v in headers if k.lower() != "content-length"]
         return _Answer(int(status.split()[0]), answer, kept)
 
@@ -414,9 +414,9 @@ def _refuse(code: str, status: int = 400) -> _Answer:
     return _Answer(status, text.encode())
 
 
-def _json(said: object, status: int = 200) -> _Answer:
+def _json(content: object, status: int = 200) -> _Answer:
     headers = [("Content-Type", "application/x-amz-json-1.1")]
-    return _Answer(status, json.dumps(said).encode(), headers)
+    return _Answer(status, json.dumps(content).encode(), headers)
 
 
 def _products(region: str, kind: str, price: str, family: str) -> Iterator[dict[str, Any]]:

@@ -98,10 +98,10 @@ def _add_python(image: tarfile.TarFile) -> None:
 
 def _libraries(binaries: Iterable[Path]) -> Iterator[str]:
     """Yield the shared libraries of programs, each once, and their loader."""
-    said = subprocess.run(
+    output = subprocess.run(
         ["ldd", *map(str, binaries)], capture_output=True, text=True, check=False
     ).stdout
-    found = set(re.findall(r"(?:=> )?(/[^\s:]+\.so[^\s:]*) \(0x", said))
+    found = set(re.findall(r"(?:=> )?(/[^\s:]+\.so[^\s:]*) \(0x", output))
     yield from found
     for place in {os.path.dirname(path) for path in found if "/libc.so" in path}:
         # Wheels support every glibc, and older versions had these as separate libraries.

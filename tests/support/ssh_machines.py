@@ -66,10 +66,10 @@ def keep_connections(machines: Sequence[SshMachine]) -> None:
 
 def _is_lost(folder: Path, command: str, when: str) -> bool:
     try:
-        said, _, part = (folder / LOSE).read_text().strip().partition(" ")
+        when_lost, _, part = (folder / LOSE).read_text().strip().partition(" ")
     except FileNotFoundError:
         return False
-    return said == when and part in command
+    return when_lost == when and part in command
 
 
 _FORCED = """\

@@ -2,7 +2,7 @@
 
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.agent.transport.http_link import HttpLink
-from navarch.app.control_plane import Hearing
+from navarch.app.control_plane import LivenessTracker
 from navarch.client.grpc_link import GrpcLink
 from navarch.client.http import HttpFleetClient
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -171,7 +171,7 @@ def notifiers(
     return workloads, wired
 
 
-def hearings(columns: TelemetryTable) -> Hearing:
+def liveness_trackers(columns: TelemetryTable) -> LivenessTracker:
     return columns
 
 

@@ -48,8 +48,8 @@ def sent(*, meanwhile: list[str], fails: int = 0) -> list[str]:
         notifier = RecordingNotifier(store, meanwhile=meanwhile, fails=fails)
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
-            controller = AlertController(clock, store, notifier, errands)
+            operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, store, notifier, operations)
             alerts = ControllerDriver(clock, store, controller)
             await alerts.reconcile()
             await asyncio.sleep(1)
@@ -92,8 +92,8 @@ class Reader:
         """Start, and process events of `kinds`, each in its own commit."""
         clock = SimClock()
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
-            controller = AlertController(clock, self.store, self, errands)
+            operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = AlertController(clock, self.store, self, operations)
             alerts = ControllerDriver(clock, self.store, controller)
             for kind in (None, *kinds):
                 if kind is not None:

@@ -23,7 +23,7 @@ def notified(*, heartbeats: list[NodeId], suspended: list[NodeId]) -> list[timed
         liveness.subscribe(moments.append)
         began = clock.now()
         for node in heartbeats:
-            liveness.heard(node)
+            liveness.record_heartbeat(node)
         for node in suspended:
             schedule = HeartbeatSchedule.of(node, started_s=clock.monotonic(), interval_s=10.0)
             liveness.suspend(node, schedule)

@@ -26,9 +26,9 @@ class Site:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         clock, entropy = SimClock(), SeededEntropy("1")
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        errands = OperationRunner(clock, entropy, tasks, strict=True)
+        operations = OperationRunner(clock, entropy, tasks, strict=True)
         workloads = SimWorkloads(clock, entropy)
-        drain = DrainController(clock, self.store, workloads, errands)
+        drain = DrainController(clock, self.store, workloads, operations)
         planning = plan_drains_of(clock, self.store, indexed(self.store), drain)
         self.planning = ControllerDriver(clock, self.store, planning)
         self.now = clock.now()

@@ -76,16 +76,16 @@ def test_a_broken_node_is_terminated_after_the_drain_timeout() -> None:
 def test_a_sound_node_is_not_terminated_before_the_scheduler_was_notified() -> None:
     pool = a_pool(drain_timeout=timedelta(minutes=5))
     since = NOW - timedelta(hours=5)
-    unheard = a_node("training-0", phase=Phase.DRAINING, retiring=SURPLUS, since=since)
-    told = a_node(
+    not_notified = a_node("training-0", phase=Phase.DRAINING, retiring=SURPLUS, since=since)
+    notified = a_node(
         "training-1",
         phase=Phase.DRAINING,
         retiring=SURPLUS,
         since=since,
         told=NotifiedState.DRAINING,
     )
-    assert moved(pool, [unheard]) == []
-    assert moved(pool, [told]) == [("Terminate", "training-1")]
+    assert moved(pool, [not_notified]) == []
+    assert moved(pool, [notified]) == [("Terminate", "training-1")]
 
 
 def test_a_node_drained_by_hand_is_not_terminated() -> None:
@@ -115,8 +115,8 @@ def test_an_unhealthy_node_takes_no_work_once_remediation_begins() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
-    told = evolve(broken, told=NotifiedState.CORDONED)
-    assert notice_due(told) is NotifiedState.OPEN, "what is held back now is open again"
+    notified = evolve(broken, told=NotifiedState.CORDONED)
+    assert notice_due(notified) is NotifiedState.OPEN, "what is held back now is open again"
     assert notice_due(evolve(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
     assert notice_due(evolve(broken, retiring=BROKEN)) is NotifiedState.CORDONED
     assert notice_due(evolve(broken, recovery=RecoveryId("r"))) is NotifiedState.CORDONED
@@ -141,22 +141,22 @@ def test_a_node_without_a_replacement_drains_in_the_commit_that_retires_it() -> 
         (sound, Retire(node=sound.id, reason="3 of 2 nodes", surplus=True)),
         (sound, Retire(node=sound.id, reason="reclaimed", urgent=True)),
     ):
-        after, told = written(a_pool(), node, retire)
-        assert (after.phase, after.since, told) == (Phase.DRAINING, NOW, both), retire
+        after, events = written(a_pool(), node, retire)
+        assert (after.phase, after.since, events) == (Phase.DRAINING, NOW, both), retire
         assert notice_due(after) is NotifiedState.DRAINING
 
 
 def test_a_working_node_is_only_marked_until_it_is_replaced() -> None:
-    after, told = written(
+    after, events = written(
         a_pool(), a_node("training-0"), Retire(node=NodeId("training-0"), reason="too old")
     )
-    assert (after.phase, told) == (Phase.READY, [("node.retiring", "ready")])
+    assert (after.phase, events) == (Phase.READY, [("node.retiring", "ready")])
 
 
 def test_a_booting_machine_is_terminated_without_a_drain() -> None:
     boots = a_node("training-0", phase=Phase.BOOTING)
-    after, told = written(a_pool(), boots, Retire(node=boots.id, reason="too many", surplus=True))
-    assert (after.phase, told) == (Phase.TERMINATING, [("node.retiring", "terminating")])
+    after, events = written(a_pool(), boots, Retire(node=boots.id, reason="too many", surplus=True))
+    assert (after.phase, events) == (Phase.TERMINATING, [("node.retiring", "terminating")])
 
 
 def test_a_machine_that_ends_during_its_termination_starts_no_drain() -> None:

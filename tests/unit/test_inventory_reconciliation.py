@@ -197,12 +197,12 @@ def test_a_signature_is_valid_for_one_machine_only(changed: dict[str, str]) -> N
 
 
 def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> None:
-    stranger = a_machine("i-theirs", labels={"owner": "somebody else"})
-    findings = thrice([], [stranger])
+    foreign = a_machine("i-theirs", labels={"owner": "somebody else"})
+    findings = thrice([], [foreign])
     assert findings.to_terminate == ()
-    first = reconcile([], [stranger])
+    first = reconcile([], [foreign])
     assert ["i-theirs" in event.reason for event in first.change.events] == [True]
-    assert reconcile([], [stranger], before=first.seen).change.empty
+    assert reconcile([], [foreign], before=first.seen).change.empty
 
 
 def test_a_machine_with_our_labels_but_no_signature_is_not_ours() -> None:

@@ -66,14 +66,14 @@ def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]],
         store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
         workloads = Workloads(answers)
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
-            drain = DrainController(clock, store, workloads, errands)
+            operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            drain = DrainController(clock, store, workloads, operations)
             watch = ControllerDriver(clock, store, drain)
             planning = ControllerDriver(
                 clock, store, plan_drains_of(clock, store, indexed(store), drain)
             )
             controller = NotificationController(
-                clock, store, workloads, errands, is_empty=drain.is_empty
+                clock, store, workloads, operations, is_empty=drain.is_empty
             )
             notices = ControllerDriver(clock, store, controller)
             await notices.reconcile()

@@ -165,8 +165,8 @@ def test_what_is_sold_out_everywhere_is_shown_as_such_and_not_bought() -> None:
     )
     shelf = OfferCatalog(Hours(), [account])
     found = filter_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
-    said = {x.offering.instance_type: x.sold_out for x in found}
-    assert said == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
+    sold_out = {x.offering.instance_type: x.sold_out for x in found}
+    assert sold_out == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
     bought = asyncio.run(shelf.offerings())
     assert [x.instance_type for x in bought] == ["gpu_8x_h100_sxm5"]
 

@@ -151,13 +151,13 @@ def test_a_custom_autoscaler_is_built_with_its_settings_or_refused_with_its_pool
 POOL = "{provider: c, instance_type: h100-8x, max_nodes: 2, strategy: %s}"
 
 
-def serve(tmp_path: Path, text: str, tell: Callable[[Server, Running], Awaitable[None]]) -> None:
+def serve(tmp_path: Path, text: str, check: Callable[[Server, Running], Awaitable[None]]) -> None:
     async def main() -> None:
         server = Server(config(text), tmp_path)
         up: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(server.run(up.set_result))
         try:
-            await tell(server, await up)
+            await check(server, await up)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -166,7 +166,7 @@ def serve(tmp_path: Path, text: str, tell: Callable[[Server, Running], Awaitable
 
 
 def test_a_reload_changes_budgets_and_strategies_while_the_server_runs(tmp_path: Path) -> None:
-    async def tell(server: Server, running: Running) -> None:
+    async def check(server: Server, running: Running) -> None:
         before = await running.plane.fleet.cost()
         assert before.budgets == ()
         text = "budgets: [{of: pool, name: p, limit_per_month: 5, when_spent: refuse}]\n"
@@ -178,11 +178,11 @@ def test_a_reload_changes_budgets_and_strategies_while_the_server_runs(tmp_path:
         assert {each.path for each in change.applied} == {"budgets", "pools.p.strategy"}
         assert isinstance(server.opinions.provision_schedulers[PoolName("p")], Cost)
 
-    serve(tmp_path, "pools: {p: " + POOL % "availability" + "}", tell)
+    serve(tmp_path, "pools: {p: " + POOL % "availability" + "}", check)
 
 
 def test_a_reload_that_names_a_missing_extension_changes_nothing(tmp_path: Path) -> None:
-    async def tell(server: Server, running: Running) -> None:
+    async def check(server: Server, running: Running) -> None:
         lines = "provider: c, instance_type: h100-8x, max_nodes: 3"
         bad = f"pools: {{p: {{{lines}, provision_scheduler: 'no.where:X'}}}}"
         with pytest.raises(ExtensionError):
@@ -190,4 +190,4 @@ def test_a_reload_that_names_a_missing_extension_changes_nothing(tmp_path: Path)
         assert (await running.plane.fleet.get_pool(PoolName("p"))).spec.nodes_max == 2
         assert isinstance(server.opinions.provision_schedulers[PoolName("p")], Cost)
 
-    serve(tmp_path, "pools: {p: " + POOL % "cost" + "}", tell)
+    serve(tmp_path, "pools: {p: " + POOL % "cost" + "}", check)

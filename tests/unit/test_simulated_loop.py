@@ -85,9 +85,9 @@ def test_a_cancelled_sleep_ends_at_once_with_the_cancel_message() -> None:
         sleeper = asyncio.ensure_future(clock.sleep(100))
         await clock.sleep(3)
         sleeper.cancel("enough")
-        with pytest.raises(asyncio.CancelledError) as told:
+        with pytest.raises(asyncio.CancelledError) as cancelled:
             await sleeper
-        return clock.monotonic(), told.value.args
+        return clock.monotonic(), cancelled.value.args
 
     assert run_simulated(story()) == (3.0, ("enough",))
 

@@ -55,7 +55,7 @@ def readings(gpus: int, start: float = 60.0) -> NodeMetrics:
 def test_a_node_is_silent_once_the_timeout_has_passed() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(89)
     assert table.silent_since(A) is None
     assert table.silent() == {}
@@ -68,9 +68,9 @@ def test_the_next_change_is_when_the_first_node_becomes_silent() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     assert table.next_change() is None
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(10)
-    table.heard(B)
+    table.record_heartbeat(B)
     change = table.next_change()
     assert change is not None
     clock.wait((change - clock.moment).total_seconds())
@@ -86,15 +86,15 @@ def test_overdue_from_names_the_first_overdue_node_before_and_after_its_deadline
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
     assert table.overdue_from() is None
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(10)
-    table.heard(B)
+    table.record_heartbeat(B)
     overdue_from = table.overdue_from()
     assert overdue_from == table.next_change()
     clock.wait(85)
     assert table.silent() == {A: NOW}
     assert table.overdue_from() == overdue_from
-    table.heard(A)
+    table.record_heartbeat(A)
     assert table.overdue_from() == table.next_change()
     table.forget(A)
     table.forget(B)
@@ -104,9 +104,9 @@ def test_overdue_from_names_the_first_overdue_node_before_and_after_its_deadline
 def test_a_node_with_a_new_heartbeat_is_no_longer_silent() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(500)
-    table.heard(A)
+    table.record_heartbeat(A)
     assert table.silent() == {}
 
 
@@ -122,21 +122,21 @@ def test_time_before_the_start_does_not_count_as_silence() -> None:
 def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
-    table.heard(A, readings(8))
+    table.record_heartbeat(A, readings(8))
     table.forget(A)
     table.forget(A)
     clock.wait(1000)
     assert table.silent() == {}
     assert table.metrics(A) is None
-    table.heard(B)
+    table.record_heartbeat(B)
     assert table.metrics(B) == NodeMetrics()
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 4, 8, 9, 16, 20])
 def test_readings_are_returned_unchanged(gpus: int) -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    table.heard(A, readings(gpus))
-    table.heard(B, readings(gpus, start=30.0))
+    table.record_heartbeat(A, readings(gpus))
+    table.record_heartbeat(B, readings(gpus, start=30.0))
     assert table.metrics(A) == readings(gpus)
     assert table.metrics(B) == readings(gpus, start=30.0)
 
@@ -145,7 +145,7 @@ def test_each_node_has_its_own_row() -> None:
     names = [NodeId(f"n{i}") for i in range(1000)]
     table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=names[:500])
     for i, name in enumerate(names):
-        table.heard(name, readings(1, start=float(i)))
+        table.record_heartbeat(name, readings(1, start=float(i)))
     assert all(table.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
     assert len(table) == 1000
 
@@ -158,8 +158,8 @@ def test_a_node_costs_less_than_512_bytes() -> None:
 
 def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
     before = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A, B])
-    before.heard(A, readings(8))
-    before.heard(B, readings(4))
+    before.record_heartbeat(A, readings(8))
+    before.record_heartbeat(B, readings(4))
     dumped = before.dump()
 
     clock = HandClock()
@@ -174,7 +174,7 @@ def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])
 def test_a_torn_snapshot_is_ignored(share: float) -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A])
-    table.heard(A, readings(8))
+    table.record_heartbeat(A, readings(8))
     dumped = table.dump()
     torn = dumped[: int(len(dumped) * share)]
     assert not TelemetryTable(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
@@ -183,8 +183,8 @@ def test_a_torn_snapshot_is_ignored(share: float) -> None:
 @pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
 def test_the_utilization_of_a_node_is_the_same_alone_and_in_a_batch(gpus: int) -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    table.heard(B, readings(8))
-    table.heard(A, readings(gpus))
+    table.record_heartbeat(B, readings(8))
+    table.record_heartbeat(A, readings(gpus))
 
     assert table.utilization([A]) == [97.0 if gpus else None]
     assert table.utilization([A, B])[:1] == table.utilization([A])
@@ -195,9 +195,9 @@ def test_the_utilization_of_a_node_is_the_same_alone_and_in_a_batch(gpus: int) -
 def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: float) -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(60)
-    table.heard(B)
+    table.record_heartbeat(B)
     clock.set(jump_s)
 
     assert table.silent() == {}
@@ -207,7 +207,7 @@ def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: 
     )
     clock.wait(31)
     assert table.silent().keys() == {A}, "what was silent before the clock was set counts"
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(60)
     assert table.silent().keys() == {B}
 
@@ -215,9 +215,9 @@ def test_setting_the_clock_neither_makes_nodes_silent_nor_hides_silence(jump_s: 
 def test_a_heartbeat_right_after_the_clock_was_set_counts_as_now() -> None:
     clock = HandClock()
     table = TelemetryTable(clock, timeout=TIMEOUT)
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.set(3600)
-    table.heard(A)
+    table.record_heartbeat(A)
     clock.wait(89)
     assert table.silent() == {}
     clock.wait(2)
@@ -229,20 +229,20 @@ def test_listeners_are_notified_of_unexpected_heartbeats_only() -> None:
     table = TelemetryTable(clock, timeout=TIMEOUT, nodes=[A])
     moments: list[datetime] = []
     table.subscribe(moments.append)
-    assert not table.has_spoken(A)
+    assert not table.has_reported(A)
 
-    table.heard(A)
+    table.record_heartbeat(A)
     assert moments == [NOW], "the node had not reported before"
-    assert table.has_spoken(A)
+    assert table.has_reported(A)
     clock.wait(45)
-    table.heard(A)
+    table.record_heartbeat(A)
     assert len(moments) == 1
 
-    table.heard(B)
+    table.record_heartbeat(B)
     late = moments[1] - clock.now()
     assert TIMEOUT <= late <= TIMEOUT + timedelta(microseconds=2), "it is new"
     clock.wait(90)
-    table.heard(A)
+    table.record_heartbeat(A)
     assert moments[2] == clock.now(), "it was overdue"
 
 
@@ -257,9 +257,9 @@ def test_listeners_are_notified_of_a_shorter_timeout() -> None:
 
 def test_earlier_readings_fill_an_empty_row_and_create_none() -> None:
     table = TelemetryTable(HandClock(), timeout=TIMEOUT)
-    table.heard(A)
+    table.record_heartbeat(A)
     before = [Sample(at=NOW, metrics=readings(2))]
     for node in (A, B):
-        table.heard_late(node, before)
-    assert (table.metrics(A), table.last_heard(A)) == (readings(2), NOW)
-    assert (table.metrics(B), table.last_heard(B), len(table)) == (None, None, 1)
+        table.record_late_samples(node, before)
+    assert (table.metrics(A), table.last_heartbeat(A)) == (readings(2), NOW)
+    assert (table.metrics(B), table.last_heartbeat(B), len(table)) == (None, None, 1)

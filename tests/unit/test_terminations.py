@@ -68,8 +68,8 @@ def play(
         cloud = Cloud(store, meanwhile, error)
         providers = Providers([GuardedProvider(cloud)])
         async with asyncio.TaskGroup() as tasks:
-            errands = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
-            controller = TerminationController(clock, store, providers, errands, evidence)
+            operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = TerminationController(clock, store, providers, operations, evidence)
             await ControllerDriver(clock, store, controller).reconcile()
         return evidence, cloud
 

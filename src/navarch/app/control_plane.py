@@ -45,21 +45,21 @@ from navarch.service.fleet import FleetService, Readings, no_offerings, not_simu
 from navarch.service.jobs import JobService
 from navarch.state.index import Index
 
-__all__ = ["Hearing", "Opinions", "Plane", "build_control_plane"]
+__all__ = ["LivenessTracker", "Opinions", "Plane", "build_control_plane"]
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 
-class Hearing(Liveness, Readings, Protocol):
+class LivenessTracker(Liveness, Readings, Protocol):
     """Liveness that is fed by heartbeats."""
 
-    def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
+    def record_heartbeat(self, node: NodeId, metrics: NodeMetrics | None) -> None:
         """Record that `node` is alive now."""
         ...
 
-    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+    def record_late_samples(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Record earlier readings."""
         ...
 
@@ -123,7 +123,7 @@ def build_control_plane(
     *,
     providers: Iterable[Provider],
     notifier: WorkloadNotifier,
-    hearing: Hearing,
+    liveness: LivenessTracker,
     timing: Callable[[], Timing] = Timing,
     opinions: Opinions | None = None,
     policies: Callable[[], PolicySet] | None = None,
@@ -164,10 +164,10 @@ def build_control_plane(
         clock,
         store,
         index,
-        hearing,
+        liveness,
         timing=timing,
         policies=policies or (lambda: default_policies),
-        utilization=hearing.utilization,
+        utilization=liveness.utilization,
         on_report=on_report,
     )
     wear = WearController(clock, store, agents.note_findings)
@@ -189,7 +189,7 @@ def build_control_plane(
         ledger.on_commit(committed)
         for node in committed.change.nodes:
             if node.gone:
-                hearing.forget(node.id)
+                liveness.forget(node.id)
                 agents.ingest.forget(node)
 
     store.subscribe(on_commit)
@@ -200,8 +200,8 @@ def build_control_plane(
         index=index,
         providers=Providers(providers, metrics),
         notifier=JobAwareNotifier(store, notifier),
-        hearing=hearing,
-        readings=HeldReadings(store, hearing),
+        liveness=liveness,
+        readings=HeldReadings(store, liveness),
         opinions=opinions,
         ledger=ledger,
         stockouts=stockouts,
@@ -224,7 +224,7 @@ def build_control_plane(
             clock,
             entropy,
             store,
-            hearing,
+            liveness,
             offerings=offerings,
             assortment=assortment,
             closed=stockouts.closed,

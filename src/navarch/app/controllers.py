@@ -114,7 +114,7 @@ class ControllerParts:
     index: Index
     providers: Providers
     notifier: WorkloadNotifier
-    hearing: Liveness
+    liveness: Liveness
     readings: Readings
     opinions: Opinions
     ledger: Ledger
@@ -171,7 +171,7 @@ def build_controllers(parts: ControllerParts, operations: OperationRunner) -> li
         budgets,
         *[
             InventoryController(
-                clock, store, provider, parts.hearing, operations, observations, hook=hook
+                clock, store, provider, parts.liveness, operations, observations, hook=hook
             )
             for provider in parts.providers
         ],
@@ -222,7 +222,7 @@ def _node_controllers(
         ),
         TerminationController(clock, store, parts.providers, operations, observations),
         NotificationController(clock, store, parts.notifier, operations, is_empty=drain.is_empty),
-        LivenessController(clock, store, parts.hearing),
+        LivenessController(clock, store, parts.liveness),
         CommandController(clock, store),
     ]
 

@@ -294,7 +294,7 @@ class Server:
             store,
             providers=self._providers.all(),
             notifier=build_notifier(self._clock, config.notifier, self._extensions, stack),
-            hearing=telemetry,
+            liveness=telemetry,
             timing=self._timing,
             metrics=self._metrics,
             opinions=self.opinions,

@@ -163,7 +163,7 @@ def checkpoint(session: Session, name: str) -> None:
 @click.option("--reason", default="", help="Reason, recorded in the journal.")
 @with_session
 def requeue(session: Session, name: str, reason: str) -> None:
-    """Release the GPUs of a job whose program has stopped, and queue the job again."""
+    """Release the GPUs of a job after its program has stopped, and queue the job again."""
     _show(session, session.call(lambda api: job_api(api).requeue_job(JobName(name), reason=reason)))
 
 

@@ -62,7 +62,7 @@ class JobApi(Protocol):
     async def requeue_job(
         self, name: JobName, *, reason: str, placed_at: datetime | None = None
     ) -> Job:
-        """Release the GPUs of a placed job whose program has stopped, and queue the job again.
+        """Release the GPUs of a placed job after its program has stopped, and requeue the job.
 
         With `placed_at`, only the placement that began at that time is ended: a job that has
         been placed again since, or waits already, is returned unchanged.

@@ -34,7 +34,7 @@ class Liveness(Protocol):
         """Return when the first node becomes overdue unless heartbeats arrive, or has become so."""
         ...
 
-    def has_spoken(self, node: NodeId) -> bool:
+    def has_reported(self, node: NodeId) -> bool:
         """Return whether `node` has sent a heartbeat since this process started.
 
         Heartbeats before that prove nothing about the node, in either direction.

@@ -60,11 +60,11 @@ def no_utilization(nodes: Sequence[NodeId]) -> Sequence[float | None]:
 class LivenessSink(Protocol):
     """What receives heartbeats."""
 
-    def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
+    def record_heartbeat(self, node: NodeId, metrics: NodeMetrics | None) -> None:
         """Record that `node` is alive now."""
         ...
 
-    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+    def record_late_samples(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Record earlier readings; newer ones are not overwritten."""
         ...
 
@@ -95,7 +95,7 @@ class AgentService:
             clock, store, index, policies=policies or (lambda: no_rules), utilization=utilization
         )
         self._to_register: set[NodeId] = set()
-        """Nodes whose agents must register again."""
+        """Nodes with agents that must register again."""
 
     def request_registrations(self) -> None:
         """Have every agent register again, because the answer that it received has changed.
@@ -114,7 +114,7 @@ class AgentService:
         name = known.id if known else registration.node
         node = await self.ingest.run(name, self._register, registration)
         self._to_register.discard(node.id)
-        self._liveness.heard(node.id, None)
+        self._liveness.record_heartbeat(node.id, None)
         report = registration.report
         if report is not None:
             self._on_report(node.id, report)
@@ -174,7 +174,7 @@ class AgentService:
         if heartbeat_condition(after) is not None:
             # A registering node is not silent: it must not be replaced for silence before the
             # next sweep.
-            self._liveness.heard(after.id, None)
+            self._liveness.record_heartbeat(after.id, None)
             after, news = with_results(after, [_ALIVE], now=now)
             events += news
         inventories = {after.id: registration.inventory}
@@ -189,7 +189,7 @@ class AgentService:
             # The sample is dropped, not refused: a refused agent considers itself cut off, and
             # one with a lease would end its machine.
             return self._index.commands.pending(node)
-        self._liveness.heard(node, metrics)
+        self._liveness.record_heartbeat(node, metrics)
         if node in self._to_register:
             self._to_register.discard(node)
             raise NotFoundError(f"node {node} must register again")
@@ -246,7 +246,7 @@ class AgentService:
         if known is None or known.registered_at is None:
             raise NotFoundError(f"node not found: {node}")
         if not known.gone:
-            self._liveness.heard_late(node, samples)
+            self._liveness.record_late_samples(node, samples)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Record that a command was received."""

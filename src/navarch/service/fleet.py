@@ -91,7 +91,7 @@ COMMAND_EXPIRES = timedelta(hours=1)
 class Readings(Protocol):
     """The last heartbeats and metrics of nodes."""
 
-    def last_heard(self, node: NodeId) -> datetime | None:
+    def last_heartbeat(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node`."""
         ...
 
@@ -528,8 +528,8 @@ class FleetService:
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
         recovery = fleet.recoveries.get(node.recovery) if node.recovery else None
         # Readings of a node that is gone are not kept.
-        last_heard = None if node.gone else self._readings.last_heard(node.id)
-        return node_view(node, _pool_of(fleet, node), last_heard, recovery)
+        last_heartbeat = None if node.gone else self._readings.last_heartbeat(node.id)
+        return node_view(node, _pool_of(fleet, node), last_heartbeat, recovery)
 
     def _show_node(self, fleet: Fleet, name: NodeId) -> NodeView | None:
         node = fleet.nodes.get(name)

@@ -156,7 +156,7 @@ class JobService:
     async def requeue_job(
         self, name: JobName, *, reason: str, placed_at: datetime | None = None
     ) -> Job:
-        """Release the GPUs of a placed job whose program has stopped, and queue the job again."""
+        """Release the GPUs of a placed job after its program has stopped, and requeue the job."""
         why = reason.strip() or "requeued by hand"
         return await until_no_conflict(lambda: self._requeue(name, why, placed_at))
 

@@ -39,7 +39,7 @@ class Index:
         return self.pools.get(name) or PoolIndex()
 
     def node_of(self, machine: InstanceId) -> NodeId | None:
-        """Return the node whose machine has that name at its provider."""
+        """Return the node of the machine with that name at its provider."""
         return min(self._nodes_of.get(machine, ()), default=None)
 
     def advance(self, committed: Committed) -> None:

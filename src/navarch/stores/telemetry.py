@@ -45,7 +45,7 @@ class TelemetryTable:
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
         self._more: dict[NodeId, list[int]] = {}
-        self._heard: Seconds = np.full(64, np.inf)
+        self._beats_s: Seconds = np.full(64, np.inf)
         self._host: Floats = np.zeros((64, 2), np.float32)
         self._gpus: npt.NDArray[np.int16] = np.zeros(64, np.int16)
         self._readings: Floats = np.zeros((64, _READINGS, GPUS_PER_ROW), np.float32)
@@ -55,7 +55,7 @@ class TelemetryTable:
         self._unseen: dict[NodeId, None] = dict.fromkeys(self._rows)
         """The nodes known at the start of this process without a heartbeat since."""
         self._wall_s, self._steady_s = clock.now().timestamp(), clock.monotonic()
-        self._heard[: len(self._names)] = self._wall_s
+        self._beats_s[: len(self._names)] = self._wall_s
 
     def _now_s(self) -> float:
         """Return the time of day, after moving the recorded times along with a clock that was set.
@@ -66,7 +66,7 @@ class TelemetryTable:
         wall_s, steady_s = self._clock.now().timestamp(), self._clock.monotonic()
         jump_s = (wall_s - self._wall_s) - (steady_s - self._steady_s)
         if abs(jump_s) > JUMP_S:
-            self._heard += jump_s
+            self._beats_s += jump_s
         self._wall_s, self._steady_s = wall_s, steady_s
         return wall_s
 
@@ -78,34 +78,34 @@ class TelemetryTable:
     @timeout.setter
     def timeout(self, timeout: timedelta) -> None:
         self._timeout, self._timeout_s = timeout, timeout.total_seconds()
-        self._tell(self._clock.now())
+        self._notify(self._clock.now())
 
     def subscribe(self, listener: Sooner) -> None:
         """Call `listener` when a result may change sooner than `next_change` returned."""
         self._listeners.append(listener)
 
-    def has_spoken(self, node: NodeId) -> bool:
+    def has_reported(self, node: NodeId) -> bool:
         """Return whether `node` has sent a heartbeat since this process started."""
         return node in self._rows and node not in self._unseen
 
     def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
         """Notify listeners of a new node: it is overdue at `overdue_at` at the earliest."""
         del node
-        self._tell(overdue_at)
+        self._notify(overdue_at)
 
-    def _tell(self, moment: datetime) -> None:
+    def _notify(self, moment: datetime) -> None:
         for listener in self._listeners:
             listener(moment)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def heard(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
+    def record_heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
         """Record a heartbeat of `node`."""
         row = self._row(node)
         now_s = self._now_s()
-        since_s = now_s - self._heard.item(row)
-        self._heard[row] = now_s
+        since_s = now_s - self._beats_s.item(row)
+        self._beats_s[row] = now_s
         if metrics is not None:
             self._write(node, row, metrics)
         if node in self._unseen or not 0.0 <= since_s < self._timeout_s:
@@ -113,9 +113,9 @@ class TelemetryTable:
             if since_s == -inf:
                 self._welcome(node, self._overdue_at(now_s))
             else:
-                self._tell(_moment(now_s))  # An overdue node is back.
+                self._notify(_moment(now_s))  # An overdue node is back.
 
-    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+    def record_late_samples(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Record the newest of earlier readings, if there are none for `node` yet.
 
         Old readings are no heartbeat, so a node without a row is ignored.
@@ -153,26 +153,26 @@ class TelemetryTable:
             return
         self._unseen.pop(node, None)
         for used in (row, *self._more.pop(node, [])):
-            self._heard[used] = np.inf
+            self._beats_s[used] = np.inf
             self._names[used] = None
             self._spare.append(used)
 
-    def last_heard(self, node: NodeId) -> datetime | None:
+    def last_heartbeat(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node` in this process."""
         row = self._rows.get(node)
-        return None if row is None else _moment(self._heard[row])
+        return None if row is None else _moment(self._beats_s[row])
 
     def silent_since(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node`, if it is overdue."""
         row = self._rows.get(node)
-        if row is None or self._heard[row] + self._timeout_s > self._now_s():
+        if row is None or self._beats_s[row] + self._timeout_s > self._now_s():
             return None
-        return _moment(self._heard[row])
+        return _moment(self._beats_s[row])
 
     def silent(self) -> Mapping[NodeId, datetime]:
         """Return every overdue node with the time of its last heartbeat."""
         now = self._now_s()
-        seen_s = self._heard[: len(self._names)]
+        seen_s = self._beats_s[: len(self._names)]
         silent: dict[NodeId, datetime] = {}
         for row in (seen_s + self._timeout_s <= now).nonzero()[0].tolist():
             node = self._names[row]
@@ -183,7 +183,7 @@ class TelemetryTable:
     def next_change(self) -> datetime | None:
         """Return when the next node becomes overdue unless heartbeats arrive."""
         now = self._now_s()
-        seen_s = self._heard[: len(self._names)]
+        seen_s = self._beats_s[: len(self._names)]
         coming = seen_s[(seen_s + self._timeout_s > now) & np.isfinite(seen_s)]
         if not coming.size:
             return None
@@ -192,7 +192,7 @@ class TelemetryTable:
     def overdue_from(self) -> datetime | None:
         """Return when the first node becomes overdue unless heartbeats arrive, or has become so."""
         self._now_s()
-        first_s = self._heard[: len(self._names)].min(initial=np.inf)
+        first_s = self._beats_s[: len(self._names)].min(initial=np.inf)
         return None if first_s == np.inf else self._overdue_at(first_s)
 
     def _overdue_at(self, seen_s: float) -> datetime:
@@ -254,9 +254,9 @@ class TelemetryTable:
         """Return the memory per node, including its name in the index."""
         per_row = sum(
             column.itemsize * int(np.prod(column.shape[1:]))
-            for column in (self._heard, self._host, self._gpus, self._readings)
+            for column in (self._beats_s, self._host, self._gpus, self._readings)
         )
-        slots = len(self._heard) / max(len(self._rows), 1)
+        slots = len(self._beats_s) / max(len(self._rows), 1)
         index = (self._rows.__sizeof__() + self._names.__sizeof__()) / max(len(self._rows), 1)
         return per_row * slots + index
 
@@ -264,7 +264,7 @@ class TelemetryTable:
         """Return the contents, for `restore`."""
         count = len(self._names)
         head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "more": self._more})
-        columns = (self._heard, self._host, self._gpus, self._readings)
+        columns = (self._beats_s, self._host, self._gpus, self._readings)
         body = [np.ascontiguousarray(column[:count]).tobytes() for column in columns]
         return b"".join((len(head).to_bytes(8, "little"), head, *body))
 
@@ -282,7 +282,7 @@ class TelemetryTable:
             names, more, rest = head["names"], head["more"], data[8 + size :]
             count = len(names)
             saved = []
-            for column in (self._heard, self._host, self._gpus, self._readings):
+            for column in (self._beats_s, self._host, self._gpus, self._readings):
                 shape = (count, *column.shape[1:])
                 length = int(np.prod(shape)) * column.itemsize
                 saved.append(np.frombuffer(rest[:length], column.dtype).reshape(shape))
@@ -336,20 +336,20 @@ class TelemetryTable:
         if self._spare:
             row = self._spare.pop()
             self._names[row] = name
-            self._heard[row] = np.inf
+            self._beats_s[row] = np.inf
             self._host[row] = 0
             self._gpus[row] = 0
             return row
         row = len(self._names)
         self._names.append(name)
-        if row == len(self._heard):
+        if row == len(self._beats_s):
             self._grow()
         return row
 
     def _grow(self) -> None:
         # By a quarter: doubling would leave up to half of the memory unused.
-        extra = max(64, len(self._heard) // 4)
-        self._heard = np.concatenate([self._heard, np.full(extra, np.inf)])
+        extra = max(64, len(self._beats_s) // 4)
+        self._beats_s = np.concatenate([self._beats_s, np.full(extra, np.inf)])
         self._host = np.concatenate([self._host, np.zeros((extra, 2), np.float32)])
         self._gpus = np.concatenate([self._gpus, np.zeros(extra, np.int16)])
         empty = np.zeros((extra, _READINGS, GPUS_PER_ROW), np.float32)

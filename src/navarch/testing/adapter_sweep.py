@@ -118,7 +118,7 @@ class SweptFleet:
             LeaderStore(self.store, wire, chance),
             providers=[self.build(self.clock, TrippedOffload(wire))],
             notifier=LogWorkloads(),
-            hearing=TelemetryTable(self.clock, timeout=timedelta(minutes=5)),
+            liveness=TelemetryTable(self.clock, timeout=timedelta(minutes=5)),
             strict=True,
         )
         self.control = control

@@ -227,7 +227,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_launch_whose_response_is_lost_is_found_by_its_token(self) -> None:
+    def test_a_launch_with_a_lost_response_is_found_by_its_token(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.lose_answers(provider, effect=True):
                 pytest.skip("responses cannot be lost here")
@@ -244,7 +244,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_launch_whose_request_is_lost_can_be_repeated(self) -> None:
+    def test_a_launch_with_a_lost_request_can_be_repeated(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.lose_answers(provider, effect=False):
                 pytest.skip("requests cannot be lost here")
@@ -314,7 +314,7 @@ class ProviderContract:
         self.run(story)
 
     @pytest.mark.parametrize("effect", [True, False], ids=["after its effect", "before its effect"])
-    def test_a_termination_whose_response_is_lost_can_be_repeated(self, effect: bool) -> None:
+    def test_a_termination_with_a_lost_response_can_be_repeated(self, effect: bool) -> None:
         async def story(provider: Provider) -> None:
             bought = await provider.provision(self.request())
             await self.settle()

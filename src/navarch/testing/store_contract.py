@@ -384,7 +384,7 @@ class StoreContract:
         self.run(story)
         assert seen == [(0, 1), (1, 2), (2, 3)]
 
-    def test_a_commit_whose_listener_raises_is_written_and_raises_the_error(self) -> None:
+    def test_a_commit_is_written_and_raises_the_error_of_a_failing_listener(self) -> None:
         seen: list[int] = []
 
         def fail(done: Committed) -> None:

@@ -49,10 +49,10 @@ def test_deferred_actions_are_listed_and_released_over_the_wire() -> None:
             assert (found.node, found.held) == (node, HELD)
             assert (await api.get_node(node)).node.held == HELD
             assert "driver 570" in await asyncio.to_thread(typed, local.http_url, "held", "list")
-            said = await asyncio.to_thread(
+            output = await asyncio.to_thread(
                 typed, local.http_url, "held", "release", node, "--reason", "looked"
             )
-            assert f"Node {node} released" in said
+            assert f"Node {node} released" in output
             (found,) = await api.list_held()
             assert found.held.released == "looked"
             with pytest.raises(NotPossibleError):
@@ -89,10 +89,10 @@ def test_a_deferred_incident_is_released_by_its_id() -> None:
             fleet = local.store.fleet()
             held = evolve(fleet.nodes[NodeId(node)], held=HELD)
             await local.store.commit(Change(nodes=[held]), based_on=fleet.revision)
-            said = await asyncio.to_thread(
+            output = await asyncio.to_thread(
                 typed, local.http_url, "incident", "release", incident.id
             )
-            assert f"Node {node} released" in said
+            assert f"Node {node} released" in output
             after = local.store.fleet().nodes[NodeId(node)].held
             assert after is not None
             assert after.released == f"incident {incident.id}"

@@ -124,14 +124,14 @@ def test_a_node_is_cordoned_and_uncordoned(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_findings_of_agents_become_incidents(protocol: str) -> None:
     def found(code: int, gpu: str, health: Health, **facts: str) -> HealthReport:
-        said = {"code": str(code), "gpu": gpu, "class": "hardware", **facts}
+        known = {"code": str(code), "gpu": gpu, "class": "hardware", **facts}
         result = CheckResult(
             check=f"xid/{code}/{gpu}",
             health=health,
             reason=f"XID {code}: ü",
             lasting=True,
             action="reset_gpu",
-            facts=said,
+            facts=known,
         )
         return HealthReport(results=(result,))
 

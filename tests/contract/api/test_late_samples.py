@@ -204,7 +204,7 @@ def test_a_late_sample_of_a_departed_node_is_accepted_and_dropped(road: str) -> 
         local.desk.flush()
 
         assert len(local.columns) == 0
-        assert (local.columns.last_heard(NODE), local.columns.metrics(NODE)) == (None, None)
+        assert (local.columns.last_heartbeat(NODE), local.columns.metrics(NODE)) == (None, None)
         assert local.store.fleet().revision == revision
 
     run(story)
@@ -224,7 +224,7 @@ def test_a_departed_node_is_listed_shown_and_watched_after_its_late_samples(prot
 class Unreadable:
     """A table of readings with unreadable rows."""
 
-    def last_heard(self, node: NodeId) -> datetime | None:
+    def last_heartbeat(self, node: NodeId) -> datetime | None:
         raise OverflowError(f"{node}: cannot convert float infinity to integer")
 
     def metrics(self, node: NodeId) -> NodeMetrics | None:
@@ -245,10 +245,10 @@ class Table:
     def __init__(self) -> None:
         self.written: list[NodeId] = []
 
-    def heard(self, node: NodeId, _metrics: NodeMetrics | None) -> None:
+    def record_heartbeat(self, node: NodeId, _metrics: NodeMetrics | None) -> None:
         self.written.append(node)
 
-    def heard_late(self, node: NodeId, _samples: Sequence[Sample]) -> None:
+    def record_late_samples(self, node: NodeId, _samples: Sequence[Sample]) -> None:
         self.written.append(node)
 
 

@@ -135,9 +135,9 @@ def test_a_report_that_no_rule_can_evaluate_is_accepted_and_leaves_the_node_unkn
         (condition,) = view.conditions
         assert condition.check == "policy/xid/31/GPU-0"
         assert "rule every-combination: INTERNAL: Iteration budget" in condition.reason
-        told = {x.event.kind: x.event for x in await fleet.events(about=about("node", node))}
-        assert "every-combination" in told["health.finding"].facts["broken"], "it is stored"
-        assert is_notable(told["policy.failed"])
+        events = {x.event.kind: x.event for x in await fleet.events(about=about("node", node))}
+        assert "every-combination" in events["health.finding"].facts["broken"], "it is stored"
+        assert is_notable(events["policy.failed"])
         why = await fleet.why(about("node", node))
         assert any("rule every-combination" in step.reason for step in why.steps)
 

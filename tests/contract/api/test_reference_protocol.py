@@ -505,19 +505,19 @@ def xid(code: str, message: str) -> dict[str, Any]:
 async def bought(local: LocalApi) -> None:
     """Put a node with a machine into the store, as the control loops would have."""
     await local.register("stranger")
-    stranger = local.store.fleet().nodes[NodeId("stranger")]
+    registered = local.store.fleet().nodes[NodeId("stranger")]
     name, pool = NodeId("training-0"), PoolName("training")
     launch = Launch(
         token=Token("launch-1"),
         node=name,
         pool=pool,
         offering=H100,
-        asked_at=stranger.created_at,
+        asked_at=registered.created_at,
         instance=InstanceId("i-123"),
-        launched_at=stranger.created_at,
+        launched_at=registered.created_at,
     )
-    node: Node = evolve(stranger, id=name, pool=pool, launch=launch, offering=None)
+    node: Node = evolve(registered, id=name, pool=pool, launch=launch, offering=None)
     await local.store.commit(
-        Change(nodes=[node], forget_nodes=[stranger.id]),
+        Change(nodes=[node], forget_nodes=[registered.id]),
         based_on=local.store.fleet().revision,
     )

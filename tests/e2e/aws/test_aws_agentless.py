@@ -74,9 +74,9 @@ async def navarch(url: str, line: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await ran.communicate()
+    output, _ = await ran.communicate()
     assert ran.returncode is not None
-    return ran.returncode, said.decode()
+    return ran.returncode, output.decode()
 
 
 async def user_data(ec2: Ec2Server) -> str:
@@ -101,10 +101,10 @@ def test_the_api_and_the_command_line_refuse_such_a_pool_and_buy_nothing(
             "up --gpus 8 --type h100 --name training",
             "pool create training --provider work --type p5.48xlarge --max 1 --nodes 1",
         ):
-            code, said = await navarch(url, line)
-            assert code == 2, said
-            assert "pool training buys from work, so they would cost money" in said
-            assert "with cloud_init: true or setup_commands" in said
+            code, output = await navarch(url, line)
+            assert code == 2, output
+            assert "pool training buys from work, so they would cost money" in output
+            assert "with cloud_init: true or setup_commands" in output
         assert [pool.spec.name for pool in await fleet.list_pools()] == ["described"]
 
     serve(ec2, tmp_path, story)
@@ -125,8 +125,8 @@ def test_a_pool_with_cloud_init_is_accepted_and_its_machine_gets_the_agent(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     async def story(_fleet: FleetClient, url: str) -> None:
-        code, said = await navarch(url, "up --gpus 8 --type h100 --name described")
-        assert code == 0, said
+        code, output = await navarch(url, "up --gpus 8 --type h100 --name described")
+        assert code == 0, output
         assert f"pip install --quiet navarch=={VERSION}" in await user_data(ec2)
 
     serve(ec2, tmp_path, story)

@@ -128,8 +128,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 continue
             break
-        said = [self._site.docker("logs", each)[-1500:] for each in self._site.containers()]
-        raise AssertionError(f"{self.active()}\n{self._log.read_text()[-3000:]}\n{said}")
+        logs = [self._site.docker("logs", each)[-1500:] for each in self._site.containers()]
+        raise AssertionError(f"{self.active()}\n{self._log.read_text()[-3000:]}\n{logs}")
 
     def stop(self) -> None:
         self._process.terminate()
@@ -165,8 +165,8 @@ def test_containers_are_started_join_are_replaced_and_are_removed(
 
 
 def test_the_image_contains_the_agent_and_not_the_server(site: Site) -> None:
-    said = site.docker("run", "--rm", "--entrypoint", "navarch", "navarch-agent", "version")
-    assert "0.1.0" in said
+    output = site.docker("run", "--rm", "--entrypoint", "navarch", "navarch-agent", "version")
+    assert "0.1.0" in output
     heavy = "import importlib.util as u; print([m for m in ('numpy', 'grpc') if u.find_spec(m)])"
     program = ("--entrypoint", "/opt/navarch/bin/python", "navarch-agent", "-c", heavy)
     assert site.docker("run", "--rm", *program).strip() == "[]"

@@ -77,8 +77,8 @@ def test_every_gpu_node_runs_the_agent_even_if_it_is_not_ready() -> None:
         kubectl("apply", "-f", str(MANIFEST))
 
         def pods() -> list[dict[str, Any]]:
-            said = kubectl("--namespace=navarch", "get", "pods", "--output=json")
-            found: list[dict[str, Any]] = json.loads(said)["items"]
+            output = kubectl("--namespace=navarch", "get", "pods", "--output=json")
+            found: list[dict[str, Any]] = json.loads(output)["items"]
             return found
 
         def where() -> set[str]:

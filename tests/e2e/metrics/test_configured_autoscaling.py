@@ -68,8 +68,8 @@ def test_a_configured_pool_follows_its_queue_from_zero_and_back(tmp_path: Path) 
             spec = (await fleet.get_pool(TRAINING)).spec
             assert spec.autoscaling is not None
             assert spec.autoscaling.queue == QueueSettings(jobs_per_node=2)
-            said = [e.event.reason for e in await fleet.events(limit=1000)]
-            assert "0 to 3 nodes: queue: queue depth 5 requires 3 nodes (2 jobs/node)" in said
+            reasons = [e.event.reason for e in await fleet.events(limit=1000)]
+            assert "0 to 3 nodes: queue: queue depth 5 requires 3 nodes (2 jobs/node)" in reasons
             life.cancel()
         assert (tmp_path / LOADS).read_bytes().startswith(b'{"training":')
 

@@ -78,14 +78,14 @@ class CordonOnly:
 
 
 class RecordingNotifier:
-    name = "ears"
+    name = "recorder"
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.cordoned: list[str] = []
 
     async def notify(self, event: Recorded) -> None:
-        self.heard.append(event.event.kind)
+        self.received.append(event.event.kind)
 
     async def cordon(self, node: NodeId, reason: str) -> None:
         self.cordoned.append(f"{node}: {reason}")
@@ -107,7 +107,7 @@ def my_cloud() -> SimulatedCloud:
 
 
 def test_every_custom_extension_is_used(tmp_path: Path) -> None:
-    ears, cloud = RecordingNotifier(), my_cloud()
+    recorder, cloud = RecordingNotifier(), my_cloud()
 
     async def main() -> None:
         running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
@@ -118,8 +118,8 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
             autoscalers={"training": Two()},
             health_checks=[FabricCheck()],
             remediator=CordonOnly(),
-            workload_notifiers=[ears],
-            alert_notifiers=[ears],
+            workload_notifiers=[recorder],
+            alert_notifiers=[recorder],
             metrics_sources=[Queue()],
         )
         plane.register_provider(cloud)
@@ -133,8 +133,8 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
             async with asyncio.timeout(30):
                 while not (  # noqa: ASYNC110 - several conditions without a notification
                     len((await fleet.list_nodes(Query(pool=PoolName("training")))).items) == 2
-                    and ears.cordoned
-                    and "node.cordoned" in ears.heard
+                    and recorder.cordoned
+                    and "node.cordoned" in recorder.received
                     and cloud.machines
                 ):
                     await asyncio.sleep(0.05)
@@ -146,7 +146,7 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
             assert any("two: 7 jobs wait" in reason for reason in scaled)
             (machine,) = cloud.machines.values()
             assert machine.request.zone == "b"
-            assert ears.cordoned[0].startswith("training-0")
+            assert recorder.cordoned[0].startswith("training-0")
             life.cancel()
 
     asyncio.run(main())

@@ -242,10 +242,10 @@ def test_a_server_without_a_token_listens_on_loopback_only_and_reports_it(fleet:
     for route in routes:
         assert response_to(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
     server.until(lambda: "is serving" in server.log.read_text())
-    said = server.log.read_text()
-    assert f"HTTP     http://127.0.0.1:{server.port}, clear text" in said
-    assert f"gRPC     grpc://127.0.0.1:{server.grpc_port}, clear text" in said
-    assert "no token is required" in said
+    log = server.log.read_text()
+    assert f"HTTP     http://127.0.0.1:{server.port}, clear text" in log
+    assert f"gRPC     grpc://127.0.0.1:{server.grpc_port}, clear text" in log
+    assert "no token is required" in log
 
 
 def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_listens_on(
@@ -262,11 +262,11 @@ def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_list
         token = "Authorization: Bearer s3cret"
         assert response_to(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
         server.until(lambda: "is serving" in server.log.read_text())
-        said = server.log.read_text()
-        assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in said
-        assert f"gRPC     grpc://0.0.0.0:{server.grpc_port} (all interfaces), clear text" in said
-        assert "a token is required" in said
-        assert "s3cret" not in said
+        log = server.log.read_text()
+        assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in log
+        assert f"gRPC     grpc://0.0.0.0:{server.grpc_port} (all interfaces), clear text" in log
+        assert "a token is required" in log
+        assert "s3cret" not in log
     finally:
         server.kill()
 

@@ -43,10 +43,10 @@ class Site:
     def write(self, policy: str, result: str = "healthy") -> None:
         self.policy.write_text(policy.replace("RESULT", result))
 
-    def reload(self, says: str) -> None:
+    def reload(self, expected: str) -> None:
         assert self.server.process is not None
         self.server.process.send_signal(signal.SIGHUP)
-        self.server.until(lambda: says in self.server.log.read_text())
+        self.server.until(lambda: expected in self.server.log.read_text())
 
     def status(self, node: str) -> NodeStatus | None:
         return self.server.ask(lambda api: api.get_node(NodeId(node))).node.status
@@ -105,9 +105,9 @@ def test_a_changed_policy_applies_after_sighup_and_the_journal_shows_it(
 
     stricter = site.policy.with_name("stricter.yaml")
     stricter.write_text(GOOD.replace("RESULT", "unhealthy"))
-    told = site.server.navarch("policy", "diff", str(site.policy), str(stricter), "-o", "json")
-    assert told.returncode == 0, told.stderr
-    comparison = json.loads(told.stdout)
+    result = site.server.navarch("policy", "diff", str(site.policy), str(stricter), "-o", "json")
+    assert result.returncode == 0, result.stderr
+    comparison = json.loads(result.stdout)
     (difference,) = comparison["differences"]
     assert (difference["old"]["health"], difference["new"]["health"]) == ("healthy", "unhealthy")
     assert (comparison["old"]["nodes_out"], comparison["new"]["nodes_out"]) == (0, 1)
@@ -150,8 +150,8 @@ def test_a_policy_that_fails_at_run_time_leaves_nodes_unknown_until_it_is_fixed(
     site.inject("training-1", 79)
     site.server.until(lambda: health("training-0") is Health.UNKNOWN)
     site.server.until(lambda: health("training-1") is Health.UNHEALTHY)
-    told = site.server.navarch("why", "node", "training-0")
-    assert "rule every-combination" in told.stdout, told.stdout
+    result = site.server.navarch("why", "node", "training-0")
+    assert "rule every-combination" in result.stdout, result.stdout
     assert site.status("training-0") is NodeStatus.ACTIVE
 
     site.write(GOOD)

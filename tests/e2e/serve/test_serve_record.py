@@ -68,9 +68,9 @@ def test_a_fleet_is_recorded_anonymously_through_the_api_and_replays_the_same(
     text = file.read_text()
     subjects = [entry.event.about.partition("/") for entry in journal]
     named = ("node", "pool", "launch", "incident", "command")
-    told = {name for kind, _, name in subjects if kind in named}
+    names = {name for kind, _, name in subjects if kind in named}
     ids = {str(node.instance) for node in nodes} | {node.private_address for node in nodes}
-    for secret in ("secret", "acme", "h100-8x", "hush", "127.0.0", *told, *(ids - {""})):
+    for secret in ("secret", "acme", "h100-8x", "hush", "127.0.0", *names, *(ids - {""})):
         assert secret not in text, secret
 
     outcome = run_scenario(load_scenario(file), seed=5)

@@ -107,9 +107,9 @@ def histories(draw: st.DrawFn) -> list[Opinion]:
 
 
 @given(pools(), histories())
-def test_a_size_is_always_within_the_current_bounds(pool: Pool, said: list[Opinion]) -> None:
+def test_a_size_is_always_within_the_current_bounds(pool: Pool, opinions: list[Opinion]) -> None:
     bounds = bounds_at(pool, NOW)
-    sizing = plan_size(pool, said, now=NOW)
+    sizing = plan_size(pool, opinions, now=NOW)
 
     assert pool.nodes_min <= bounds.nodes_min <= bounds.nodes_max <= pool.nodes_max
     assert bounds.nodes_min <= sizing.nodes <= bounds.nodes_max
@@ -118,23 +118,25 @@ def test_a_size_is_always_within_the_current_bounds(pool: Pool, said: list[Opini
 
 @given(pools(), histories())
 def test_a_pool_shrinks_only_if_every_recent_recommendation_is_lower(
-    pool: Pool, said: list[Opinion]
+    pool: Pool, opinions: list[Opinion]
 ) -> None:
     bounds = bounds_at(pool, NOW)
-    sizing = plan_size(pool, said, now=NOW)
+    sizing = plan_size(pool, opinions, now=NOW)
     if bounds.clamp(pool.size) != pool.size or sizing.nodes >= pool.size:
         return
 
-    assert said[0].at <= NOW - pool.shrink_after
-    recent = [each for each in said if each.at >= NOW - pool.shrink_after]
+    assert opinions[0].at <= NOW - pool.shrink_after
+    recent = [each for each in opinions if each.at >= NOW - pool.shrink_after]
     assert sizing.nodes >= max(bounds.clamp(max(o.nodes, o.nodes_needed)) for o in recent)
 
 
 @given(pools(), histories())
-def test_nothing_but_bounds_changes_a_size_during_cooldown(pool: Pool, said: list[Opinion]) -> None:
+def test_nothing_but_bounds_changes_a_size_during_cooldown(
+    pool: Pool, opinions: list[Opinion]
+) -> None:
     fresh = evolve(pool, scaled_at=NOW, cooldown=timedelta(seconds=1))
 
-    assert plan_size(fresh, said, now=NOW).nodes == bounds_at(fresh, NOW).clamp(fresh.size)
+    assert plan_size(fresh, opinions, now=NOW).nodes == bounds_at(fresh, NOW).clamp(fresh.size)
 
 
 @given(pools(), st.integers(0, 20))

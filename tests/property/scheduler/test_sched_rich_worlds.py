@@ -173,7 +173,9 @@ def broken_laws(session: Session) -> Iterator[str]:
                 for claim, devices in booking.devices if booking.hold is not Hold.LEAVING else ():
                     for device in devices:
                         holders.setdefault(device, set()).add(claim)
-    yield from (f"{device} is held by {who}" for device, who in holders.items() if len(who) > 1)
+    yield from (
+        f"{device} is held by {names}" for device, names in holders.items() if len(names) > 1
+    )
 
 
 def live(seed: int, rounds: int = 4) -> None:

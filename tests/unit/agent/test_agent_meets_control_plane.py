@@ -79,7 +79,7 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
             store,
             providers=[],
             notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
-            hearing=TelemetryTable(clock, timeout=TIMING.silence, nodes=[]),
+            liveness=TelemetryTable(clock, timeout=TIMING.silence, nodes=[]),
             timing=lambda: TIMING,
             strict=True,
         )

@@ -159,9 +159,9 @@ def test_replies_carry_commands_until_they_are_acknowledged() -> None:
             body = packed("a", 8).SerializeToString()
             for _ in range(2):
                 reply = HeartbeatResponse.FromString(await agent.packed_heartbeat(body))
-                (told,) = reply.commands
-                assert (told.command_id, told.kind) == (command.id, "run_diagnostic")
-                assert dict(told.parameters) == {"level": "2"}
+                (delivered,) = reply.commands
+                assert (delivered.command_id, delivered.kind) == (command.id, "run_diagnostic")
+                assert dict(delivered.parameters) == {"level": "2"}
             await agent.acknowledge(node, command.id)
             assert await agent.packed_heartbeat(body) == b""
             with pytest.raises(NotFoundError):

@@ -96,7 +96,7 @@ def test_an_unreadable_history_is_ignored(dumped: bytes) -> None:
     assert not Loads().restore(dumped)
 
 
-class Said:
+class FixedReadings:
     def __init__(self, **used: float | None) -> None:
         self.used = used
 
@@ -105,13 +105,13 @@ class Said:
 
 
 def test_peaks_are_known_only_for_nodes_that_were_watched_throughout() -> None:
-    said = Said(a=90.0)
-    usage = Usage(said)
+    readings = FixedReadings(a=90.0)
+    usage = Usage(readings)
     both = [NodeId("a"), NodeId("b")]
     keep = timedelta(minutes=5)
     for number in range(12):
         usage.note(both, NOON + number * LOOK, keep=keep)
-        said.used = {"a": 3.0, "b": 4.0}
+        readings.used = {"a": 3.0, "b": 4.0}
     now = NOON + 11 * LOOK
 
     assert usage.peaks(both, now - keep) == {"a": 3.0, "b": 4.0}
@@ -130,7 +130,7 @@ async def a_store(*names: str, health: Health = Health.HEALTHY) -> MemoryStore:
 def test_heartbeats_report_the_utilization_of_serving_nodes() -> None:
     async def main() -> None:
         store = await a_store("a", "b", "c")
-        meter = HeartbeatMeter(store, Said(a=10.0, b=50.0))
+        meter = HeartbeatMeter(store, FixedReadings(a=10.0, b=50.0))
         assert (await meter.pool_metrics(TRAINING)).utilization == 30.0
 
     asyncio.run(main())
@@ -139,9 +139,9 @@ def test_heartbeats_report_the_utilization_of_serving_nodes() -> None:
 def test_missing_heartbeats_are_not_idleness() -> None:
     async def main() -> None:
         with pytest.raises(MetricsError, match="none of 2 nodes has reported its utilization"):
-            await HeartbeatMeter(await a_store("a", "b"), Said()).pool_metrics(TRAINING)
-        nobody = HeartbeatMeter(await a_store("a", health=Health.UNHEALTHY), Said())
-        assert (await nobody.pool_metrics(TRAINING)).utilization == 0.0
+            await HeartbeatMeter(await a_store("a", "b"), FixedReadings()).pool_metrics(TRAINING)
+        unhealthy = HeartbeatMeter(await a_store("a", health=Health.UNHEALTHY), FixedReadings())
+        assert (await unhealthy.pool_metrics(TRAINING)).utilization == 0.0
 
     asyncio.run(main())
 
@@ -151,11 +151,11 @@ def test_columns_average_over_each_nodes_own_gpus() -> None:
         columns = TelemetryTable(SimClock(), timeout=timedelta(minutes=1))
         for name, used in (("small", (10.0, 30.0)), ("large", (5.0,) * 8 + (15.0,) * 8)):
             gpus = tuple(GpuMetrics(utilization_pct=each) for each in used)
-            columns.heard(NodeId(name), NodeMetrics(gpus=gpus))
-        columns.heard(NodeId("mute"))
+            columns.record_heartbeat(NodeId(name), NodeMetrics(gpus=gpus))
+        columns.record_heartbeat(NodeId("mute"))
         columns.forget(NodeId("small"))
         one = NodeMetrics(gpus=(GpuMetrics(utilization_pct=40.0),))
-        columns.heard(NodeId("new"), one)
+        columns.record_heartbeat(NodeId("new"), one)
         asked = [NodeId(name) for name in ("new", "large", "mute", "stranger")]
         assert columns.utilization(asked) == [40.0, 10.0, None, None]
         assert columns.utilization([]) == []

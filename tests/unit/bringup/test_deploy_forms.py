@@ -196,10 +196,10 @@ def test_the_agent_reads_every_variable_that_machines_receive() -> None:
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "navarch-agent.service"
     unit.write_text(UNIT.replace("/opt/navarch/bin/navarch", "/bin/true"))
-    said = subprocess.run(
+    output = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
     )
-    assert "navarch-agent.service" not in said.stderr, said.stderr
+    assert "navarch-agent.service" not in output.stderr, output.stderr
 
 
 def test_the_image_script_is_a_script() -> None:
@@ -241,8 +241,10 @@ separate plugins, and newer fields of the Amazon plugin."""
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_packer_accepts_the_image_templates(cloud: str, tmp_path: Path) -> None:
     text = (DEPLOY / f"packer/{cloud}.pkr.hcl").read_text()
-    said = subprocess.run(["packer", "version"], capture_output=True, text=True, check=True).stdout
-    if re.search(r"v1\.[0-6]\.", said):
+    output = subprocess.run(
+        ["packer", "version"], capture_output=True, text=True, check=True
+    ).stdout
+    if re.search(r"v1\.[0-6]\.", output):
         for newer in NEWER:
             text, cuts = newer.subn("", text)
             assert cuts == 1 or cloud == "gcp"

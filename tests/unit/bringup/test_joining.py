@@ -267,7 +267,7 @@ def test_the_command_prints_the_token_and_nothing_else() -> None:
                 *("--token", "the-operators-token", "join-token", NODE),
                 stdout=asyncio.subprocess.PIPE,
             )
-            said, _ = await ran.communicate()
-            assert said.decode() == join_token(CLUSTER, NODE, LAUNCH) + "\n"
+            output, _ = await ran.communicate()
+            assert output.decode() == join_token(CLUSTER, NODE, LAUNCH) + "\n"
 
     asyncio.run(story())

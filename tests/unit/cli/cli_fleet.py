@@ -195,7 +195,7 @@ async def _live(
             store,
             providers=[cloud],
             notifier=workloads,
-            hearing=TelemetryTable(clock, timeout=TIMING.silence),
+            liveness=TelemetryTable(clock, timeout=TIMING.silence),
             timing=lambda: TIMING,
             opinions=opinions,
             offerings=offerings,

@@ -78,16 +78,18 @@ def test_releasing_a_pool_releases_every_action_except_dry_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "error", "said"),
+    ("node", "error", "message"),
     [
         ("training-0", NotPossibleError, "nothing is held back"),
         ("training-1", NotPossibleError, "dry run"),
         ("nobody", NotFoundError, "node not found"),
     ],
 )
-def test_a_refused_release_states_the_reason(node: str, error: type[Exception], said: str) -> None:
+def test_a_refused_release_states_the_reason(
+    node: str, error: type[Exception], message: str
+) -> None:
     async def story(_: MemoryStore, held: HeldService) -> None:
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             await held.release_held([NodeId(node)], reason="")
         with pytest.raises(InvalidError):
             await held.release_held(reason="")

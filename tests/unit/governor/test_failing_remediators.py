@@ -191,8 +191,8 @@ def test_a_failure_is_recorded_for_node_and_pool_and_raises_an_alert() -> None:
         assert "unhealthy: XID 79" in node.steps[0].reason
         pool = await site.fleet.why(about("pool", OURS))
         assert "ValueError: no rack for ours-0" in pool.state
-        (told,) = [x.event for x in await site.store.events() if x.event.kind == "pool.held"]
-        assert is_notable(told), "once, however often it fails"
+        (event,) = [x.event for x in await site.store.events() if x.event.kind == "pool.held"]
+        assert is_notable(event), "once, however often it fails"
 
     play(story, ScriptedRemediator(boom))
 

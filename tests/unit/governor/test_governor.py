@@ -54,7 +54,7 @@ def decide(
     short_of_nodes: bool = True,
     loops: dict[PoolName, LaunchBreaker] | None = None,
 ) -> dict[NodeId, GovernorDecision]:
-    census = DomainStats(nodes)
+    stats = DomainStats(nodes)
     wishes = [
         ProposedAction(
             node=node,
@@ -66,12 +66,12 @@ def decide(
         if node.health is Health.UNHEALTHY and node.counts
     ]
     obstacles = Obstacles(
-        suspicions=find_suspicions(census, settings),
+        suspicions=find_suspicions(stats, settings),
         outages=find_outages(nodes),
         loops=loops or {},
     )
     verdicts = govern(
-        wishes, census, settings, obstacles, is_missed=lambda _: short_of_nodes, now=now
+        wishes, stats, settings, obstacles, is_missed=lambda _: short_of_nodes, now=now
     )
     return {verdict.proposal.node.id: verdict for verdict in verdicts}
 

@@ -178,11 +178,11 @@ def test_a_step_refused_by_the_agent_is_followed_by_the_next_with_its_reason(
     step: RecoveryStep,
 ) -> None:
     move = order(recovery(step))
-    said = "the GPUs are in use; to be stopped first: nv-hostengine (pid 812)"
-    climbed = after(move, command=answered(move.command, CommandStatus.FAILED, said))
+    message = "the GPUs are in use; to be stopped first: nv-hostengine (pid 812)"
+    climbed = after(move, command=answered(move.command, CommandStatus.FAILED, message))
     assert climbed is not None
     assert rung(climbed.recovery.step) > rung(step)
-    assert said in climbed.reason
+    assert message in climbed.reason
 
 
 @pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)

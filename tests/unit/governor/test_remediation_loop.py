@@ -80,8 +80,8 @@ def decide(
         return [f"{e.event.kind}: {e.event.reason}" for e in await store.events()]
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
-        told = runner.run(main())
-    return dict(store.fleet().nodes.items()), told
+        lines = runner.run(main())
+    return dict(store.fleet().nodes.items()), lines
 
 
 ACTIONS = [
@@ -100,13 +100,13 @@ def test_a_dry_run_only_records_the_action_it_would_take(
     sick = broken(a_node("training-0"), evolve(fault(check), since=NOW - timedelta(days=1)))
     dry = a_pool(size=1, remediation=Remediation(dry_run=True))
 
-    after, told = decide([dry], [sick], remediator)
+    after, lines = decide([dry], [sick], remediator)
 
     node = after[sick.id]
     assert node.held is not None
     assert (node.held.by, node.held.action) == (DeferredBy.DRY_RUN, action)
     assert evolve(node, held=None) == sick, "nothing else about it has changed"
-    assert any(line.startswith(f"node.would_have: {words}") for line in told), told
+    assert any(line.startswith(f"node.would_have: {words}") for line in lines), lines
 
 
 @pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)

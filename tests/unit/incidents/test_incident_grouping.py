@@ -121,10 +121,10 @@ def test_nodes_of_one_nvlink_domain_share_an_incident_and_other_nodes_do_not() -
         return a_node(name, labels={"nvlink_domain": domain}, boot_id=name)
 
     tray, other = rack("tray-0", "rack-1"), rack("tray-1", "rack-1")
-    stranger, loner = rack("tray-2", "rack-2"), a_node("box", boot_id="b")
+    unrelated, loner = rack("tray-2", "rack-2"), a_node("box", boot_id="b")
 
     incidents = reported(
-        *([xid(74, at, node=n)] for at, n in enumerate((tray, other, stranger, loner)))
+        *([xid(74, at, node=n)] for at, n in enumerate((tray, other, unrelated, loner)))
     )
 
     assert [i.nodes for i in incidents] == [("tray-0", "tray-1"), ("tray-2",), ("box",)]

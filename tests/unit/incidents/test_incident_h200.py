@@ -37,7 +37,7 @@ def lived_through(lines: list[bytes]) -> MemoryStore:
             store,
             providers=[],
             notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
-            hearing=TelemetryTable(clock, timeout=Timing().silence, nodes=[]),
+            liveness=TelemetryTable(clock, timeout=Timing().silence, nodes=[]),
             strict=True,
         )
         async with asyncio.TaskGroup() as tasks:

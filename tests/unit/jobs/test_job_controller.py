@@ -138,8 +138,8 @@ def test_an_abandoned_search_is_recorded_once() -> None:
             await case.loop.reconcile()
             await case.clock.sleep(60.0)
         events = [entry.event for entry in await case.store.events()]
-        said = [e.reason for e in events if e.kind == "job.gave_up" and e.about == "job/urgent"]
-        assert said == ["preempt gave up looking for room after 0 simulations"]
+        reasons = [e.reason for e in events if e.kind == "job.gave_up" and e.about == "job/urgent"]
+        assert reasons == ["preempt gave up looking for room after 0 simulations"]
 
     bounded = Parameters(simulations_per_action=0)
     run(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))

@@ -81,7 +81,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         ({"name": JobName("Big Job")}, "name: 'Big Job' must be"),
         ({"tasks": 0}, "tasks: must be 1 to"),
@@ -95,11 +95,11 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
     ],
 )
 def test_an_invalid_request_is_refused_with_the_name_of_the_field(
-    wrong: dict[str, object], says: str
+    wrong: dict[str, object], message: str
 ) -> None:
     async def story(case: Case) -> None:
         await case.write(pools=[a_pool()])
-        with pytest.raises(InvalidError, match=says.replace("'", ".")):
+        with pytest.raises(InvalidError, match=message.replace("'", ".")):
             await case.jobs.submit_job(replace(TRAIN, **wrong))  # type: ignore[arg-type]
         assert not case.store.fleet().jobs
 
@@ -263,15 +263,15 @@ def test_more_nodes_are_not_suggested_if_a_quota_would_refuse_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "says"),
+    ("state", "message"),
     [(JobState.FINISHED, "has finished"), (JobState.CANCELLED, "was cancelled")],
 )
-def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, says: str) -> None:
+def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, message: str) -> None:
     async def story(case: Case) -> None:
         await case.write(jobs=[a_job("j", state=state, reason="enough")])
         found = await case.jobs.explain_job(JobName("j"))
         assert found.state == state.value
-        assert says in found.summary
+        assert message in found.summary
         assert "enough" in found.summary
 
     run(story)

@@ -54,8 +54,8 @@ def play(
     book = compile_policies(Policy(name="test", rules=rules))
 
     async def main() -> None:
-        hearing = TelemetryTable(clock, timeout=timedelta(hours=1))
-        agents = AgentService(clock, store, indexed(store), hearing, policies=lambda: book)
+        liveness = TelemetryTable(clock, timeout=timedelta(hours=1))
+        agents = AgentService(clock, store, indexed(store), liveness, policies=lambda: book)
         await store.commit(Change(pools=[a_pool()], nodes=[a_node(NODE)]), based_on=0)
         await story(agents, store)
 

@@ -102,9 +102,9 @@ def test_a_node_drifts_when_its_pool_has_other_user_data() -> None:
     before = a_pool(size=1, user_data="mount /data")
     after = evolve(before, user_data="mount /scratch", disruption=strict)
     assert before.tells != after.tells
-    told = {"old": before.tells, "new": after.tells, "nothing": "", "before-it-was-noted": None}
+    digests = {"old": before.tells, "new": after.tells, "nothing": "", "before-it-was-noted": None}
     known = []
-    for name, digest in told.items():
+    for name, digest in digests.items():
         node = a_node(name)
         assert node.launch is not None
         known.append(evolve(node, launch=evolve(node.launch, told=digest)))
@@ -221,10 +221,10 @@ def test_invalid_hours_are_refused(nonsense: str) -> None:
 
 
 def test_the_strictest_applicable_budget_counts() -> None:
-    nobody = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EXPIRED,))
-    frozen = replace(OLD, budgets=(MANY, nobody))
+    no_node = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EXPIRED,))
+    frozen = replace(OLD, budgets=(MANY, no_node))
     assert begun(a_pool(size=3, disruption=frozen), nodes(3)) == []
-    tomorrow = replace(nobody, days=((NOW.weekday() + 1) % 7,))
+    tomorrow = replace(no_node, days=((NOW.weekday() + 1) % 7,))
     thawed = replace(OLD, budgets=(MANY, tomorrow))
     assert len(begun(a_pool(size=3, disruption=thawed), nodes(3))) == 3
 

@@ -212,7 +212,7 @@ def stood_at(offering: Offering, node: Node) -> Node:
     return evolve(node, launch=evolve(node.launch, offering=offering))
 
 
-def test_only_the_offering_whose_machines_fail_is_quarantined() -> None:
+def test_only_the_offering_with_failing_machines_is_quarantined() -> None:
     failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
     elsewhere = stood_at(THERE, served(9, at=-1))
     (place,) = quarantined_offerings(POOL, [*failures, elsewhere], now=NOW)

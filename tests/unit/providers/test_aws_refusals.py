@@ -61,11 +61,11 @@ def answer(code: str) -> ClientError:
     status = 503 if code in SERVERS_FAULT else 400
     if code == "InsufficientInstanceCapacity":
         status = 500  # EC2 blames itself for this one
-    said = {
+    response = {
         "Error": {"Code": code, "Message": "because"},
         "ResponseMetadata": {"HTTPStatusCode": status},
     }
-    return ClientError(said, "RunInstances")  # type: ignore[arg-type,unused-ignore]
+    return ClientError(response, "RunInstances")  # type: ignore[arg-type,unused-ignore]
 
 
 @pytest.mark.parametrize(("code", "expected"), CLASSES.items(), ids=CLASSES)

@@ -91,9 +91,9 @@ def test_a_scenario_can_be_given_as_a_mapping(scenario: Build) -> None:
 
 def test_the_example_of_the_guide_runs_as_written(tmp_path: Path) -> None:
     guide = Path(__file__).parents[3] / "docs" / "guides" / "simulator.md"
-    told = guide.read_text(encoding="utf-8").partition("## From Python and pytest")[2]
-    (file,) = re.findall(r"```yaml\n(.*?)```", told, re.DOTALL)
-    (test,) = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
+    section = guide.read_text(encoding="utf-8").partition("## From Python and pytest")[2]
+    (file,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    (test,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     (tmp_path / "office-hours.yaml").write_text(file, encoding="utf-8")
     (tmp_path / "test_office_hours.py").write_text(test, encoding="utf-8")
 

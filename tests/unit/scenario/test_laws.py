@@ -121,8 +121,8 @@ def test_another_seed_gives_another_run() -> None:
 @pytest.mark.parametrize("base", [FLEET, STRESS, POOL], ids=["fleet", "stress", "pool"])
 def test_the_history_of_a_node_ends_with_the_state_in_the_store(base: Plain) -> None:
     for history in played(base, seed=5).nodes:
-        told = [entry for entry in history.entries if entry.kind not in ("failure", "mended")]
-        assert told[-1].status == history.status, history
+        events = [entry for entry in history.entries if entry.kind not in ("failure", "mended")]
+        assert events[-1].status == history.status, history
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -222,7 +222,7 @@ def test_a_cordon_by_an_operator_is_not_a_false_cordon() -> None:
         )
     )
 
-    assert outcome.figures.false_cordons == 1, "only the one that could not be heard"
+    assert outcome.figures.false_cordons == 1, "only the one that could not report"
 
 
 def test_figures_cover_the_whole_run_although_the_journal_is_pruned(

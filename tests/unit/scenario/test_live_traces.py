@@ -80,7 +80,7 @@ def watched(
     async def main() -> tuple[FleetTrace, Sequence[Recorded]]:
         async with asyncio.TaskGroup() as tasks:
             runner = ScenarioRunner(scenario, seed, tasks)
-            told: list[
+            results: list[
                 tuple[Sequence[PoolView], Sequence[NodeView], Sequence[Recorded], datetime]
             ] = []
 
@@ -88,7 +88,7 @@ def watched(
                 api = runner.world.control
                 assert api is not None
                 page = await api.fleet.list_nodes(Query(include_gone=True, page_size=1000))
-                told.append(
+                results.append(
                     (
                         await api.fleet.list_pools(),
                         page.items,
@@ -98,7 +98,7 @@ def watched(
                 )
 
             await runner.run(look)
-            ((pools, nodes, journal, now),) = told
+            ((pools, nodes, journal, now),) = results
             trace = trace_fleet(
                 pools,
                 nodes,
@@ -159,8 +159,8 @@ def test_no_name_no_label_no_address_no_id_and_no_message_survives() -> None:
         if key in ("launch", "instance", "boot_id") and value
     }
     named = ("node", "pool", "launch", "incident", "command")
-    told = [entry.event.about.partition("/") for entry in journal]
-    subjects = {name for kind, _, name in told if kind in named}
+    about = [entry.event.about.partition("/") for entry in journal]
+    subjects = {name for kind, _, name in about if kind in named}
     for secret in (*SECRETS, *ids, *subjects, "2000-"):
         assert secret not in text, secret
     assert "NVIDIA B200" in text, "what kind of GPU it is says nobody's name"

@@ -105,7 +105,7 @@ def test_a_crash_of_the_control_plane_and_a_lossy_network_lose_no_finding(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("not json\n", "line 1 is not a JSON object"),
         ('{"t": 0, "kind": "phase", "name": "x"}\n', "no GPU was recorded"),
@@ -113,12 +113,12 @@ def test_a_crash_of_the_control_plane_and_a_lossy_network_lose_no_finding(tmp_pa
     ],
 )
 def test_an_invalid_recording_is_refused_with_its_place_in_the_scenario(
-    tmp_path: Path, text: str | None, said: str
+    tmp_path: Path, text: str | None, message: str
 ) -> None:
     file = tmp_path / "bad.jsonl"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(ConfigError, match=said) as refused:
+    with pytest.raises(ConfigError, match=message) as refused:
         load_scenario(scenario(tmp_path, file))
     assert "navarch agent record" in str(refused.value)
 

@@ -133,7 +133,9 @@ def test_no_heartbeat_is_sent_after_the_end() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_heartbeat_whose_machine_stops_before_the_answer_is_not_lost(answers: bool) -> None:
+def test_a_heartbeat_is_not_counted_as_lost_if_its_machine_stops_before_the_answer(
+    answers: bool,
+) -> None:
     async def middle(ground: WireEnvironment, agent: SimAgent) -> None:
         await _end_within_a_heartbeat(ground, agent)
         ground.stop_agent(agent.machine)

@@ -61,7 +61,7 @@ def test_a_fraction_goes_to_the_node_with_a_shared_gpu_that_has_room() -> None:
     assert groups(result) == {"job-0": ("x",)}
 
 
-def test_a_fraction_does_not_prefer_a_node_whose_shared_gpu_is_full() -> None:
+def test_a_fraction_does_not_prefer_a_node_with_a_full_shared_gpu() -> None:
     nodes = [a_node("full", 4), a_node("shared", 8)]
     jobs = [
         a_job("held", gpus=3, on="full"),

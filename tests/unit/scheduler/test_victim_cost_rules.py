@@ -95,14 +95,14 @@ def test_a_job_without_disruption_budget_is_not_moved(allowed: int | None, times
     assert len(moved(*running, a_job("big", gpus=2), nodes={"a": 2, "b": 2})) == times
 
 
-@pytest.mark.parametrize(("allowed", "who"), [(2, ["pair-0", "pair-1"]), (1, [])])
+@pytest.mark.parametrize(("allowed", "expected"), [(2, ["pair-0", "pair-1"]), (1, [])])
 def test_a_gang_with_a_budget_of_one_task_is_not_moved_completely(
-    allowed: int, who: list[str]
+    allowed: int, expected: list[str]
 ) -> None:
     pair = a_job("pair", tasks=2, on="a", disruptions_allowed=allowed)
     fixed = a_job("fixed", on="b", disruptions_allowed=0)
 
-    assert sorted(moved(pair, fixed, a_job("big", gpus=3), nodes={"a": 3, "b": 3})) == who
+    assert sorted(moved(pair, fixed, a_job("big", gpus=3), nodes={"a": 3, "b": 3})) == expected
 
 
 def test_ageing_serves_a_job_that_waited_long_first() -> None:

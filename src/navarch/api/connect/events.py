@@ -32,7 +32,7 @@ def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
         health = _judge(event)
         if worst is None or _WORST.index(health) > _WORST.index(worst.health):
             worst = CheckResult(
-                check=EVENTS_CHECK, health=health, reason=_told(event), facts=_facts(event)
+                check=EVENTS_CHECK, health=health, reason=_description(event), facts=_facts(event)
             )
     if worst is not None and worst.health is not Health.HEALTHY:
         yield worst
@@ -43,7 +43,7 @@ def _judge_xid(event: pb.HealthEvent) -> CheckResult:
     return CheckResult(
         check=XID_CHECK if ruling.fatal else EVENTS_CHECK,
         health=ruling.health,
-        reason=_told(event),
+        reason=_description(event),
         fatal=ruling.fatal,
         lasting=ruling.fatal,
         action=str(ruling.action),
@@ -115,7 +115,7 @@ def _number(event: pb.HealthEvent, name: str) -> float | None:
         return None
 
 
-def _told(event: pb.HealthEvent) -> str:
+def _description(event: pb.HealthEvent) -> str:
     where = f"GPU {event.gpu_index}" if event.gpu_index >= 0 else "node"
     if event.event_type == _TYPES.HEALTH_EVENT_TYPE_XID:
         code = event.metrics.get("xid_code", "?")

@@ -54,7 +54,7 @@ class RecoveryController:
         self._notifier = notifier
         self._operations = operations
         self._uncalled: set[RecoveryId] = set()
-        """Recoveries whose call to the provider this process has committed and not made yet."""
+        """Recoveries with a call to the provider that is committed and not made yet."""
         self._refused: dict[RecoveryId, str] = {}
         self._drained: set[NodeId] = set()
         self._polled_at: dict[NodeId, datetime] = {}

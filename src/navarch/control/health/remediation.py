@@ -90,7 +90,7 @@ class RemediationController:
         self._index = index
         pools = store.fleet().pools
         self._paused: set[PoolName] = {name for name, pool in pools.items() if pool.held}
-        """Pools whose automation is paused, which may end by a change in another pool."""
+        """Pools with paused automation; a change in another pool may end the pause."""
         self._due: dict[PoolName, datetime] = {}
         """When the next decision about a pool is due that only depends on time."""
         self._governed_by: GovernorSettings | None = None
@@ -380,7 +380,7 @@ def _newest(fleet: Fleet, names: Iterable[NodeId]) -> list[Node]:
 def _no_longer_deferred(
     nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]
 ) -> Iterator[Action]:
-    """Yield the end of deferrals whose action is no longer proposed."""
+    """Yield the end of deferrals of actions that are no longer proposed."""
     for node in nodes:
         if node.held is not None and node.id not in wanted:
             reason = f"the reason to {node.held.action} it is gone"

@@ -24,8 +24,8 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import Store
 
 UserData = Callable[[ProvisionRequest, ProviderName], str]
-"""Returns the boot script of a machine whose pool has none. It must return the same each time: some
-providers refuse a token that comes with a different request than before."""
+"""Returns the boot script of a machine in a pool without one. It must return the same each
+time: some providers refuse a token that comes with a different request than before."""
 
 MissingAgent = Callable[[Pool], str | None]
 """Returns why no agent would start on machines bought for a pool; None if one would."""

@@ -64,7 +64,7 @@ class LivenessController:
         # In this order, no node can become silent between the two answers.
         next_change = self._liveness.next_change()
         silent = self._liveness.silent()
-        back = [name for name in self._marked if self._liveness.has_spoken(name)]
+        back = [name for name in self._marked if self._liveness.has_reported(name)]
         judged = [
             *judge_silence(fleet, silent, timeout=self._liveness.timeout, now=now),
             *judge_return(fleet, back, silent),

@@ -62,7 +62,7 @@ class InventoryController:
         self._observations = observations
         self._hook = hook
         self._expected: dict[NodeId, None] = {}
-        """The nodes whose machines are expected to appear or to disappear."""
+        """The nodes of machines that are expected to appear or to disappear."""
         self.queue: WorkQueue[ProviderName] = WorkQueue([provider.name])
         nodes = list(store.fleet().nodes.values())
         self._diff = ListingDiff(provider.name, nodes)

@@ -16,7 +16,7 @@ class PendingObservations:
     listed_at: dict[ProviderName, datetime] = field(default_factory=dict)
     """When the newest complete listing that was acted on began."""
     unsure_since: dict[Token, datetime] = field(default_factory=dict)
-    """Launches whose call may have had an effect, and when the last call was made."""
+    """Launches that may have had an effect, with the time of the last call."""
     stopped_at: dict[NodeId, datetime] = field(default_factory=dict)
     """When the provider first accepted to end a node's machine."""
     seen: dict[ProviderName, Seen] = field(default_factory=dict)

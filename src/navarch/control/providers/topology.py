@@ -42,7 +42,7 @@ class TopologyController:
             self._note(None, node)
 
     def on_commit(self, committed: Committed) -> None:
-        """Queue the nodes whose machines are new here."""
+        """Queue the nodes with new machines of this provider."""
         for before, node in committed.moved:
             self._note(before, node)
 

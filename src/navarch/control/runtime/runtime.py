@@ -28,7 +28,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Runtime:
-    """Starts a round of each controller whose queue has keys that are due.
+    """Starts a round of each controller that has due keys in its queue.
 
     Controllers that decide are listed before those that act. Rounds start in that order, so
     everything that follows from one event is decided before any of it is carried out. No controller

@@ -27,9 +27,9 @@ class PluginRegistry:
     ) -> None:
         """Offer plugin `name`.
 
-        `build` is a plugin class whose `argument` fields are its arguments; or a function, which
-        gets an instance of the class given as `arguments`; or a function that asks for what it
-        wants of the `PluginArguments` it gets.
+        `build` is a plugin class with `argument` fields; or a function, which gets
+        an instance of the class given as `arguments`; or a function that reads its arguments from
+        the `PluginArguments` it gets.
         """
         if name in self._builders:
             raise InvalidError(f"two plugins are called {name!r}")

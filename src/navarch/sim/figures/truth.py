@@ -66,6 +66,6 @@ class GroundTruth:
     faults: tuple[InjectedFault, ...] = ()
     leases: tuple[Lease, ...] = ()
     requested_outages: Mapping[NodeId, Sequence[RequestedOutage]] = field(default_factory=dict)
-    """Nodes that an operator took out of service, or whose machine was reclaimed."""
+    """Nodes that an operator took out of service, or that lost a reclaimed machine."""
     replaced_by: Mapping[NodeId, NodeId] = field(default_factory=dict)
-    """The new node for each one whose machine its owner replaced."""
+    """The new node for each one with a machine that its owner replaced."""

@@ -202,7 +202,7 @@ def _cost_until(launch: Launch, ended: datetime) -> Decimal:
 
 
 def find_leaks(truth: GroundTruth, claimed: Collection[str]) -> list[Lease]:
-    """Return the bought machines that still run and whose tokens are not among `claimed`."""
+    """Return the bought machines that still run under a token not in `claimed`."""
     return [
         lease
         for lease in truth.leases

@@ -157,7 +157,7 @@ class EventPlayer:
                 await self.fleet.environment.ask(
                     lambda api: api.declare_healthy(node, reason="the scenario says so")
                 )
-                self.fleet.say_no_more(node)
+                self.fleet.drop_past_events(node)
             case Action.INSTALL_DRIVER:
                 self._install_driver(event)
             case Action.SET_CLOCK:
@@ -201,7 +201,7 @@ class EventPlayer:
             xid=params.xid_code,
             gpu=params.gpu_index or 0,
             message=params.message or "",
-            said=_said(event),
+            check_result=_check_result(event),
         )
         if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")
@@ -211,14 +211,14 @@ class EventPlayer:
         node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
         environment = self.fleet.environment
         if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
-            self.fleet.ask_out(node)
+            self.fleet.begin_outage(node)
             self.on_order(node)
         match kind:
             case CommandKind.CORDON:
                 await environment.ask(lambda api: api.cordon(node, reason=reason))
             case CommandKind.UNCORDON:
                 await environment.ask(lambda api: api.uncordon(node))
-                self.fleet.ask_back(node)
+                self.fleet.end_outage(node)
             case CommandKind.DRAIN:
                 await environment.ask(lambda api: api.drain(node, reason=reason))
             case CommandKind.TERMINATE if self._is_bought(node):
@@ -270,7 +270,7 @@ class EventPlayer:
         return self.fleet.environment.clock
 
 
-def _said(event: ScenarioEvent) -> CheckResult | None:
+def _check_result(event: ScenarioEvent) -> CheckResult | None:
     params = event.params
     if not params.check:
         return None
@@ -286,5 +286,5 @@ def _said(event: ScenarioEvent) -> CheckResult | None:
 def _words(event: ScenarioEvent) -> str:
     """Return an event's details as one line."""
     params = event.params
-    told = ((name, getattr(params, name)) for name in sorted(params.written))
-    return ", ".join(f"{name}={value}" for name, value in told)
+    written = ((name, getattr(params, name)) for name in sorted(params.written))
+    return ", ".join(f"{name}={value}" for name, value in written)

@@ -69,7 +69,7 @@ class SimulatedFleet:
     """Their names, indexed by position."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[InjectedFault] = field(default_factory=list)
-    asked_out: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
+    requested_outages: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
     replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
     on_fault: list[OnFault] = field(default_factory=list)
     on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
@@ -186,22 +186,22 @@ class SimulatedFleet:
         agent = self.agents.get(node)
         if agent is None or agent.place is None:
             return
-        self.ask_out(node)
+        self.begin_outage(node)
         self.down(node)
         if by_command:
             agent.hung = True  # The agent itself calls this; it sends nothing more.
         else:
             self.environment.stop_agent(agent.machine)
 
-    def ask_out(self, node: NodeId) -> None:
+    def begin_outage(self, node: NodeId) -> None:
         """Record a request to take a node out of service."""
-        orders = self.asked_out.setdefault(node, [])
+        orders = self.requested_outages.setdefault(node, [])
         if not orders or orders[-1].over is not None:
             orders.append(RequestedOutage(at=self.environment.clock.now()))
 
-    def ask_back(self, node: NodeId) -> None:
+    def end_outage(self, node: NodeId) -> None:
         """Record that the request has ended."""
-        orders = self.asked_out.get(node)
+        orders = self.requested_outages.get(node)
         if orders and orders[-1].over is None:
             orders[-1] = evolve(orders[-1], over=self.environment.clock.now())
 
@@ -361,7 +361,7 @@ class SimulatedFleet:
         if agent is not None:
             agent.skew_s = skew_s
 
-    def say_no_more(self, node: NodeId) -> None:
+    def drop_past_events(self, node: NodeId) -> None:
         """Drop the past events of a machine, which a real agent would not report again."""
         agent = self.agents.get(node)
         if agent is not None:

@@ -174,7 +174,7 @@ async def _outcome(
         ended=ended,
         faults=tuple(fleet.injuries),
         leases=tuple(fleet.leases()),
-        requested_outages=dict(fleet.asked_out),
+        requested_outages=dict(fleet.requested_outages),
         replaced_by=dict(fleet.replaced_by),
     )
     ours = {f"node/{name}" for name in fleet.facts}

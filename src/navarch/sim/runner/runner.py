@@ -250,7 +250,7 @@ class ScenarioRunner:
         node = NodeId(machine.request.name)
         agent = self.fleet.agents.get(node)
         if agent is not None and agent.machine is machine:
-            self.fleet.ask_out(node)
+            self.fleet.begin_outage(node)
             self.fleet.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
@@ -405,7 +405,7 @@ class ScenarioRunner:
             ended=ended,
             faults=tuple(fleet.injuries),
             leases=(*fleet.leases(), *bought),
-            requested_outages=dict(fleet.asked_out),
+            requested_outages=dict(fleet.requested_outages),
             replaced_by=dict(fleet.replaced_by),
         )
 

@@ -10,9 +10,9 @@ def start_moments(startup: Startup, count: int, chance: Chance) -> list[float]:
     batches = _batches(startup, count)
     step_s = takes_s / len(batches) if batches else 0.0
     # The jitter of a start is a share of the time between two starts.
-    stray_s = step_s * startup.jitter_percent / 100
+    jitter_s = step_s * startup.jitter_percent / 100
     return [
-        max(number * step_s + chance.uniform(-stray_s, stray_s), 0.0)
+        max(number * step_s + chance.uniform(-jitter_s, jitter_s), 0.0)
         for number, size in enumerate(batches)
         for _ in range(size)
     ]

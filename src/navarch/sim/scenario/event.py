@@ -141,7 +141,7 @@ NODE_ACTIONS = (
     Action.RECLAIM,
     Action.OVERRIDE,
 )
-"""Actions whose target is a node."""
+"""Actions with a node as their target."""
 _NO_TARGET = (Action.START_FLEET, Action.STOP_FLEET, Action.WAIT, Action.LOG, Action.CRASH)
 
 

@@ -24,7 +24,7 @@ class Failure:
     gpu: int = 0
     """-1 for all of them."""
     message: str = ""
-    said: CheckResult | None = None
+    check_result: CheckResult | None = None
     """The result of the check, for a failure of type `check`."""
 
     @cached_property
@@ -37,8 +37,8 @@ class Failure:
         """The true health of the machine: by the catalogue, for an XID."""
         if self.kind is FailureType.XID_ERROR:
             return self._assessment.health
-        if self.said is not None:
-            return self.said.health
+        if self.check_result is not None:
+            return self.check_result.health
         return Health.DEGRADED if self.kind in _ONLY_WORSE else Health.UNHEALTHY
 
     @cached_property
@@ -57,14 +57,14 @@ class Failure:
             case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
                 return False  # Only monitoring is broken; programs continue.
             case FailureType.CHECK:
-                return self.said is not None and self.said.fatal
+                return self.check_result is not None and self.check_result.fatal
         return True
 
     @cached_property
     def result(self) -> CheckResult | None:
         """What the machine's checks report; None if it cannot be reached."""
-        if self.said is not None:
-            return self.said
+        if self.check_result is not None:
+            return self.check_result
         text = self.message
         match self.kind:
             case FailureType.XID_ERROR:
@@ -100,7 +100,7 @@ class Failure:
     @property
     def check(self) -> str:
         """The check that reports it, where the failure is just that."""
-        return "" if self.said is None else self.said.check
+        return "" if self.check_result is None else self.check_result.check
 
     @property
     def reboots(self) -> bool:
@@ -119,7 +119,11 @@ class Failure:
     def __str__(self) -> str:
         if self.kind is FailureType.XID_ERROR:
             return f"XID {self.xid} on {self._where}"
-        return str(self.kind) if self.said is None else f"{self.kind} {self.said.check}"
+        return (
+            str(self.kind)
+            if self.check_result is None
+            else f"{self.kind} {self.check_result.check}"
+        )
 
     def _bad(self, check: str, reason: str, *, lasting: bool = False) -> CheckResult:
         return CheckResult(check=check, health=Health.UNHEALTHY, reason=reason, lasting=lasting)

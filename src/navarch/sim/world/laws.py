@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from navarch.core.fleet import Fleet
+from navarch.core.event import BY_HAND, about
+from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.core.node import NEXT_PHASES, Node, Phase
@@ -69,7 +70,7 @@ class Checkers:
                 self._check_birth(node)
             if old is not None:
                 _check_move(old, node)
-                if old.retiring is not node.retiring:
+                if old.retiring is not node.retiring and not _is_by_hand(change, node):
                     self._check_disturbance(old, node, after)
             pool = node.pool
             if pool is not None:
@@ -109,6 +110,12 @@ class Checkers:
         assert _is_succeeded(new, after), (
             f"{new.id} was {old.health} and {old.phase}, but is given back: {new.retiring.reason}"
         )
+
+
+def _is_by_hand(change: Change, node: Node) -> bool:
+    """Return whether an operator requested the change of `node`."""
+    subject = about("node", node.id)
+    return any(x.about == subject and x.facts.get("by") == BY_HAND for x in change.events)
 
 
 def _is_succeeded(node: Node, fleet: Fleet) -> bool:

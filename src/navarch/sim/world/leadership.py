@@ -149,7 +149,7 @@ class Leadership:
                 for cloud in self.clouds()
             ],
             notifier=LeaderNotifier(self.workloads(), crash_point),
-            hearing=liveness,
+            liveness=liveness,
             timing=lambda: self.hosts.timing,
             opinions=replace(self.opinions, autoscalers=self.autoscalers),
             metrics_source=self._metrics_source(store, liveness),

@@ -38,12 +38,12 @@ class ComputedLiveness(TelemetryTable):
         self._started_at = clock.now()
         self._suspended = suspended
         self._load = load
-        self._heard_last: dict[NodeId, float] = {}
+        self._before_suspension_s: dict[NodeId, float] = {}
         self._new: dict[NodeId, datetime] = {}
         """Nodes that were first received at this moment, and when each would be overdue."""
         for node in suspended:
             row = self._row(node)
-            self._heard[row] = np.inf
+            self._beats_s[row] = np.inf
             self._awake.discard(row)
 
     def suspend(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
@@ -53,28 +53,28 @@ class ComputedLiveness(TelemetryTable):
         row = self._rows.get(node)
         if row is None:
             return  # The node is gone, and its machine still runs.
-        self._heard_last[node] = float(self._heard[row])
-        self._heard[row] = np.inf
+        self._before_suspension_s[node] = float(self._beats_s[row])
+        self._beats_s[row] = np.inf
         self._awake.discard(row)
 
     def resume(self, node: NodeId, schedule: HeartbeatSchedule) -> None:
         """Record the last heartbeat of `node`, which sends heartbeats one by one from now on."""
         del self._suspended[node]
-        heard = self._heard_last.pop(node, 0.0)
+        last_s = self._before_suspension_s.pop(node, 0.0)
         row = self._rows.get(node)
         if row is not None:
             # A heartbeat that was lost and retried was received later than scheduled.
-            heard = self._heard[row] = max(heard, self._last_beat(schedule).timestamp())
+            last_s = self._beats_s[row] = max(last_s, self._last_beat(schedule).timestamp())
             self._awake.add(row)
             # A suspended node cannot become overdue, so its deadline was not announced yet.
-            self._tell(self._overdue_at(heard))
+            self._notify(self._overdue_at(last_s))
 
     def overdue_from(self) -> datetime | None:
         """Return when the first node is overdue if nothing more arrives, or since when one is."""
         if len(self._awake) > AWAKE_MAX:
             return super().overdue_from()
         self._now_s()
-        first_s = min(map(self._heard.item, self._awake), default=np.inf)
+        first_s = min(map(self._beats_s.item, self._awake), default=np.inf)
         return None if first_s == np.inf else self._overdue_at(first_s)
 
     def _new_row(self, name: NodeId | None) -> int:
@@ -90,14 +90,14 @@ class ComputedLiveness(TelemetryTable):
         if row is not None:
             self._awake.discard(row)
 
-    def last_heard(self, node: NodeId) -> datetime | None:
+    def last_heartbeat(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node` in this process."""
         schedule = self._suspended.get(node)
-        return super().last_heard(node) if schedule is None else self._last_beat(schedule)
+        return super().last_heartbeat(node) if schedule is None else self._last_beat(schedule)
 
-    def has_spoken(self, node: NodeId) -> bool:
+    def has_reported(self, node: NodeId) -> bool:
         """Return whether `node` has sent a heartbeat; a suspended one has."""
-        return node in self._suspended or super().has_spoken(node)
+        return node in self._suspended or super().has_reported(node)
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return the utilization of each node; that of suspended nodes is computed."""
@@ -111,15 +111,15 @@ class ComputedLiveness(TelemetryTable):
     def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
         """Announce a new node, unless it is suspended at this moment, as most are."""
         if not self._new:
-            asyncio.get_running_loop().call_soon(self._tell_of_the_new)
+            asyncio.get_running_loop().call_soon(self._announce_new)
         self._new[node] = overdue_at
 
-    def _tell_of_the_new(self) -> None:
+    def _announce_new(self) -> None:
         if self._new:
-            self._tell(min(self._new.values()))
+            self._notify(min(self._new.values()))
             self._new.clear()
 
     def _last_beat(self, schedule: HeartbeatSchedule) -> datetime:
         now_s = (self._clock.now() - EPOCH).total_seconds()
-        heard = EPOCH + timedelta(seconds=schedule.last_by(now_s))
-        return max(heard, self._started_at)
+        last = EPOCH + timedelta(seconds=schedule.last_by(now_s))
+        return max(last, self._started_at)
