@@ -76,24 +76,6 @@ def test_every_failure_of_a_provider_has_a_class_that_steers_the_caller(
     on_virtual_time(story)
 
 
-<<<<<<< HEAD
-def test_a_call_without_an_answer_ends_at_the_time_limit() -> None:
-    async def story() -> None:
-        with pytest.raises(OutcomeUnknownError, match="did not answer in time"):
-            await GuardedProvider(Awkward(3600.0)).terminate(InstanceId("i"))
-        assert asyncio.get_running_loop().time() == CALL_TIMEOUT.total_seconds()
-
-    on_virtual_time(story)
-
-
-def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> None:
-    provider = GuardedProvider(Awkward(0.0))
-    assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
-    assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"
-
-
-=======
->>>>>>> main
 def test_every_call_is_measured_with_its_result() -> None:
     async def story() -> None:
         metrics = RecordingMetrics()
@@ -112,8 +94,6 @@ def test_every_call_is_measured_with_its_result() -> None:
         assert [round(each) for each in seconds] == [0, 0, 60]
 
     on_virtual_time(story)
-<<<<<<< HEAD
-=======
 
 
 def test_a_call_without_an_answer_ends_at_the_time_limit() -> None:
@@ -129,4 +109,3 @@ def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> Non
     provider = GuardedProvider(Awkward(0.0))
     assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
     assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"
->>>>>>> main
