@@ -658,3 +658,14 @@ def test_a_check_that_could_not_run_changes_nothing() -> None:
         assert site.health() is Health.HEALTHY
 
     play(story)
+
+
+def test_a_state_of_an_earlier_boot_does_not_change_the_node() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        for boot_id, conditions in (("boot-0", 0), ("boot-1", 1)):
+            report = HealthReport(results=(HOT,), boot_id=boot_id, at=site.clock.now())
+            await site.agents.report_health(NODE, report)
+            assert len(site.store.fleet().nodes[NODE].conditions) == conditions, boot_id
+
+    play(story)
