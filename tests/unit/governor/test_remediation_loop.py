@@ -355,3 +355,45 @@ def test_the_commit_after_new_limits_queues_the_pools_with_deferred_nodes() -> N
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
+
+
+def test_room_that_one_pool_makes_is_given_to_a_deferred_node_of_another() -> None:
+    store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
+    one_per_zone = {Domain.ZONE: DomainBudget(nodes_min=1, share_max=0.0)}
+
+    async def main() -> None:
+        now = clock.now()
+        lost = a_node(
+            "first-0",
+            "first",
+            phase=Phase.TERMINATING,
+            registered_at=now,
+            acted_at=now - timedelta(hours=2),
+            retiring=Retirement(reason="XID 79"),
+        )
+        successor = a_node("first-1", "first", phase=Phase.BOOTING, replaces=lost.id)
+        sick = broken(a_node("second-0", "second", registered_at=now))
+        pools = [a_pool("first", size=1), a_pool("second", size=1)]
+        await store.commit(Change(pools=pools, nodes=[lost, successor, sick]), based_on=0)
+        controller = RemediationController(
+            clock,
+            store,
+            indexed(store),
+            Providers([]),
+            remediator=lambda _: CordonAndReplace(),
+            settings=lambda: GovernorSettings(budgets=one_per_zone),
+        )
+        loop = ControllerDriver(clock, store, controller)
+        await loop.reconcile()
+        held = store.fleet().nodes[sick.id].held
+        assert held is not None
+        assert held.by is DeferredBy.BUDGET
+        await clock.sleep(1)
+
+        serving = a_node("first-1", "first", registered_at=now, replaces=lost.id)
+        await store.commit(Change(nodes=[serving]), based_on=store.fleet().revision)
+        await loop.reconcile()
+        assert store.fleet().nodes[sick.id].retiring is not None
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
