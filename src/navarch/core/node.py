@@ -42,6 +42,12 @@ class Trait(msgspec.Struct, frozen=True, kw_only=True):
         """Return the trait of a node that had this one and has `value` now."""
         return Trait(value=value, since=at, before=self.value, past=evolve(self, past=None))
 
+    def value_at(self, at: datetime) -> str:
+        """Return the value at an earlier time, as far as it is recorded."""
+        if self.since <= at:
+            return self.value
+        return self.before if self.past is None else self.past.value_at(at)
+
 
 class Phase(StrEnum):
     """The phase of a node's lifecycle."""

@@ -1,24 +1,26 @@
 """Decisions of the remediation controller, with and without dry run."""
 
 import asyncio
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 import pytest
 
 from navarch.control.health.remediation import RemediationController
 from navarch.control.providers.guard import Providers
 from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
+from navarch.core.errors import InvariantError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import DRIVER, IMAGE, Node, Phase, Retirement, Trait
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.core.recovery import Remediation
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
+from navarch.fleet.plan import Plan, Terminate
 from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.bad_hosts import MACHINE
 from navarch.ports.remediator import Remediator, Remedy, Treatment
@@ -397,3 +399,33 @@ def test_room_that_one_pool_makes_is_given_to_a_deferred_node_of_another() -> No
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
+
+
+class CarelessRemediation(RemediationController):
+    """A controller whose planner has a bug: it terminates a node that should stay."""
+
+    def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
+        del now
+        return [
+            Plan(pool=name, actions=(Terminate(node=node, reason="a bug"),))
+            for name in names
+            for node in fleet.in_pool(name)
+        ]
+
+
+def test_a_plan_that_breaks_a_law_is_not_committed() -> None:
+    store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+    sound = a_node("training-0")
+
+    async def main() -> None:
+        await store.commit(Change(pools=[a_pool(size=1)], nodes=[sound]), based_on=0)
+        clock = SimClock()
+        controller = CarelessRemediation(
+            clock, store, indexed(store), Providers([]), remediator=lambda _: CordonOnly()
+        )
+        with pytest.raises(InvariantError, match="is terminated though it should stay"):
+            await ControllerDriver(clock, store, controller).reconcile()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+    assert store.fleet().nodes[sound.id] == sound

@@ -1,5 +1,7 @@
 """Domains: what a node has in common with others."""
 
+from datetime import datetime
+
 from navarch.core.disruption import Domain
 from navarch.core.node import DRIVER, IMAGE, Node
 
@@ -10,9 +12,12 @@ Place = tuple[Domain, str]
 """One domain by its kind and name."""
 
 
-def domains_of(node: Node) -> tuple[Place, ...]:
-    """Return the domains of `node`; unknown ones are left out."""
-    zone, labels, topology, traits = zone_of(node), node.labels, node.topology, node.traits
+def domains_of(node: Node, at: datetime | None = None) -> tuple[Place, ...]:
+    """Return the domains of `node`, now or `at` an earlier time; unknown ones are left out.
+
+    Only the driver and the image change during the life of a node.
+    """
+    zone, labels, topology = zone_of(node), node.labels, node.topology
     found: list[Place] = []
     if node.pool:
         found.append((Domain.POOL, node.pool))
@@ -25,11 +30,11 @@ def domains_of(node: Node) -> tuple[Place, ...]:
     nvlink = labels.get(NVLINK_LABEL)
     if nvlink:
         found.append((Domain.NVLINK, _within(zone, nvlink)))
-    driver, image = traits.get(DRIVER), traits.get(IMAGE)
-    if driver is not None and driver.value:
-        found.append((Domain.DRIVER, driver.value))
-    if image is not None and image.value:
-        found.append((Domain.IMAGE, image.value))
+    for domain, key in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
+        trait = node.traits.get(key)
+        value = "" if trait is None else trait.value if at is None else trait.value_at(at)
+        if value:
+            found.append((domain, value))
     return tuple(found)
 
 

@@ -19,7 +19,8 @@ from navarch.core.disruption import (
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.domain_stats import DomainStats
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
+from navarch.fleet.disruption.governor.domains import domains_of
 from navarch.fleet.disruption.governor.outage import Outage, Scope, outage_of
 from navarch.fleet.disruption.governor.suspicion import Suspicion
 from navarch.fleet.launch_breaker import LaunchBreaker
@@ -92,7 +93,7 @@ def govern(
     budgets = _Budgets(stats, settings, is_missed, now)
     decisions: list[GovernorDecision] = []
     replaced: Counter[PoolName] = Counter()
-    for proposal in _ranked(proposals, stats):
+    for proposal in sorted(proposals, key=_urgency):
         node, held = proposal.node, None
         if proposal.dry_run:
             held = _deferred(
@@ -101,7 +102,7 @@ def govern(
         elif not _released(node):
             held = (
                 _in_outage(proposal, obstacles.outages, now)
-                or _blames_change(proposal, stats, obstacles.suspicions, now)
+                or _blames_change(proposal, obstacles.suspicions, now)
                 or budgets.hold(proposal, now)
                 or _in_replacement_loop(proposal, obstacles.loops, replaced, now)
             )
@@ -113,15 +114,9 @@ def govern(
     return decisions
 
 
-def _ranked(proposals: Sequence[ProposedAction], stats: DomainStats) -> Sequence[ProposedAction]:
-    if len(proposals) < 2:
-        return proposals
-    return sorted(proposals, key=lambda proposal: _urgency(proposal, stats))
-
-
-def _urgency(proposal: ProposedAction, stats: DomainStats) -> tuple[bool, bool, datetime, str]:
+def _urgency(proposal: ProposedAction) -> tuple[bool, bool, datetime, str]:
     """Rank proposals: released by an operator, then fatal, then by waiting time."""
-    conditions = stats.faults_of(proposal.node).values()
+    conditions = fingerprints(proposal.node).values()
     fatal = any(condition.fatal for condition in conditions)
     since = min((condition.since for condition in conditions), default=proposal.node.since)
     return not _released(proposal.node), not fatal, since, proposal.node.id
@@ -132,12 +127,12 @@ def _released(node: Node) -> bool:
 
 
 def _blames_change(
-    proposal: ProposedAction, stats: DomainStats, suspicions: Mapping[str, Suspicion], now: datetime
+    proposal: ProposedAction, suspicions: Mapping[str, Suspicion], now: datetime
 ) -> Deferred | None:
     """Defer a node if all of its faults come from suspected changes; one other fault is its own."""
     if not suspicions:
         return None
-    faults = stats.faults_of(proposal.node)
+    faults = fingerprints(proposal.node)
     found = [suspicions.get(fault) for fault, why in faults.items() if not _may_boot(why, now)]
     blamed = [each for each in found if each is not None and proposal.node.id in each.nodes]
     if not blamed or len(blamed) < len(found):
@@ -199,7 +194,7 @@ class _Budgets:
         """Defer a node if the budget of one of its domains is spent."""
         if self._is_disturbed_already(proposal.node):
             return None
-        for place in self._stats.places_of(proposal.node):
+        for place in domains_of(proposal.node):
             kind, name = place
             budget = self._settings.budgets.get(kind)
             if budget is None:
@@ -221,7 +216,7 @@ class _Budgets:
 
     def spend(self, node: Node) -> None:
         """Charge every domain of `node` for one action."""
-        places = self._stats.places_of(node)
+        places = domains_of(node)
         self._in_window.update(places)
         self._in_a_day.update(places)
 
