@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -114,23 +115,30 @@ def test_a_second_start_is_quick_loses_nothing_and_commits_nothing(fleet: Start)
     assert server.stop() == 0
     assert server.start() < 15.0  # Under three seconds on an idle machine.
     assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
-    time.sleep(3.5)  # Longer than the heartbeat timeout: the agents must have reconnected.
+    # Longer than the heartbeat timeout: agents that had not reconnected would count as silent.
+    wait_for_reports(server, after=datetime.now(UTC) + timedelta(seconds=3.5))
     assert active(server) == before
     assert len(machines(server)) == 2
     assert settled_revision(server) == revision, "a restart commits nothing"
 
 
+def wait_for_reports(server: FleetProcess, *, after: datetime) -> None:
+    """Wait until every active node has sent a heartbeat later than `after`."""
+
+    def reported() -> bool:
+        nodes = [node for node in every_node(server) if node.status is NodeStatus.ACTIVE]
+        return all(node.last_heartbeat and node.last_heartbeat > after for node in nodes)
+
+    server.until(reported)
+
+
 def settled_revision(server: FleetProcess) -> int:
-    """Return the revision of the store, once it has been the same for a second."""
-    seen = [-1]
-
-    def settled() -> bool:
-        time.sleep(1.0)
-        seen.append(server.ask(lambda api: api.status()).revision)
-        return seen[-1] == seen[-2]
-
-    server.until(settled)
-    return seen[-1]
+    """Return the revision of the store, once the next heartbeats leave it unchanged."""
+    while True:
+        before = server.ask(lambda api: api.status()).revision
+        wait_for_reports(server, after=datetime.now(UTC) + timedelta(seconds=1))
+        if server.ask(lambda api: api.status()).revision == before:
+            return before
 
 
 def test_kills_at_random_moments_leak_duplicate_and_lose_nothing(fleet: Start) -> None:
