@@ -7,14 +7,16 @@ connection stops no check.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.commands import CommandLoop, Handler
 from navarch.agent.connection import ConnectionState
+from navarch.agent.context import AgentContext
 from navarch.agent.dead_man import DeadManSwitch, Lease
 from navarch.agent.diagnostics import DiagnosticLoop
 from navarch.agent.evidence import EvidenceCollector
@@ -24,7 +26,7 @@ from navarch.agent.probe import Probe
 from navarch.agent.remediation import Permissions, Remediation
 from navarch.agent.settings import Identity, Timing
 from navarch.agent.signals import Signals
-from navarch.agent.spool import DiskAccess, Spool
+from navarch.agent.spool import Spool
 from navarch.agent.spool.disk import Disk
 from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX
 from navarch.agent.uploader import Uploader
@@ -47,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loops:
-    disk_access: DiskAccess
+    spool: Spool
     check_runner: CheckRunner
     heartbeat: HeartbeatLoop
     uploader: Uploader
@@ -57,73 +59,51 @@ class _Loops:
     dead_man: DeadManSwitch | None
 
 
+@dataclass(eq=False)
 class Agent:
     """The agent of one machine; runs until stopped.
 
     Any number of agents can share a process, each with its own link and disk: an agent uses only
     what its constructor receives.
-
-    `offload` runs disk calls, one at a time. `probe_offload` runs driver calls, which may hang,
-    so it should not be shared with the disk. `on_terminate` is called after a TERMINATE command;
-    without it the agent stops. `diagnostics` runs tests that load the GPUs, on machines that
-    support them; they take minutes and run on `tests_offload`. `notices` watches the provider's
-    maintenance and preemption notices. `effects` changes the machine, as far as `permissions`
-    allows. `lease` shuts down an idle machine that has lost its control plane for the lease's term.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        entropy: Entropy,
-        link: Link,
-        gpus: GpuReader,
-        host: Host,
-        disk: Disk,
-        *,
-        identity: Identity,
-        checks: Sequence[HealthCheck],
-        offload: Offload,
-        probe_offload: Offload,
-        on_terminate: Callable[[], None] | None = None,
-        handlers: Mapping[CommandKind, Handler] | None = None,
-        diagnostics: Diagnostics | None = None,
-        tests_offload: Offload | None = None,
-        timing: Timing | None = None,
-        sources: Callable[[], Sequence[EventSource]] = tuple,
-        facts: MachineFacts | None = None,
-        notices: NoticeWatch | None = None,
-        effects: Effects | None = None,
-        permissions: Permissions | None = None,
-        release_driver: Callable[[], None] = lambda: None,
-        lease: Lease | None = None,
-        buffer_bytes_max: int = BYTES_MAX,
-        buffer_age_max: timedelta = AGE_MAX,
-    ) -> None:
-        self._clock = clock
-        self._entropy = entropy
-        self._link = link
-        self._gpus = gpus
-        self._host = host
-        self._disk = disk
-        self._identity = identity
-        self._checks = checks
-        self._offload = offload
-        self._probe = Probe(probe_offload)
-        self._on_terminate = on_terminate or self.stop
-        self._handlers = handlers or {}
-        self._diagnostics = diagnostics
-        self._tests_offload = tests_offload or probe_offload
-        self._timing = timing or Timing()
-        self._sources = sources
-        self._facts = facts
-        self._notices = notices
-        self._effects = effects
-        self._permissions = permissions or Permissions()
-        self._release_driver = release_driver
-        self._lease = lease
-        self._buffer_bytes_max = buffer_bytes_max
-        self._buffer_age_max = buffer_age_max
-        self._connection = ConnectionState(identity.node)
+    clock: Clock
+    entropy: Entropy
+    link: Link
+    gpus: GpuReader
+    host: Host
+    disk: Disk
+    _: KW_ONLY
+    identity: Identity
+    checks: Sequence[HealthCheck]
+    offload: Offload
+    """Runs disk calls, one at a time."""
+    probe_offload: Offload
+    """Runs driver calls, which may hang, so it should not be shared with the disk."""
+    on_terminate: Callable[[], None] | None = None
+    """Called after a TERMINATE command; without it the agent stops."""
+    handlers: Mapping[CommandKind, Handler] = field(default_factory=dict)
+    diagnostics: Diagnostics | None = None
+    """Runs tests that load the GPUs, on machines that support them."""
+    tests_offload: Offload | None = None
+    """Runs these tests, which take minutes; `probe_offload` if None."""
+    timing: Timing = field(default_factory=Timing)
+    sources: Callable[[], Sequence[EventSource]] = tuple
+    facts: MachineFacts | None = None
+    notices: NoticeWatch | None = None
+    """Watches the provider's maintenance and preemption notices."""
+    effects: Effects | None = None
+    """Changes the machine, as far as `permissions` allows."""
+    permissions: Permissions = field(default_factory=Permissions)
+    release_driver: Callable[[], None] = lambda: None
+    lease: Lease | None = None
+    """Shuts down an idle machine that has lost its control plane for the lease's term."""
+    buffer_bytes_max: int = BYTES_MAX
+    buffer_age_max: timedelta = AGE_MAX
+
+    def __post_init__(self) -> None:
+        self._probe = Probe(self.probe_offload)
+        self._connection = ConnectionState(self.identity.node)
         self._signals = Signals()
         self._limit: asyncio.Timeout | None = None
         self._loops: _Loops | None = None
@@ -141,7 +121,7 @@ class Agent:
     @property
     def not_ready(self) -> str | None:
         """Why the machine is marked as not ready, if it is."""
-        return None if self._loops is None else self._loops.disk_access.not_ready
+        return None if self._loops is None else self._loops.spool.readiness.mark
 
     @property
     def hung(self) -> bool:
@@ -151,7 +131,7 @@ class Agent:
     async def run(self) -> None:
         """Run until stopped or cancelled; raise DiskError if the disk cannot be used."""
         self._loops = loops = await self._build()
-        log.info("agent.started", node=self.node, gpus=type(self._gpus).__name__)
+        log.info("agent.started", node=self.node, gpus=type(self.gpus).__name__)
         try:
             async with asyncio.timeout(None) as self._limit:
                 self._limit_stop_time()
@@ -169,12 +149,17 @@ class Agent:
                         tasks.create_task(
                             loops.dead_man.run(), name=f"dead man's switch of {self.node}"
                         )
-                await self._flush(loops)
+                try:
+                    # A last attempt; what fails stays on disk.
+                    await loops.uploader.upload()
+                    await loops.commands.report_results()
+                except NavarchError as error:
+                    log.warning("agent.not_flushed", node=self.node, error=str(error))
         except TimeoutError:
             log.warning("agent.stopped_in_a_hurry", node=self.node)
         finally:
             self._limit = None
-            await self._link.close()
+            await self.link.close()
         log.info("agent.stopped", node=self.node)
 
     def stop(self) -> None:
@@ -194,175 +179,90 @@ class Agent:
 
     def _limit_stop_time(self) -> None:
         if self._signals.stopping and self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + self._timing.stop_s)
-
-    async def _flush(self, loops: _Loops) -> None:
-        """Try once to upload stored reports and results; what fails stays on disk."""
-        try:
-            await loops.uploader.upload()
-            await loops.commands.report_results()
-        except NavarchError as error:
-            log.warning("agent.not_flushed", node=self.node, error=str(error))
+            self._limit.reschedule(asyncio.get_running_loop().time() + self.timing.stop_s)
 
     async def _build(self) -> _Loops:
-        boot_id = self._identity.boot_id or _boot_id(self._host)
-        spool = await self._offload.run(lambda: self._open_spool(boot_id))
-        disk_access = DiskAccess(spool, self._offload)
-        check_runner = self._check_runner(boot_id, disk_access)
-        diagnostic_loop = self._diagnostic_loop(check_runner)
-        remediation = self._remediation(boot_id, disk_access, check_runner)
-        commands = CommandLoop(
-            self._entropy,
-            self._link,
-            connection=self._connection,
-            disk_access=disk_access,
-            signals=self._signals,
-            check_runner=check_runner,
-            on_terminate=self._on_terminate,
-            handlers={
-                CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
-                **remediation.handlers(),
-                **self._handlers,
-            },
+        context = await self._open_context()
+        evidence = None
+        if self.facts is not None:
+            evidence = EvidenceCollector(
+                self.clock, self.entropy, self.gpus, self.facts, boot_id=context.boot_id
+            )
+        check_runner = CheckRunner(
+            context,
+            self.checks,
+            sources=self.sources,
+            diagnostics=self.diagnostics,
+            evidence=evidence,
         )
-        uploader = Uploader(
-            self._clock,
-            self._entropy,
-            self._link,
-            connection=self._connection,
-            disk_access=disk_access,
-            signals=self._signals,
+        diagnostic_loop = DiagnosticLoop(
+            context,
+            check_runner,
+            diagnostics=self.diagnostics,
+            offload=self.tests_offload or self.probe_offload,
         )
+        remediation = Remediation(
+            context,
+            check_runner,
+            effects=self.effects,
+            permissions=self.permissions,
+            release_driver=self.release_driver,
+        )
+        handlers = {
+            CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
+            CommandKind.RESTART_APP: remediation.restart_app,
+            CommandKind.RESET_GPU: remediation.reset,
+            CommandKind.REBOOT: remediation.reboot,
+            **self.handlers,
+        }
         return _Loops(
-            disk_access=disk_access,
+            spool=context.spool,
             check_runner=check_runner,
-            heartbeat=self._heartbeat_loop(boot_id, disk_access, check_runner),
-            uploader=uploader,
-            commands=commands,
+            heartbeat=HeartbeatLoop(context, check_runner),
+            uploader=Uploader(context),
+            commands=CommandLoop(
+                context,
+                check_runner,
+                on_terminate=self.on_terminate or self.stop,
+                handlers=handlers,
+            ),
             diagnostic_loop=diagnostic_loop,
-            notices=self._notice_loop(check_runner),
-            dead_man=self._dead_man(),
+            notices=None if self.notices is None else NoticeLoop(context, self.notices),
+            dead_man=None if self.lease is None else DeadManSwitch(context, self.lease),
         )
 
-    def _check_runner(self, boot_id: str, disk_access: DiskAccess) -> CheckRunner:
-        return CheckRunner(
-            self._clock,
-            self._gpus,
-            self._host,
-            self._checks,
-            gpus_expected=self._identity.gpus_expected,
-            sources=self._sources,
-            kind=self._identity.kind,
-            diagnostics=self._diagnostics,
-            connection=self._connection,
-            disk_access=disk_access,
+    async def _open_context(self) -> AgentContext:
+        boot_id = self.identity.boot_id
+        if not boot_id:
+            try:
+                boot_id = self.host.boot_id()
+            except HostError as error:
+                log.warning("agent.no_boot_id", error=str(error))
+        spool = await self.offload.run(
+            partial(
+                Spool,
+                self.disk,
+                self.offload,
+                now=self.clock.now(),
+                boot_id=boot_id,
+                new_stream=self.entropy.new_id("stream"),
+                bytes_max=self.buffer_bytes_max,
+                age_max=self.buffer_age_max,
+            )
+        )
+        return AgentContext(
+            clock=self.clock,
+            entropy=self.entropy,
+            link=self.link,
+            gpus=self.gpus,
+            host=self.host,
+            disk=self.disk,
+            offload=self.offload,
             probe=self._probe,
-            signals=self._signals,
-            timing=self._timing,
-            evidence=self._evidence_collector(boot_id),
-        )
-
-    def _heartbeat_loop(
-        self, boot_id: str, disk_access: DiskAccess, check_runner: CheckRunner
-    ) -> HeartbeatLoop:
-        return HeartbeatLoop(
-            self._clock,
-            self._entropy,
-            self._link,
-            self._gpus,
-            self._host,
-            identity=self._identity,
+            identity=self.identity,
+            timing=self.timing,
             boot_id=boot_id,
             connection=self._connection,
-            disk_access=disk_access,
-            check_runner=check_runner,
-            probe=self._probe,
             signals=self._signals,
-            timing=self._timing,
+            spool=spool,
         )
-
-    def _diagnostic_loop(self, check_runner: CheckRunner) -> DiagnosticLoop:
-        return DiagnosticLoop(
-            self._clock,
-            self._entropy,
-            self._gpus,
-            self._host,
-            self._disk,
-            diagnostics=self._diagnostics,
-            check_runner=check_runner,
-            connection=self._connection,
-            signals=self._signals,
-            disk_offload=self._offload,
-            offload=self._tests_offload,
-        )
-
-    def _remediation(
-        self, boot_id: str, disk_access: DiskAccess, check_runner: CheckRunner
-    ) -> Remediation:
-        return Remediation(
-            self._clock,
-            self._disk,
-            effects=self._effects,
-            permissions=self._permissions,
-            boot_id=boot_id,
-            check_runner=check_runner,
-            disk_access=disk_access,
-            probe=self._probe,
-            disk_offload=self._offload,
-            release_driver=self._release_driver,
-        )
-
-    def _dead_man(self) -> DeadManSwitch | None:
-        if self._lease is None:
-            return None
-        return DeadManSwitch(
-            self._clock,
-            self._lease,
-            self._gpus,
-            self._host,
-            self._disk,
-            connection=self._connection,
-            probe=self._probe,
-            offload=self._offload,
-            signals=self._signals,
-            probe_timeout_s=self._timing.check_s,
-        )
-
-    def _notice_loop(self, check_runner: CheckRunner) -> NoticeLoop | None:
-        if self._notices is None:
-            return None
-        return NoticeLoop(
-            self._notices,
-            check_runner=check_runner,
-            connection=self._connection,
-            signals=self._signals,
-        )
-
-    def _evidence_collector(self, boot_id: str) -> EvidenceCollector | None:
-        if self._facts is None:
-            return None
-        return EvidenceCollector(
-            self._clock,
-            self._gpus,
-            self._facts,
-            boot_id=boot_id,
-            new_id=lambda: self._entropy.new_id("evidence"),
-        )
-
-    def _open_spool(self, boot_id: str) -> Spool:
-        return Spool(
-            self._disk,
-            now=self._clock.now(),
-            boot_id=boot_id,
-            new_stream=self._entropy.new_id("stream"),
-            bytes_max=self._buffer_bytes_max,
-            age_max=self._buffer_age_max,
-        )
-
-
-def _boot_id(host: Host) -> str:
-    try:
-        return host.boot_id()
-    except HostError as error:
-        log.warning("agent.no_boot_id", error=str(error))
-        return ""

@@ -1,27 +1,21 @@
 """Runs health checks when they are due and stores their results."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
-from navarch.agent.connection import ConnectionState
+from navarch.agent.context import AgentContext
 from navarch.agent.evidence import EvidenceCollector
-from navarch.agent.probe import Probe
 from navarch.agent.schedule import CheckSchedule, ReportThrottle
-from navarch.agent.settings import Timing
-from navarch.agent.signals import Signals
-from navarch.agent.spool import DiskAccess, Spool
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health, History
-from navarch.core.inventory import Gpu, GpuMetrics, MachineKind
+from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
-from navarch.ports.clock import Clock
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuReader
-from navarch.ports.host import Host
 
 log = structlog.get_logger(__name__)
 
@@ -38,26 +32,19 @@ class GpuSnapshot:
 
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader
-        self._events: Sequence[GpuEvent] | None = None
-        self._retain_events = False
         self._health: dict[str, GpuHealth | GpuError] = {}
         self._list_error: GpuError | None = None
         self.gpus: tuple[Gpu, ...] | None = None
         """The GPUs, once a check has listed them successfully."""
+        self.events_read: Sequence[GpuEvent] | None = None
+        """The events, once a check has read them."""
+        self.retain_events = False
+        """Leaves all events unsettled, because a failed check may not have reported them."""
 
     @property
     def last_event(self) -> int:
         """The number up to which events may be settled; zero if none."""
-        return self._events[-1].number if self._events and not self._retain_events else 0
-
-    @property
-    def event_count(self) -> int:
-        """The number of events in the snapshot."""
-        return len(self._events or ())
-
-    def retain_events(self) -> None:
-        """Leave all events unsettled, because a failed check may not have reported them."""
-        self._retain_events = True
+        return self.events_read[-1].number if self.events_read and not self.retain_events else 0
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU."""
@@ -78,23 +65,20 @@ class GpuSnapshot:
     def health(self, gpu: Gpu) -> GpuHealth:
         """Return a GPU's health."""
         if gpu.uuid not in self._health:
-            self._health[gpu.uuid] = self._read(gpu)
+            try:
+                self._health[gpu.uuid] = self._reader.health(gpu)
+            except GpuError as error:
+                self._health[gpu.uuid] = error
         found = self._health[gpu.uuid]
         if isinstance(found, GpuError):
             raise found
         return found
 
-    def _read(self, gpu: Gpu) -> GpuHealth | GpuError:
-        try:
-            return self._reader.health(gpu)
-        except GpuError as error:
-            return error
-
     def events(self) -> Sequence[GpuEvent]:
         """Return the unsettled events."""
-        if self._events is None:
-            self._events = tuple(self._reader.events())
-        return self._events
+        if self.events_read is None:
+            self.events_read = tuple(self._reader.events())
+        return self.events_read
 
     def settle(self, number: int) -> None:
         """Do nothing; the runner settles events."""
@@ -108,39 +92,23 @@ class CheckRunner:
 
     def __init__(
         self,
-        clock: Clock,
-        gpus: GpuReader,
-        host: Host,
+        context: AgentContext,
         checks: Sequence[HealthCheck],
         *,
-        gpus_expected: int | None,
-        kind: MachineKind | None,
         diagnostics: Diagnostics | None,
-        sources: Callable[[], Sequence[EventSource]] = tuple,
-        connection: ConnectionState,
-        disk_access: DiskAccess,
-        probe: Probe,
-        signals: Signals,
-        timing: Timing,
-        evidence: EvidenceCollector | None = None,
+        sources: Callable[[], Sequence[EventSource]],
+        evidence: EvidenceCollector | None,
     ) -> None:
-        self._clock = clock
-        self._gpus = gpus
-        self._host = host
-        self._gpus_expected = gpus_expected
-        self._sources = sources
-        self._kind = kind
+        self._context = context
+        self._checks = checks
         self._diagnostics = diagnostics
-        self._history = History()
-        self._connection = connection
-        self._disk_access = disk_access
-        self._probe = probe
-        self._signals = signals
-        self._check_s = timing.check_s
-        self._schedule = CheckSchedule(checks, default=timing.health_check)
-        self._throttle = ReportThrottle(interval=timing.health_check)
+        self._sources = sources
         self._evidence = evidence
-        self._lock = asyncio.Lock()
+        self._history = History()
+        self._schedule = CheckSchedule(checks, default=context.timing.health_check)
+        self._throttle = ReportThrottle(interval=context.timing.health_check)
+        self.lock = asyncio.Lock()
+        """Held during a round of checks. A GPU reset holds it, so that no check reports it."""
         self.report_stored = asyncio.Event()
         """Set once the first report is stored."""
         self.registered_gpus: tuple[Gpu, ...] | None = None
@@ -148,178 +116,146 @@ class CheckRunner:
 
     async def run(self) -> None:
         """Run each check when it is due, until stopped; the first round is immediate."""
-        while not self._signals.stopping:
-            if self._connection.repeat_reports:
+        clock, signals = self._context.clock, self._context.signals
+        while not signals.stopping:
+            if self._context.connection.repeat_reports:
                 await self._repeat_everything()
-            await self.run_checks(self._schedule.due(self._clock.monotonic()))
+            await self.run_checks(self._schedule.due(clock.monotonic()))
             due = self._schedule.next_due()
-            await self._signals.checks.wait(None if due is None else due - self._clock.monotonic())
+            await signals.checks.sleep(None if due is None else due - clock.monotonic())
 
     def set_interval(self, interval: timedelta) -> None:
         """Set the default interval of checks and of reports."""
-        self._schedule.set_default(interval)
-        self._throttle.set_interval(interval)
-        self._signals.checks.set()
+        self._schedule.default_s = self._throttle.interval_s = interval.total_seconds()
+        self._context.signals.checks.set()
 
     def schedule_all(self) -> None:
         """Schedule every check to run immediately."""
         self._schedule.start_over()
-        self._signals.checks.set()
+        self._context.signals.checks.set()
 
     def schedule_now(self, check: str) -> None:
         """Schedule the named check to run immediately."""
         self._schedule.schedule_now(check)
-        self._signals.checks.set()
+        self._context.signals.checks.set()
 
     async def run_all(self) -> list[CheckResult]:
         """Run every check now and return the results."""
-        return await self.run_checks(self._schedule.checks)
+        return await self.run_checks(self._checks)
 
     async def run_checks(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         """Run `checks`, store what is due for a report, and return the results."""
-        async with self._lock:
-            snapshot = GpuSnapshot(self._gpus)
+        async with self.lock:
+            snapshot = GpuSnapshot(self._context.gpus)
             results = [result for check in checks for result in await self._check(check, snapshot)]
-            self._throttle.add(results, self._clock.monotonic())
-            if snapshot.event_count > EVENTS_MAX:
-                self._throttle.flush_now()
-            await self.update_readiness(results)
-            due = self._throttle.due(self._clock.monotonic())
-            if due:
-                await self._store(due)
-                if snapshot.last_event:
-                    # After the report is stored: events lost in a crash before this are read again.
-                    self._gpus.settle(snapshot.last_event)
-            await self._collect_for(results)
-        self._reregister_on_change(snapshot.gpus)
+            self._throttle.add(results, self._context.clock.monotonic())
+            if len(snapshot.events_read or ()) > EVENTS_MAX:
+                self._throttle.urgent = True
+            if await self._store_due(results) and snapshot.last_event:
+                # After the report is stored: events lost in a crash before this are read again.
+                self._context.gpus.settle(snapshot.last_event)
+            # Collect evidence for new failures while the state is still present.
+            grave = [] if self._evidence is None else self._evidence.select(results)
+            if grave:
+                # Two checks may give the same reason.
+                reasons = dict.fromkeys(result.reason for result in grave)
+                await self._collect("; ".join(reasons), grave)
+        registered, found = self.registered_gpus, snapshot.gpus
+        if registered is not None and found is not None and found != registered:
+            log.warning(
+                "agent.gpus_changed",
+                node=self._context.connection.node,
+                before=len(registered),
+                after=len(found),
+            )
+            self._context.connection.registered = False
+            self._context.signals.heartbeat.set()
         return results
 
     async def report(self, results: Sequence[CheckResult]) -> None:
         """Store results from outside the schedule at once."""
-        async with self._lock:
-            now = self._clock.monotonic()
-            self._throttle.add(results, now)
-            self._throttle.flush_now()
-            await self.update_readiness(results)
-            due = self._throttle.due(now)
-            if due:
-                await self._store(due)
-
-    async def all_delivered(self) -> bool:
-        """Return whether the control plane has received every stored report."""
-        now = self._clock.now()
-        return await self._disk_access.run(lambda spool: spool.buffer.oldest_report(now) is None)
-
-    async def report_directly(self, results: tuple[CheckResult, ...]) -> None:
-        """Store results without waiting for a round in progress, which a hung driver may block."""
-        now = self._clock.now()
-        await self._disk_access.try_run(lambda spool: spool.add_report(results, at=now))
-        self._signals.uploads.set()
-
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Run no checks inside the block, so that a GPU reset is not reported as a failure."""
-        async with self._lock:
-            yield
+        async with self.lock:
+            self._throttle.add(results, self._context.clock.monotonic())
+            self._throttle.urgent = True
+            await self._store_due(results)
 
     async def collect_evidence(self, why: str) -> None:
         """Collect a bundle before a change destroys the state it shows."""
-        async with self._lock:
+        async with self.lock:
             await self._collect(why, ())
 
-    async def _collect_for(self, results: Sequence[CheckResult]) -> None:
-        """Collect evidence for new failures while the state is still present."""
-        grave = [] if self._evidence is None else self._evidence.select(results)
-        if grave:
-            # Two checks may give the same reason.
-            reasons = dict.fromkeys(result.reason for result in grave)
-            await self._collect("; ".join(reasons), grave)
-
     async def _collect(self, why: str, results: Sequence[CheckResult]) -> None:
-        collector, node = self._evidence, self._connection.node
-        if collector is None:
+        if self._evidence is None:
             return
+        node, spool = self._context.connection.node, self._context.spool
         try:
-            evidence = await self._probe.call(
-                lambda: collector.collect(node, why, results), within_s=self._check_s
+            evidence = await self._context.probe.call(
+                partial(self._evidence.collect, node, why, results),
+                within_s=self._context.timing.check_s,
             )
         except GpuError as error:
             log.warning("agent.no_evidence", node=node, error=str(error))
             return
-        await self._disk_access.try_run(lambda spool: spool.evidence.add(evidence))
+        await spool.try_run(spool.evidence.add, evidence)
         log.info("agent.evidence", node=node, id=evidence.note.id, bytes=evidence.note.size_bytes)
-        self._signals.uploads.set()
+        self._context.signals.uploads.set()
 
     async def update_readiness(self, results: Sequence[CheckResult]) -> None:
         """Mark the machine as not ready, or ready again, according to `results`."""
-        cut_off = self._connection.lost
-        before = self._disk_access.not_ready
-        await self._disk_access.try_run(
-            lambda spool: spool.readiness.update(results, cut_off=cut_off)
-        )
-        if self._disk_access.not_ready != before:
-            log.warning(
-                "agent.readiness", node=self._connection.node, not_ready=self._disk_access.not_ready
-            )
+        connection, spool = self._context.connection, self._context.spool
+        before = spool.readiness.mark
+        await spool.try_run(spool.readiness.update, results, cut_off=connection.lost)
+        after = spool.readiness.mark
+        if after != before:
+            log.warning("agent.readiness", node=connection.node, not_ready=after)
 
     async def _repeat_everything(self) -> None:
         """Report everything again to a control plane that lost its state."""
-
-        def repeat_findings(spool: Spool) -> None:
-            spool.buffer.lost_reports = True
-
-        await self._disk_access.run(repeat_findings)
-        self._connection.repeat_reports = False
+        await self._context.spool.run(self._context.spool.repeat_findings)
+        self._context.connection.repeat_reports = False
         self._throttle.start_over()
         self._schedule.start_over()
 
     async def _check(self, check: HealthCheck, snapshot: GpuSnapshot) -> list[CheckResult]:
+        context = self._context
         view = MachineView(
-            now=self._clock.now(),
+            now=context.clock.now(),
             gpus=snapshot,
-            host=self._host,
-            gpus_expected=self._gpus_expected,
+            host=context.host,
+            gpus_expected=context.identity.gpus_expected,
             sources=self._sources(),
-            kind=self._kind,
+            kind=context.identity.kind,
             history=self._history,
             diagnostics=self._diagnostics,
         )
         try:
-            results = await self._probe.call(lambda: list(check.run(view)), within_s=self._check_s)
+            results = await context.probe.call(
+                lambda: list(check.run(view)), within_s=context.timing.check_s
+            )
         except NavarchError as error:
-            snapshot.retain_events()
-            results = [_failed(check, Health.UNHEALTHY, str(error))]
+            snapshot.retain_events = True
+            results = [CheckResult(check=check.name, health=Health.UNHEALTHY, reason=str(error))]
         except Exception as error:
             # A check that raises is a finding; it must not stop the agent.
-            snapshot.retain_events()
-            log.exception("agent.check_broken", node=self._connection.node, check=check.name)
-            results = [_failed(check, Health.UNKNOWN, f"the check itself failed: {error!r}")]
-        self._schedule.ran(check, results, self._clock.monotonic())
+            snapshot.retain_events = True
+            log.exception("agent.check_broken", node=context.connection.node, check=check.name)
+            reason = f"the check itself failed: {error!r}"
+            results = [CheckResult(check=check.name, health=Health.UNKNOWN, reason=reason)]
+        self._schedule.ran(check, results, context.clock.monotonic())
         return results
 
-    async def _store(self, results: tuple[CheckResult, ...]) -> None:
-        now = self._clock.now()
-        await self._disk_access.try_run(lambda spool: spool.add_report(results, at=now))
-        self._throttle.mark_reported(results, self._clock.monotonic())
+    async def _store_due(self, results: Sequence[CheckResult]) -> bool:
+        """Update the readiness from `results` and store the report if one is due."""
+        clock, spool = self._context.clock, self._context.spool
+        await self.update_readiness(results)
+        due = self._throttle.due(clock.monotonic())
+        if not due:
+            return False
+        await spool.try_run(spool.add_report, due, at=clock.now())
+        self._throttle.mark_reported(due, clock.monotonic())
         self.report_stored.set()
-        self._signals.uploads.set()
+        self._context.signals.uploads.set()
         # Let the upload start first: a synced file replacement takes several times as long.
-        await self._clock.sleep(0)
-        await self._disk_access.try_run(lambda spool: spool.findings.add(results))
-
-    def _reregister_on_change(self, gpus: tuple[Gpu, ...] | None) -> None:
-        """Register again if the GPUs differ from those of the last registration."""
-        if gpus is None or self.registered_gpus is None or gpus == self.registered_gpus:
-            return
-        log.warning(
-            "agent.gpus_changed",
-            node=self._connection.node,
-            before=len(self.registered_gpus),
-            after=len(gpus),
-        )
-        self._connection.require_registration()
-        self._signals.heartbeat.set()
-
-
-def _failed(check: HealthCheck, health: Health, reason: str) -> CheckResult:
-    return CheckResult(check=check.name, health=health, reason=reason)
+        await clock.sleep(0)
+        await spool.try_run(spool.findings.add, due)
+        return True

@@ -6,15 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from navarch.agent.check_runner import CheckRunner
-from navarch.agent.connection import Backoff, ConnectionState
-from navarch.agent.signals import Signals
-from navarch.agent.spool import DiskAccess, Spool
+from navarch.agent.connection import Backoff
+from navarch.agent.context import AgentContext
 from navarch.agent.spool.command_journal import CommandRecord
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import CommandId
-from navarch.ports.clock import Entropy
-from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
 
@@ -30,21 +27,13 @@ class CommandLoop:
 
     def __init__(
         self,
-        entropy: Entropy,
-        link: Link,
-        *,
-        connection: ConnectionState,
-        disk_access: DiskAccess,
-        signals: Signals,
+        context: AgentContext,
         check_runner: CheckRunner,
+        *,
         on_terminate: Callable[[], None],
         handlers: Mapping[CommandKind, Handler],
     ) -> None:
-        self._entropy = entropy
-        self._link = link
-        self._connection = connection
-        self._disk_access = disk_access
-        self._signals = signals
+        self._context = context
         self._check_runner = check_runner
         self._on_terminate = on_terminate
         self._terminating = False
@@ -63,80 +52,73 @@ class CommandLoop:
 
         A stop cancels long commands; the next start of the agent runs them again.
         """
-        async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
-            await self._run()
+        signals = self._context.signals
+        backoff = Backoff(self._context.entropy)
+        async with asyncio.TaskGroup() as self._tasks:
+            while not signals.stopping:
+                pause = None
+                try:
+                    await self._acknowledge_commands()
+                    await self._run_commands()
+                    await self.report_results()
+                    backoff.reset()
+                except UnreachableError:
+                    pause = backoff.next_s()
+                if self._terminating:
+                    # After one attempt to report: if it failed, the result is on disk.
+                    self._terminating = False
+                    self._on_terminate()
+                await signals.commands.sleep(pause)
             for task in self._running.values():
                 task.cancel()
 
-    async def _run(self) -> None:
-        backoff = Backoff(self._entropy)
-        while not self._signals.stopping:
-            pause = None
-            try:
-                await self._acknowledge_commands()
-                await self._run_commands()
-                await self.report_results()
-                backoff.reset()
-            except UnreachableError:
-                pause = backoff.next_s()
-            if self._terminating:
-                # After one attempt to report: if it failed, the result is on disk.
-                self._terminating = False
-                self._on_terminate()
-            await self._signals.commands.wait(pause)
-
     async def report_results(self) -> None:
         """Report the results that the control plane has not received yet."""
-        if not self._connection.registered:
+        connection, spool = self._context.connection, self._context.spool
+        if not connection.registered:
             return
-        for record in await self._disk_access.run(lambda spool: spool.journal.to_report()):
-            await self._report_result(record)
-
-    async def _report_result(self, record: CommandRecord) -> None:
-        command = record.command.id
-        try:
-            await self._link.finish(
-                self._connection.node,
-                command,
-                succeeded=bool(record.succeeded),
-                result=record.result,
-            )
-        except UnreachableError:
-            raise
-        except NavarchError as error:
-            log.warning("agent.result_refused", command=command, error=str(error))
-        await self._disk_access.try_run(lambda spool: spool.journal.reported(command))
+        for record in await spool.run(spool.journal.to_report):
+            command = record.command.id
+            try:
+                await self._context.link.finish(
+                    connection.node,
+                    command,
+                    succeeded=bool(record.succeeded),
+                    result=record.result,
+                )
+            except UnreachableError:
+                raise
+            except NavarchError as error:
+                log.warning("agent.result_refused", command=command, error=str(error))
+            await spool.try_run(spool.journal.reported, command)
 
     async def _acknowledge_commands(self) -> None:
-        for record in await self._disk_access.run(lambda spool: spool.journal.to_acknowledge()):
-            await self._acknowledge(record.command.id)
-
-    async def _acknowledge(self, command: CommandId) -> None:
-        try:
-            await self._link.acknowledge(self._connection.node, command)
-        except UnreachableError:
-            return  # Running the command does not depend on the acknowledgement.
-        except NavarchError as error:
-            log.debug("agent.not_acknowledged", command=command, error=str(error))
-        await self._disk_access.run(lambda spool: spool.journal.acknowledged(command))
+        spool = self._context.spool
+        for record in await spool.run(spool.journal.to_acknowledge):
+            command = record.command.id
+            try:
+                await self._context.link.acknowledge(self._context.connection.node, command)
+            except UnreachableError:
+                continue  # Running the command does not depend on the acknowledgement.
+            except NavarchError as error:
+                log.debug("agent.not_acknowledged", command=command, error=str(error))
+            await spool.run(spool.journal.acknowledged, command)
 
     async def _run_commands(self) -> None:
-        for record in await self._disk_access.run(lambda spool: spool.journal.to_run()):
-            if record.command.kind in LONG_RUNNING:
-                self._start_long_command(record)
-            else:
+        spool = self._context.spool
+        for record in await spool.run(spool.journal.to_run):
+            if record.command.kind not in LONG_RUNNING:
                 await self._run_command(record)
+            elif record.command.id not in self._running:
+                self._start_long_command(record)
 
     def _start_long_command(self, record: CommandRecord) -> None:
         """Run a command beside others; its result is reported when it completes."""
         command = record.command.id
-        if command in self._running:
-            return
 
         def done(_task: "asyncio.Task[None]") -> None:
             del self._running[command]
-            self._signals.commands.set()
+            self._context.signals.commands.set()
 
         assert self._tasks is not None, "called before run()"
         task = self._tasks.create_task(self._run_command(record), name=f"command {command}")
@@ -144,33 +126,23 @@ class CommandLoop:
         task.add_done_callback(done)
 
     async def _run_command(self, record: CommandRecord) -> None:
-        command = record.command
+        command, node, spool = record.command, self._context.connection.node, self._context.spool
         try:
             result, succeeded = await self._handlers[command.kind](command), True
         except NavarchError as error:
             result, succeeded = str(error), False
         except Exception as error:
             # Without a result, the command would run and fail again after every restart.
-            log.exception("agent.handler_broken", node=self._connection.node, kind=command.kind)
+            log.exception("agent.handler_broken", node=node, kind=command.kind)
             result, succeeded = f"the agent failed to run it: {error!r}", False
-        log.info(
-            "agent.obeyed",
-            node=self._connection.node,
-            kind=command.kind,
-            succeeded=succeeded,
-            result=result,
-        )
-
-        def finished(spool: Spool) -> None:
-            spool.journal.finished(command.id, succeeded=succeeded, result=result)
-
-        await self._disk_access.try_run(finished)
+        log.info("agent.obeyed", node=node, kind=command.kind, succeeded=succeeded, result=result)
+        await spool.try_run(spool.journal.finished, command.id, succeeded=succeeded, result=result)
 
     async def _cordon(self, _command: Command) -> str:
         return "noted; the control plane keeps new work away"
 
     async def _uncordon(self, _command: Command) -> str:
-        await self._disk_access.run(lambda spool: spool.clear_findings())
+        await self._context.spool.run(self._context.spool.clear_findings)
         return "noted; earlier findings are cleared"
 
     async def _drain(self, _command: Command) -> str:

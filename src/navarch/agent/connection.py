@@ -9,7 +9,6 @@ from navarch.ports.link import UnauthorizedError
 
 log = structlog.get_logger(__name__)
 
-
 FIRST_S = 0.5
 LONGEST_S = 30.0
 """Short enough that a fleet reconnects within a minute of its control plane's return; with the
@@ -23,6 +22,7 @@ class ConnectionState:
         self.node = node
         """The configured node id, then the one the control plane assigned."""
         self.registered = False
+        """Set to False to register again."""
         self.up = False
         self.lost = False
         """Whether the last call failed. Before the first call, both `up` and `lost` are false."""
@@ -66,10 +66,6 @@ class ConnectionState:
         self.registered = False
         self.repeat_reports = True
 
-    def require_registration(self) -> None:
-        """Require a new registration because the inventory changed."""
-        self.registered = False
-
 
 class Backoff:
     """Exponential delays with jitter.
@@ -77,18 +73,14 @@ class Backoff:
     Jitter spreads the retries of agents that lost the control plane at the same moment.
     """
 
-    def __init__(
-        self, entropy: Entropy, *, first_s: float = FIRST_S, longest_s: float = LONGEST_S
-    ) -> None:
+    def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._first_s = first_s
-        self._longest_s = longest_s
         self._failures = 0
 
     def next_s(self) -> float:
         """Record a failure; return the seconds to wait."""
         self._failures += 1
-        ceiling = backoff_s(self._failures, first_s=self._first_s, longest_s=self._longest_s)
+        ceiling = backoff_s(self._failures, first_s=FIRST_S, longest_s=LONGEST_S)
         return self._entropy.uniform(ceiling / 3.0, ceiling)
 
     def reset(self) -> None:

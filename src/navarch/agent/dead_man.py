@@ -8,20 +8,17 @@ read, keeps the machine running.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import structlog
 
-from navarch.agent.connection import ConnectionState
+from navarch.agent.context import AgentContext
 from navarch.agent.heartbeat import busy_pct
-from navarch.agent.probe import HungError, Probe
-from navarch.agent.signals import Signal, Signals
-from navarch.agent.spool.disk import Disk, DiskError
-from navarch.core.inventory import Gpu
-from navarch.ports.clock import Clock
-from navarch.ports.gpu import GpuError, GpuReader
-from navarch.ports.host import CpuTimes, Host, HostError
-from navarch.ports.offload import Offload
+from navarch.agent.probe import HungError
+from navarch.agent.spool.disk import DiskError
+from navarch.ports.gpu import GpuError
+from navarch.ports.host import CpuTimes, HostError
 
 log = structlog.get_logger(__name__)
 
@@ -50,96 +47,67 @@ class Lease:
 class DeadManSwitch:
     """Counts the time without a control plane and shuts down an idle machine after the term."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        lease: Lease,
-        gpus: GpuReader,
-        host: Host,
-        disk: Disk,
-        *,
-        connection: ConnectionState,
-        probe: Probe,
-        offload: Offload,
-        signals: Signals,
-        probe_timeout_s: float,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, context: AgentContext, lease: Lease) -> None:
+        self._context = context
         self._lease = lease
-        self._gpus = gpus
-        self._host = host
-        self._disk = disk
-        self._connection = connection
-        self._probe = probe
-        self._offload = offload
-        self._signals = signals
-        self._probe_timeout_s = probe_timeout_s
         self._alone_s = 0.0
         self._idle_s = 0.0
         self._saved_s = 0.0
         self._cpu: CpuTimes | None = None
 
-    @property
-    def signal(self) -> Signal:
-        """The signal that wakes the loop."""
-        return self._signals.dead_man
-
     async def run(self) -> None:
         """Update the count periodically, until stopped."""
-        self._alone_s = self._saved_s = await self._load_count()
-        before = self._clock.monotonic()
-        while not self._signals.stopping:
-            await self.signal.wait(INTERVAL_S)
-            now = self._clock.monotonic()
+        clock, signals = self._context.clock, self._context.signals
+        self._alone_s = self._saved_s = await self._context.offload.run(self._load_count)
+        before = clock.monotonic()
+        while not signals.stopping:
+            await signals.dead_man.sleep(INTERVAL_S)
+            now = clock.monotonic()
             # Time during which the machine was suspended does not count.
             passed, before = min(now - before, 2 * INTERVAL_S), now
             if await self._tick(passed):
-                log.warning(
-                    "agent.dead_man", node=self._connection.node, alone_s=round(self._alone_s)
-                )
+                node = self._context.connection.node
+                log.warning("agent.dead_man", node=node, alone_s=round(self._alone_s))
                 self._lease.end()
                 # If the shutdown failed, try again after another term.
                 self._alone_s = self._idle_s = 0.0
 
     async def _tick(self, passed: float) -> bool:
         """Add the time that passed; return whether to shut down."""
-        if self._signals.stopping:
+        connection, term_s = self._context.connection, self._lease.term.total_seconds()
+        if self._context.signals.stopping:
             return False
-        if self._connection.up:
+        if connection.up:
             self._alone_s = self._idle_s = 0.0
             await self._save_count(least_s=0.0)
             return False
         self._alone_s += passed
-        self._idle_s = 0.0 if await self._busy_or_hung() else self._idle_s + passed
-        await self._save_count(least_s=self._lease.term.total_seconds() / 20)
-        due = self._alone_s >= self._lease.term.total_seconds()
-        # Checked last: a heartbeat may have succeeded while the GPUs were read.
-        return due and self._idle_s >= IDLE_FOR.total_seconds() and not self._connection.up
-
-    async def _busy_or_hung(self) -> bool:
         try:
-            return await self._probe.call(self._is_busy, within_s=self._probe_timeout_s)
+            within_s = self._context.timing.check_s
+            busy = await self._context.probe.call(self._is_busy, within_s=within_s)
         except HungError:
-            return True
+            busy = True
+        self._idle_s = 0.0 if busy else self._idle_s + passed
+        await self._save_count(least_s=term_s / 20)
+        due = self._alone_s >= term_s and self._idle_s >= IDLE_FOR.total_seconds()
+        # Checked last: a heartbeat may have succeeded while the GPUs were read.
+        return due and not connection.up
 
     def _is_busy(self) -> bool:
         """Return whether anything looks like work or cannot be read; blocks."""
         try:
-            return any(self._gpu_busy(gpu) for gpu in self._gpus.list_gpus()) or self._cpu_busy()
+            for gpu in self._context.gpus.list_gpus():
+                found = self._context.gpus.metrics(gpu)
+                if found.utilization_pct > 0 or found.memory_used_bytes > GPU_MEMORY_MAX:
+                    return True
+            before, self._cpu = self._cpu, self._context.host.cpu_times()
+            return before is None or busy_pct(before, self._cpu) > CPU_MAX_PCT
         except (GpuError, HostError):
             return True
 
-    def _gpu_busy(self, gpu: Gpu) -> bool:
-        found = self._gpus.metrics(gpu)
-        return found.utilization_pct > 0 or found.memory_used_bytes > GPU_MEMORY_MAX
-
-    def _cpu_busy(self) -> bool:
-        before, self._cpu = self._cpu, self._host.cpu_times()
-        return before is None or busy_pct(before, self._cpu) > CPU_MAX_PCT
-
-    async def _load_count(self) -> float:
+    def _load_count(self) -> float:
         try:
-            raw = await self._offload.run(lambda: self._disk.read(FILE))
+            raw = self._context.disk.read(FILE)
             return msgspec.json.decode(raw, type=_Count).alone_s if raw else 0.0
         except (DiskError, msgspec.DecodeError):
             return 0.0  # Restarting the count keeps the machine longer, which is safe.
@@ -150,7 +118,9 @@ class DeadManSwitch:
             return
         data = msgspec.json.encode(_Count(alone_s=self._alone_s))
         try:
-            await self._offload.run(lambda: self._disk.replace(FILE, data, sync=True))
+            await self._context.offload.run(
+                partial(self._context.disk.replace, FILE, data, sync=True)
+            )
         except DiskError as error:
             log.warning("agent.cannot_write", error=str(error))
             return

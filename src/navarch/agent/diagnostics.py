@@ -9,19 +9,15 @@ from functools import partial
 import structlog
 
 from navarch.agent.check_runner import CheckRunner, GpuSnapshot
-from navarch.agent.connection import ConnectionState
+from navarch.agent.context import AgentContext
 from navarch.agent.scan import run_check_safely
-from navarch.agent.signals import Signals
-from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.health.checks.issues import WEEKLY
 from navarch.health.checks.standard import active_checks, choose_active
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
-from navarch.ports.gpu import GpuError, GpuReader
-from navarch.ports.host import Host
+from navarch.ports.gpu import GpuError
 from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
@@ -49,29 +45,15 @@ class DiagnosticLoop:
 
     def __init__(
         self,
-        clock: Clock,
-        entropy: Entropy,
-        gpus: GpuReader,
-        host: Host,
-        disk: Disk,
+        context: AgentContext,
+        check_runner: CheckRunner,
         *,
         diagnostics: Diagnostics | None,
-        check_runner: CheckRunner,
-        connection: ConnectionState,
-        signals: Signals,
-        disk_offload: Offload,
         offload: Offload,
     ) -> None:
-        self._clock = clock
-        self._entropy = entropy
-        self._gpus = gpus
-        self._host = host
-        self._disk = disk
-        self._diagnostics = diagnostics
+        self._context = context
         self._check_runner = check_runner
-        self._connection = connection
-        self._signals = signals
-        self._disk_offload = disk_offload
+        self._diagnostics = diagnostics
         self._offload = offload
         self._lock = asyncio.Lock()
 
@@ -79,17 +61,18 @@ class DiagnosticLoop:
         """Test weekly, until stopped. Return at once on machines without diagnostics."""
         if self._diagnostics is None:
             return
+        clock, signals = self._context.clock, self._context.signals
         await self._recover()
-        due = await self._disk_offload.run(self._load_due)
-        while not self._signals.stopping:
-            wait = due - self._clock.now()
+        due = await self._context.offload.run(self._load_due)
+        while not signals.stopping:
+            wait = due - clock.now()
             if wait > timedelta(0):
-                await self._signals.diagnostics.wait(wait.total_seconds())
-                continue
-            if await self._offload.run(self._is_idle) and await self._test_if_idle():
-                due = await self._reschedule(WEEKLY)
+                await signals.diagnostics.sleep(wait.total_seconds())
+            elif await self._offload.run(self._is_idle) and await self._test_if_idle():
+                due = clock.now() + WEEKLY
+                await self._context.offload.run(partial(self._save_due, due))
             else:
-                due = self._clock.now() + RETRY_AFTER
+                due = clock.now() + RETRY_AFTER
 
     async def _test_if_idle(self) -> bool:
         """Run all tests unless work has started meanwhile; return whether they ran."""
@@ -106,23 +89,24 @@ class DiagnosticLoop:
         if not names:
             return _render(await self._check_runner.run_all())
         peers = filter(None, command.parameters.get(PEERS, "").split(","))
-        return _render(await self.run_tests(choose_active(names.split(","), peers=peers)))
-
-    async def run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
-        """Run tests and store their results, whether or not the machine is idle."""
+        checks = choose_active(names.split(","), peers=peers)
         async with self._exclusive(checks):
-            return await self._run_tests(checks)
+            return _render(await self._run_tests(checks))
 
     async def _run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+        """Run tests and store their results, whether or not the machine is idle."""
         results: list[CheckResult] = []
         for check in checks:
-            log.info("agent.testing", node=self._connection.node, test=check.name)
-            results += await self._offload.run(partial(self._run_test, check))
+            log.info("agent.testing", node=self._context.connection.node, test=check.name)
+            view = MachineView(
+                now=self._context.clock.now(),
+                gpus=GpuSnapshot(self._context.gpus),
+                host=self._context.host,
+                diagnostics=self._diagnostics,
+            )
+            results += await self._offload.run(partial(run_check_safely, check, view))
         await self._check_runner.report(results)
         return results
-
-    def _run_test(self, check: HealthCheck) -> list[CheckResult]:
-        return run_check_safely(check, self._view())
 
     @contextlib.asynccontextmanager
     async def _exclusive(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
@@ -131,7 +115,8 @@ class DiagnosticLoop:
         A marker file survives a crash, so that the restarted agent allows work again.
         """
         async with self._lock:
-            await self._disk_offload.run(lambda: self._disk.replace(TESTING_FILE, b"", sync=False))
+            disk = self._context.disk
+            await self._context.offload.run(partial(disk.replace, TESTING_FILE, b"", sync=False))
             names = ", ".join(check.name for check in checks)
             reason = f"the GPUs are being tested ({names}); no work may start until the tests end"
             await self._check_runner.report(
@@ -147,36 +132,31 @@ class DiagnosticLoop:
 
     async def _wait_until_reported(self) -> bool:
         """Wait until the control plane has the report and schedulers had time to act on it."""
+        clock, signals, spool = self._context.clock, self._context.signals, self._context.spool
         for _ in range(REPORT_TRIES):
-            if self._signals.stopping:
+            if signals.stopping:
                 return False
-            if await self._check_runner.all_delivered():
-                await self._signals.diagnostics.wait(SETTLE_S)
-                return not self._signals.stopping
-            await self._signals.diagnostics.wait(1.0)
+            if await spool.run(spool.buffer.oldest_report, clock.now()) is None:
+                await signals.diagnostics.sleep(SETTLE_S)
+                return not signals.stopping
+            await signals.diagnostics.sleep(1.0)
         return False
 
     async def _recover(self) -> None:
         """Allow work again after a crash during a test."""
         async with self._lock:
-            if await self._disk_offload.run(lambda: self._disk.read(TESTING_FILE)) is not None:
+            read = partial(self._context.disk.read, TESTING_FILE)
+            if await self._context.offload.run(read) is not None:
                 await self._allow_work()
 
     async def _allow_work(self) -> None:
         await self._check_runner.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
-        await self._disk_offload.run(lambda: self._disk.remove(TESTING_FILE))
-
-    def _view(self) -> MachineView:
-        return MachineView(
-            now=self._clock.now(),
-            gpus=GpuSnapshot(self._gpus),
-            host=self._host,
-            diagnostics=self._diagnostics,
-        )
+        await self._context.offload.run(partial(self._context.disk.remove, TESTING_FILE))
 
     def _is_idle(self) -> bool:
         try:
-            facts = [self._gpus.health(gpu) for gpu in self._gpus.list_gpus()]
+            gpus = self._context.gpus
+            facts = [gpus.health(gpu) for gpu in gpus.list_gpus()]
         except GpuError:
             return False  # A driver that does not respond cannot be tested.
         return not any(one.holders or one.utilization_pct for one in facts)
@@ -186,21 +166,16 @@ class DiagnosticLoop:
 
         The random time spreads the tests of machines that started together.
         """
-        raw = self._disk.read(DUE_FILE)
+        raw = self._context.disk.read(DUE_FILE)
         try:
             return datetime.fromisoformat((raw or b"").decode())
         except ValueError:
-            due = self._clock.now() + WEEKLY * self._entropy.uniform(0.0, 1.0)
+            due = self._context.clock.now() + WEEKLY * self._context.entropy.uniform(0.0, 1.0)
             self._save_due(due)
             return due
 
-    async def _reschedule(self, after: timedelta) -> datetime:
-        due = self._clock.now() + after
-        await self._disk_offload.run(lambda: self._save_due(due))
-        return due
-
     def _save_due(self, due: datetime) -> None:
-        self._disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
+        self._context.disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
 
 
 def _render(results: Sequence[CheckResult]) -> str:

@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
-from navarch.ports.clock import Clock
+from navarch.ports.clock import Clock, Entropy
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuError, GpuReader
 
@@ -28,17 +28,17 @@ class EvidenceCollector:
     def __init__(
         self,
         clock: Clock,
+        entropy: Entropy,
         gpus: GpuReader,
         facts: MachineFacts,
         *,
         boot_id: str,
-        new_id: Callable[[], str],
     ) -> None:
         self._clock = clock
+        self._entropy = entropy
         self._gpus = gpus
         self._facts = facts
         self._boot_id = boot_id
-        self._new_id = new_id
         self._collected_at: dict[str, float] = {}
         self._unresolved: set[str] = set()
 
@@ -79,7 +79,7 @@ class EvidenceCollector:
         }
         content = pack(parts)
         note = EvidenceNote(
-            id=self._new_id(),
+            id=self._entropy.new_id("evidence"),
             node=node,
             taken_at=taken_at,
             why=why[:500],

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from navarch.ports.gpu import GpuError
@@ -38,7 +39,7 @@ class Probe:
                 if self._running:
                     raise HungError("an earlier call to the driver has not returned")
                 self._running = True
-                return await self._offload.run(lambda: self._run(function))
+                return await self._offload.run(partial(self._run, function))
         except TimeoutError as error:
             raise HungError(f"the driver did not respond within {within_s:g} s") from error
 

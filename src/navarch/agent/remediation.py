@@ -1,27 +1,20 @@
 """Commands that change the machine: fenced by boot id, preceded by evidence, verified by checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 import structlog
 
 from navarch.agent.check_runner import CheckRunner
-from navarch.agent.commands import Handler
-from navarch.agent.probe import Probe
-from navarch.agent.spool import DiskAccess
-from navarch.agent.spool.disk import Disk
-from navarch.core.command import Command, CommandKind
+from navarch.agent.context import AgentContext
+from navarch.core.command import Command
 from navarch.core.errors import NotPossibleError
-from navarch.core.health import CheckResult, Health
-from navarch.ports.clock import Clock
+from navarch.core.health import Health
 from navarch.ports.effects import Effects
-from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 FILE = "reboot.json"
 RESET_S = 120.0
@@ -55,36 +48,21 @@ class Remediation:
 
     def __init__(
         self,
-        clock: Clock,
-        disk: Disk,
+        context: AgentContext,
+        check_runner: CheckRunner,
         *,
         effects: Effects | None,
         permissions: Permissions,
-        boot_id: str,
-        check_runner: CheckRunner,
-        disk_access: DiskAccess,
-        probe: Probe,
-        disk_offload: Offload,
         release_driver: Callable[[], None],
     ) -> None:
-        self._clock = clock
-        self._disk = disk
+        self._context = context
+        self._check_runner = check_runner
         self._effects = effects
         self._permissions = permissions
-        self._boot_id = boot_id
-        self._check_runner = check_runner
-        self._disk_access = disk_access
-        self._probe = probe
-        self._disk_offload = disk_offload
+        self._boot_id = context.boot_id
+        # One driver call runs at a time, so that no other call runs beside a reset.
+        self._on_driver_thread = context.probe.call
         self._release_driver = release_driver
-
-    def handlers(self) -> Mapping[CommandKind, Handler]:
-        """Return the handler of each command kind."""
-        return {
-            CommandKind.RESTART_APP: self.restart_app,
-            CommandKind.RESET_GPU: self.reset,
-            CommandKind.REBOOT: self.reboot,
-        }
 
     async def restart_app(self, command: Command) -> str:
         """Restart the application's units, or stop the processes that the command names."""
@@ -95,18 +73,20 @@ class Remediation:
         if self._permissions.units:
             for unit in self._permissions.units:
                 await self._on_driver_thread(
-                    partial(effects.restart_unit, unit, within_s=STOP_S), 2 * STOP_S
+                    partial(effects.restart_unit, unit, within_s=STOP_S), within_s=2 * STOP_S
                 )
             done = f"restarted {', '.join(self._permissions.units)}"
         else:
             asked = {int(pid) for pid in _split_parameter(command, "pids") if pid.isdecimal()}
-            holders = await self._on_driver_thread(effects.holders, STOP_S)
+            holders = await self._on_driver_thread(effects.holders, within_s=STOP_S)
             # The pid may have been reused: only stop a process that holds a GPU.
             found = [holder for holder in holders if holder.pid in asked]
             if not found:
                 raise NotPossibleError("none of the processes in the command holds a GPU")
             pids = [holder.pid for holder in found]
-            await self._on_driver_thread(lambda: effects.stop(pids, within_s=STOP_S), 2 * STOP_S)
+            await self._on_driver_thread(
+                partial(effects.stop, pids, within_s=STOP_S), within_s=2 * STOP_S
+            )
             done = f"ended {', '.join(map(str, found))}"
         return await self._verified(done)
 
@@ -125,14 +105,15 @@ class Remediation:
                 raise NotPossibleError(f"the GPUs are in use; to be stopped first: {names}")
             return effects.reset_gpus(gpus, within_s=RESET_S)
 
-        async with self._check_runner.paused():
-            output = await self._on_driver_thread(reset, RESET_S + STOP_S)
+        async with self._check_runner.lock:
+            output = await self._on_driver_thread(reset, within_s=RESET_S + STOP_S)
         which = "all GPUs" if not gpus else "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         return await self._verified(f"reset {which}: {output}")
 
     async def reboot(self, command: Command) -> str:
         """Reboot once: the next boot reads from disk that this command has been carried out."""
-        note = await self._disk_offload.run(self._read_note)
+        disk, offload = self._context.disk, self._context.offload
+        note = await offload.run(self._read_note)
         boot_id = command.parameters.get("boot_id", "")
         if note == RebootNote(command=command.id, boot_id=boot_id) and self._boot_id != boot_id:
             return f"rebooted: boot {boot_id} is over, this is {self._boot_id}"
@@ -140,13 +121,12 @@ class Remediation:
         self._check_boot(command)
         await self._check_runner.collect_evidence(f"before a reboot ordered by {command.id}")
         note = RebootNote(command=command.id, boot_id=self._boot_id)
-        await self._disk_offload.run(
-            lambda: self._disk.replace(FILE, msgspec.json.encode(note), sync=True)
-        )
+        await offload.run(partial(disk.replace, FILE, msgspec.json.encode(note), sync=True))
         log.warning("agent.rebooting", command=command.id, boot=self._boot_id)
-        await self._on_driver_thread(lambda: effects.reboot(within_s=STOP_S), STOP_S + 5.0)
+        reboot = partial(effects.reboot, within_s=STOP_S)
+        await self._on_driver_thread(reboot, within_s=STOP_S + 5.0)
         # The command stays open on disk; the next boot reports it as done.
-        await self._clock.sleep(DOWN_S)
+        await self._context.clock.sleep(DOWN_S)
         raise NotPossibleError(f"the machine did not go down within {DOWN_S:g} s")
 
     def _require(self, permissions: bool, what: str, option: str) -> Effects:
@@ -166,24 +146,17 @@ class Remediation:
         """Run every check; return `done` if all pass, raise NotPossibleError otherwise."""
         wrong = [r for r in await self._check_runner.run_all() if r.health is Health.UNHEALTHY]
         if wrong:
-            raise NotPossibleError(f"{done}; but afterwards: {_join_reasons(wrong)}")
-        await self._disk_access.run(lambda spool: spool.clear_findings())
+            reasons = "; ".join(f"{result.check}: {result.reason}" for result in wrong)
+            raise NotPossibleError(f"{done}; but afterwards: {reasons}")
+        await self._context.spool.run(self._context.spool.clear_findings)
         return f"{done}; every check passes"
-
-    async def _on_driver_thread(self, act: Callable[[], T], within_s: float) -> T:
-        """Run `act` on the driver's thread, so that no other driver call runs beside it."""
-        return await self._probe.call(act, within_s=within_s)
 
     def _read_note(self) -> RebootNote | None:
         try:
-            return msgspec.json.decode(self._disk.read(FILE) or b"", type=RebootNote)
+            return msgspec.json.decode(self._context.disk.read(FILE) or b"", type=RebootNote)
         except msgspec.DecodeError:
             return None
 
 
 def _split_parameter(command: Command, name: str) -> Sequence[str]:
     return [word for word in command.parameters.get(name, "").split(",") if word]
-
-
-def _join_reasons(results: Sequence[CheckResult]) -> str:
-    return "; ".join(f"{result.check}: {result.reason}" for result in results)

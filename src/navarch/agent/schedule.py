@@ -15,18 +15,10 @@ class CheckSchedule:
 
     def __init__(self, checks: Sequence[HealthCheck], *, default: timedelta) -> None:
         self._checks = checks
-        self._default_s = default.total_seconds()
+        self.default_s = default.total_seconds()
+        """The interval of checks that define none."""
         self._last: dict[str, float] = {}
         self._passed: set[str] = set()
-
-    @property
-    def checks(self) -> Sequence[HealthCheck]:
-        """Every check."""
-        return self._checks
-
-    def set_default(self, default: timedelta) -> None:
-        """Set the interval of checks that define none."""
-        self._default_s = default.total_seconds()
 
     def due(self, now: float) -> list[HealthCheck]:
         """Return the checks to run now."""
@@ -56,13 +48,12 @@ class CheckSchedule:
     def _due_at(self, check: HealthCheck) -> float:
         if check.name not in self._last:
             return float("-inf")
-        if check.interval is None:
-            return self._last[check.name] + self._default_s
         if check.interval:
             return self._last[check.name] + check.interval.total_seconds()
-        if check.name in self._passed:
+        # An interval of zero means once after a start, until the check passes.
+        if check.interval is not None and check.name in self._passed:
             return float("inf")
-        return self._last[check.name] + self._default_s
+        return self._last[check.name] + self.default_s
 
 
 class ReportThrottle:
@@ -72,18 +63,15 @@ class ReportThrottle:
     """
 
     def __init__(self, *, interval: timedelta) -> None:
-        self._interval_s = interval.total_seconds()
+        self.interval_s = interval.total_seconds()
+        self.urgent = False
+        """Makes the next report due immediately."""
         self._pending: dict[str, CheckResult] = {}
         self._reported: dict[str, tuple[Health, bool]] = {}
         self._event_reported_at: dict[str, float] = {}
         self._observations: dict[str, tuple[str, str, str]] = {}
         """The last reported time, sources and reason of each event."""
         self._reported_at: float | None = None
-        self._urgent = False
-
-    def set_interval(self, interval: timedelta) -> None:
-        """Set the report interval."""
-        self._interval_s = interval.total_seconds()
 
     def add(self, results: Iterable[CheckResult], now: float) -> None:
         """Add results to the next report."""
@@ -94,38 +82,32 @@ class ReportThrottle:
             self._pending[result.check] = result
             changed = self._reported.get(_subject(result)) != (result.health, result.fatal)
             if changed or (result.lasting and self._is_urgent(result, now)):
-                self._urgent = True
+                self.urgent = True
 
     def _is_urgent(self, result: CheckResult, now: float) -> bool:
-        last = self._observations.get(result.check)
-        is_confirmed = last is not None and last[0] == result.facts.get("at", "")
-        return is_confirmed or self._is_below_rate_limit(result, now)
+        """Return whether an event is reported at once.
 
-    def _is_below_rate_limit(self, result: CheckResult, now: float) -> bool:
-        """Return whether an event may be reported at once.
-
-        Repeated events are reported once per interval; of several processes with the same error,
-        the first few are reported at once.
+        Repeated events are reported once per interval, unless another source confirms the last one;
+        of several processes with the same error, the first few are reported at once.
         """
+        last = self._observations.get(result.check)
+        if last is not None and last[0] == result.facts.get("at", ""):
+            return True
         reported_at = self._event_reported_at.get(result.check)
         if reported_at is not None:
-            return now - reported_at >= self._interval_s
+            return now - reported_at >= self.interval_s
         subject = _subject(result)
         recent = [
             check
             for check, at in self._event_reported_at.items()
-            if check.startswith(subject) and now - at < self._interval_s
+            if check.startswith(subject) and now - at < self.interval_s
         ]
         return len(recent) < PROCESSES_MAX
 
-    def flush_now(self) -> None:
-        """Make the next report due immediately."""
-        self._urgent = True
-
     def due(self, now: float) -> tuple[CheckResult, ...]:
         """Return the results to report now; empty if no report is due."""
-        waited = self._reported_at is None or now - self._reported_at >= self._interval_s - 1e-3
-        if not self._pending or not (self._urgent or waited):
+        waited = self._reported_at is None or now - self._reported_at >= self.interval_s - 1e-3
+        if not self._pending or not (self.urgent or waited):
             return ()
         return tuple(self._pending.values())
 
@@ -137,9 +119,7 @@ class ReportThrottle:
                 self._event_reported_at[result.check] = now
                 self._observations[result.check] = _observation(result)
         self._event_reported_at = {
-            check: at
-            for check, at in self._event_reported_at.items()
-            if now - at < self._interval_s
+            check: at for check, at in self._event_reported_at.items() if now - at < self.interval_s
         }
         self._observations = {
             check: seen
@@ -147,7 +127,7 @@ class ReportThrottle:
             if check in self._event_reported_at
         }
         self._pending.clear()
-        self._urgent = False
+        self.urgent = False
         self._reported_at = now
 
     def start_over(self) -> None:

@@ -4,22 +4,15 @@ import asyncio
 import contextlib
 
 
-class Signal:
+class Signal(asyncio.Event):
     """An event with one waiter. A signal set before the wait begins is not lost."""
 
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        """Wake the current wait, or the next one."""
-        self._event.set()
-
-    async def wait(self, seconds: float | None) -> None:
+    async def sleep(self, seconds: float | None) -> None:
         """Return when the signal is set, or after `seconds`; then reset it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
-                await self._event.wait()
-        self._event.clear()
+                await self.wait()
+        self.clear()
 
 
 class Signals:

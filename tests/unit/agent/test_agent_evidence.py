@@ -151,7 +151,7 @@ def test_a_bundle_is_readable_without_a_driver_and_stays_small() -> None:
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
         gpus.break_driver()
         lines = [os.urandom(600).hex() for _ in range(2000)]
-        taker = EvidenceCollector(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
+        taker = EvidenceCollector(clock, SeededEntropy("e"), gpus, Facts(*lines), boot_id="b")
         evidence = taker.collect(NODE, "driver", [])
         content = unpack(evidence)
         assert content["gpus"] == [{"trouble": "Driver/library version mismatch"}]
@@ -252,7 +252,7 @@ def test_a_finding_that_recurs_later_gets_another_bundle() -> None:
     async def main() -> None:
         clock = SimClock()
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
-        taker = EvidenceCollector(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
+        taker = EvidenceCollector(clock, SeededEntropy("e"), gpus, Facts(), boot_id="b")
         happened = CheckResult(check="xid/79", health=Health.UNHEALTHY, fatal=True, lasting=True)
         missing = CheckResult(check="count", health=Health.UNHEALTHY, reason="1 of 2 GPUs found")
         found = CheckResult(check="count", health=Health.HEALTHY)

@@ -1,8 +1,10 @@
 """The spool: everything the agent stores on disk until it is delivered."""
 
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 import structlog
 
@@ -15,17 +17,23 @@ from navarch.core.node import NodeStatus
 from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
 
 UNWRITTEN_MAX = 256
 
 
 class Spool:
-    """The stored reports, commands, findings and evidence. Not thread-safe: use `DiskAccess`."""
+    """The stored reports, commands, findings and evidence.
+
+    Its calls block and are not thread-safe: `run` and `try_run` run them one at a time and off the
+    event loop.
+    """
 
     def __init__(
         self,
         disk: Disk,
+        offload: Offload,
         *,
         now: datetime,
         boot_id: str,
@@ -33,18 +41,29 @@ class Spool:
         bytes_max: int = BYTES_MAX,
         age_max: timedelta = AGE_MAX,
     ) -> None:
+        self._offload = offload
         self.boot_id = boot_id
         self.buffer = ReportBuffer(
             disk, new_stream=new_stream, boot_id=boot_id, bytes_max=bytes_max, age_max=age_max
         )
-        self.journal = CommandJournal(disk)
-        self.journal.resume(now)
+        self.journal = CommandJournal(disk, now)
         self.findings = Findings(disk, boot_id=boot_id)
         self.evidence = EvidenceQueue(disk)
-        self.readiness = Readiness(disk)
-        self.readiness.recover(self.findings.results)
-        self.unwritten: list[tuple[CheckResult, ...]] = []
-        """Reports that could not be written to disk; sent without a number."""
+        self.readiness = Readiness(disk, self.findings.results)
+        self.unwritten: deque[tuple[CheckResult, ...]] = deque(maxlen=UNWRITTEN_MAX)
+        """Reports that could not be written to disk; sent without a number. Any thread may use it.
+        """
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a call on the spool."""
+        return await self._offload.run(partial(call, *args, **kwargs))
+
+    async def try_run(self, write: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a call on the spool; log a DiskError instead of raising it."""
+        try:
+            await self._offload.run(partial(write, *args, **kwargs))
+        except DiskError as error:
+            log.warning("agent.cannot_write", error=str(error))
 
     def add_report(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
         """Store a report until it is delivered; after a loss of reports, with all lasting findings.
@@ -59,10 +78,14 @@ class Spool:
             self.buffer.add_report(results, at=at)
         except DiskError:
             # Sending it without a number risks a duplicate; dropping it would lose the report.
-            self.unwritten = [*self.unwritten, results][-UNWRITTEN_MAX:]
+            self.unwritten.append(results)
             raise
         finally:
             self.buffer.lost_reports = False
+
+    def repeat_findings(self) -> None:
+        """Add all lasting findings to the next report, for a control plane that lost its state."""
+        self.buffer.lost_reports = True
 
     def delivered(self, report: HealthReport, status: str | None, *, now: datetime) -> None:
         """Delete a delivered report; `status` is the node's status in the reply."""
@@ -75,27 +98,3 @@ class Spool:
         """Delete all findings, after an operator or the control plane cleared the node."""
         self.findings.clear()
         self.readiness.clear()
-
-
-class DiskAccess:
-    """Runs calls on the spool, one at a time and off the event loop."""
-
-    def __init__(self, spool: Spool, offload: Offload) -> None:
-        self._spool = spool
-        self._offload = offload
-
-    @property
-    def not_ready(self) -> str | None:
-        """Why the machine is marked as not ready, if it is."""
-        return self._spool.readiness.mark
-
-    async def run(self, call: Callable[[Spool], T]) -> T:
-        """Return the result of `call`."""
-        return await self._offload.run(lambda: call(self._spool))
-
-    async def try_run(self, write: Callable[[Spool], object]) -> None:
-        """Run `write`; log a DiskError instead of raising it."""
-        try:
-            await self.run(write)
-        except DiskError as error:
-            log.warning("agent.cannot_write", error=str(error))

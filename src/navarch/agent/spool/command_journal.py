@@ -37,16 +37,15 @@ class CommandJournal:
     that. A command that was interrupted by a crash runs again: every command may run twice.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, now: datetime) -> None:
         self._disk = disk
-        self._records = {record.command.id: record for record in _load(disk.read(FILE))}
-
-    def resume(self, now: datetime) -> None:
-        """Fail the commands that expired while the agent was not running.
-
-        This is the only use of the machine's clock. Commands that the control plane delivers have
-        not expired by the control plane's clock, which is authoritative.
-        """
+        try:
+            stored = msgspec.json.decode(disk.read(FILE) or b"[]", type=list[CommandRecord])
+        except msgspec.DecodeError:
+            stored = []
+        self._records = {record.command.id: record for record in stored}
+        # This is the only use of the machine's clock. Commands that the control plane delivers have
+        # not expired by the control plane's clock, which is authoritative.
         for record in self.to_run():
             if record.command.expires_at <= now:
                 self.finished(
@@ -55,15 +54,20 @@ class CommandJournal:
                     result="it expired while the agent was not running",
                 )
 
-    def receive(self, commands: Sequence[Command], now: datetime) -> bool:
-        """Store new commands; return whether there are any."""
+    def receive(self, commands: Sequence[Command], now: datetime) -> None:
+        """Store new commands, and delete old ones."""
         new = [command for command in commands if command.id not in self._records]
         for command in new:
             self._records[command.id] = CommandRecord(command=command, received_at=now)
         if new:
-            self._expire(now)
+            self._records = {
+                command: record
+                for command, record in self._records.items()
+                if not record.told or now - record.received_at <= REMEMBERED_FOR
+            }
+            while len(self._records) > REMEMBERED_MAX:
+                del self._records[next(iter(self._records))]
             self._save()
-        return bool(new)
 
     def to_acknowledge(self) -> list[CommandRecord]:
         """Return the commands to acknowledge."""
@@ -92,23 +96,5 @@ class CommandJournal:
         self._records[command] = replace(self._records[command], told=True)
         self._save()
 
-    def _expire(self, now: datetime) -> None:
-        over = [
-            record.command.id
-            for record in self._records.values()
-            if record.told and now - record.received_at > REMEMBERED_FOR
-        ]
-        for command in over:
-            del self._records[command]
-        while len(self._records) > REMEMBERED_MAX:
-            del self._records[next(iter(self._records))]
-
     def _save(self) -> None:
         self._disk.replace(FILE, msgspec.json.encode(list(self._records.values())), sync=True)
-
-
-def _load(raw: bytes | None) -> list[CommandRecord]:
-    try:
-        return msgspec.json.decode(raw or b"[]", type=list[CommandRecord])
-    except msgspec.DecodeError:
-        return []

@@ -123,7 +123,17 @@ class FolderDisk:
     def append(self, name: str, data: bytes, *, sync: bool) -> None:
         """Add to the end of a file."""
         with _explained(self._path):
-            file = self._open_for_appending(name)
+            if self._appending is None or self._appending[0] != name:
+                self._stop_appending()
+                path = self._path / name
+                new = not path.exists()
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                self._appending = (name, file)
+                if new:
+                    # Without this, a power cut could lose the file itself, even with synced
+                    # contents.
+                    self._sync_folder()
+            file = self._appending[1]
             written = os.write(file, data)
             if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes of {name} could be written")
@@ -153,28 +163,14 @@ class FolderDisk:
 
     def close(self) -> None:
         """Release the lock on the directory."""
-        if self._appending is not None:
-            self._stop_appending(self._appending[0])
+        self._stop_appending()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
-    def _open_for_appending(self, name: str) -> int:
-        if self._appending is not None and self._appending[0] == name:
-            return self._appending[1]
-        if self._appending is not None:
-            self._stop_appending(self._appending[0])
-        path = self._path / name
-        new = not path.exists()
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._appending = (name, file)
-        if new:
-            # Without this, a power cut could lose the file itself, even with synced contents.
-            self._sync_folder()
-        return file
-
-    def _stop_appending(self, name: str) -> None:
-        if self._appending is not None and self._appending[0] == name:
+    def _stop_appending(self, name: str | None = None) -> None:
+        """Close the file opened for appending, if it is `name` or no name is given."""
+        if self._appending is not None and name in (None, self._appending[0]):
             os.close(self._appending[1])
             self._appending = None
 

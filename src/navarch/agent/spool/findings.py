@@ -4,6 +4,7 @@ A lasting finding is reported once, when it occurs. It is also stored here, so t
 reported again if the control plane or the agent loses the report.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -28,37 +29,34 @@ class Findings:
 
     def __init__(self, disk: Disk, *, boot_id: str) -> None:
         self._disk = disk
-        self._stored = _load(disk.read(FINDINGS_FILE))
-        if self._stored.boot_id != boot_id:
-            self._stored = _StoredFindings(boot_id=boot_id)
+        self._boot_id = boot_id
+        self._results: dict[str, CheckResult] = {}
+        with contextlib.suppress(msgspec.DecodeError):
+            stored = msgspec.json.decode(disk.read(FINDINGS_FILE) or b"", type=_StoredFindings)
+            if stored.boot_id == boot_id:
+                self._results = stored.results
 
     @property
     def results(self) -> tuple[CheckResult, ...]:
         """All stored results."""
-        return tuple(self._stored.results.values())
+        return tuple(self._results.values())
 
     def add(self, results: Iterable[CheckResult]) -> None:
         """Store those of `results` that are lasting and not healthy."""
         new = {r.check: r for r in results if r.lasting and r.health is not Health.HEALTHY}
-        if not new.items() <= self._stored.results.items():
-            kept = {**self._stored.results, **new}
+        if not new.items() <= self._results.items():
+            kept = {**self._results, **new}
             self._save(dict(list(kept.items())[-KEPT_MAX:]))
 
     def clear(self) -> None:
         """Delete all findings."""
-        if self._stored.results:
+        if self._results:
             self._save({})
 
     def _save(self, results: dict[str, CheckResult]) -> None:
-        self._stored = _StoredFindings(boot_id=self._stored.boot_id, results=results)
-        self._disk.replace(FINDINGS_FILE, msgspec.json.encode(self._stored), sync=True)
-
-
-def _load(raw: bytes | None) -> _StoredFindings:
-    try:
-        return msgspec.json.decode(raw or b"", type=_StoredFindings)
-    except msgspec.DecodeError:
-        return _StoredFindings(boot_id="")
+        self._results = results
+        stored = _StoredFindings(boot_id=self._boot_id, results=results)
+        self._disk.replace(FINDINGS_FILE, msgspec.json.encode(stored), sync=True)
 
 
 class Readiness:
@@ -69,20 +67,16 @@ class Readiness:
     control plane has received the finding and reports the node as active.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, findings: Iterable[CheckResult]) -> None:
         self._disk = disk
-        self._fatal: dict[str, str] = {}
+        self._fatal = {found.check: found.reason for found in findings if found.fatal}
         self._bad: set[str] = set()
         self._seen = False
         raw = disk.read(NOT_READY_FILE)
         self.mark: str | None = None if raw is None else raw.decode(errors="replace").strip()
 
-    def recover(self, findings: Iterable[CheckResult]) -> None:
-        """Restore the fatal findings of a previous run of the agent."""
-        self._fatal.update((r.check, r.reason) for r in findings if r.fatal)
-
-    def update(self, results: Iterable[CheckResult], *, cut_off: bool) -> bool:
-        """Apply new results; return whether the mark changed."""
+    def update(self, results: Iterable[CheckResult], *, cut_off: bool) -> None:
+        """Apply new results to the mark."""
         for result in results:
             unhealthy = result.health is Health.UNHEALTHY
             if result.fatal and unhealthy:
@@ -93,22 +87,21 @@ class Readiness:
             (self._bad.add if unhealthy else self._bad.discard)(result.check)
         if not self._fatal:
             # A mark from before a reboot stays until the checks of this boot pass.
-            return self._set(None) if self._seen and not self._bad else False
-        if cut_off or self.mark is not None:
-            return self._set("; ".join(f"{c}: {why}" for c, why in sorted(self._fatal.items())))
-        return False
+            if self._seen and not self._bad:
+                self._set(None)
+        elif cut_off or self.mark is not None:
+            self._set("; ".join(f"{c}: {why}" for c, why in sorted(self._fatal.items())))
 
-    def clear(self) -> bool:
-        """Remove the mark; return whether there was one."""
+    def clear(self) -> None:
+        """Remove the mark."""
         self._fatal.clear()
-        return self._set(None)
+        self._set(None)
 
-    def _set(self, mark: str | None) -> bool:
+    def _set(self, mark: str | None) -> None:
         if mark == self.mark:
-            return False
+            return
         if mark is None:
             self._disk.remove(NOT_READY_FILE)
         else:
             self._disk.replace(NOT_READY_FILE, f"{mark}\n".encode(), sync=True)
         self.mark = mark
-        return True

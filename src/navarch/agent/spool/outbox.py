@@ -18,8 +18,6 @@ AGE_MAX = timedelta(hours=24)
 again, so that no broken GPU is forgotten."""
 
 STREAM = "stream"
-
-
 EVIDENCE_PREFIX = "evidence-"
 EVIDENCE_MAX = 8
 """Only the latest are kept; each may be most of a megabyte."""
@@ -31,14 +29,6 @@ class _StoredReport:
 
     boot_id: str
     results: tuple[CheckResult, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedSample:
-    """A sample with its number in the queue."""
-
-    number: int
-    sample: Sample
 
 
 class ReportBuffer:
@@ -106,11 +96,14 @@ class ReportBuffer:
                 self.lost_reports = True
         return None
 
-    def oldest_samples(self, now: datetime, limit: int) -> list[NumberedSample]:
-        """Return the metrics to deliver next."""
+    def oldest_samples(self, now: datetime, limit: int) -> list[tuple[int, Sample]]:
+        """Return the metrics to deliver next, with their numbers."""
         self._expire(now)
         try:
-            return [self._sample(record) for record in self._samples.waiting(limit)]
+            return [
+                (record.number, Sample(at=record.at, metrics=self._metrics.decode(record.payload)))
+                for record in self._samples.waiting(limit)
+            ]
         except msgspec.DecodeError:
             self._samples.drop_segment()
             return []
@@ -133,10 +126,6 @@ class ReportBuffer:
             at=record.at,
             boot_id=stored.boot_id if is_named else "",
         )
-
-    def _sample(self, record: LogRecord) -> NumberedSample:
-        metrics = self._metrics.decode(record.payload)
-        return NumberedSample(number=record.number, sample=Sample(at=record.at, metrics=metrics))
 
     def _expire(self, now: datetime) -> None:
         self._samples.drop_before(now - self._age_max)

@@ -47,29 +47,40 @@ class SegmentLog:
     def __init__(self, disk: Disk, name: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._disk = disk
         self._name = name
+        self._delivered_file = f"{name}.delivered"
         self._segment_bytes = segment_bytes
         self._segments: deque[_Segment] = deque()
         self._front: deque[LogRecord] = deque()
         self._torn = False
-        self._delivered = 0
-        self._next = 1
-        self._open()
+        for file, size in sorted(disk.sizes().items()):
+            kind, _, first = file.removesuffix(".log").rpartition("-")
+            if kind == name and file.endswith(".log") and first.isdecimal():
+                self._segments.append(_Segment(file, int(first), size, on_disk=True))
+        delivered = disk.read(self._delivered_file) or b""
+        self._delivered = int(delivered) if delivered.isdigit() else 0
+        self.next_number = self._delivered + 1
+        """The number of the next record."""
+        if self._segments:
+            self.next_number = max(self.next_number, self._repair(self._segments[-1]))
+        self._load_front()
+        self._advance()
 
     @property
     def size(self) -> int:
         """The size on disk in bytes."""
         return sum(segment.size for segment in self._segments)
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next record."""
-        return self._next
-
     def append(self, payload: bytes, *, at: datetime, sync: bool) -> LogRecord:
-        """Append a record."""
-        record = LogRecord(number=self._next, at=_to_ms(at), payload=payload)
+        """Append a record; its time is stored in milliseconds."""
+        at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+        record = LogRecord(number=self.next_number, at=at, payload=payload)
         data = record_bytes(record)
-        segment = self._segment_for_append()
+        if self._torn:
+            # An earlier write failed half way, for example because the disk was full.
+            self._repair(self._segments[-1])
+        if not self._segments or self._segments[-1].size >= self._segment_bytes:
+            self._segments.append(self._new_segment())
+        segment = self._segments[-1]
         try:
             self._disk.append(segment.name, data, sync=sync)
         except DiskError:
@@ -77,7 +88,7 @@ class SegmentLog:
             raise
         segment.size += len(data)
         segment.on_disk = True
-        self._next += 1
+        self.next_number += 1
         if len(self._segments) == 1:
             self._front.append(record)
         self._advance()
@@ -93,12 +104,12 @@ class SegmentLog:
 
     def deliver(self, number: int) -> None:
         """Mark records up to `number` as delivered."""
-        self._delivered = max(self._delivered, min(number, self._next - 1))
+        self._delivered = max(self._delivered, min(number, self.next_number - 1))
         while self._front and self._front[0].number <= self._delivered:
             self._front.popleft()
         # Not synced: after a power cut some records are sent again, and the receiver drops them by
         # their numbers.
-        self._disk.replace(self._delivered_name, str(self._delivered).encode(), sync=False)
+        self._disk.replace(self._delivered_file, str(self._delivered).encode(), sync=False)
         self._advance()
 
     def drop_segment(self) -> bool:
@@ -125,22 +136,6 @@ class SegmentLog:
             self.deliver(max(record.number for record in self._front if record.at < moment))
         return lost
 
-    @property
-    def _delivered_name(self) -> str:
-        return f"{self._name}.delivered"
-
-    def _open(self) -> None:
-        for name, size in sorted(self._disk.sizes().items()):
-            kind, _, first = name.removesuffix(".log").rpartition("-")
-            if kind == self._name and name.endswith(".log") and first.isdecimal():
-                self._segments.append(_Segment(name, int(first), size, on_disk=True))
-        self._delivered = _number(self._disk.read(self._delivered_name))
-        self._next = self._delivered + 1
-        if self._segments:
-            self._next = max(self._next, self._repair(self._segments[-1]))
-        self._load_front()
-        self._advance()
-
     def _repair(self, segment: _Segment) -> int:
         """Cut off a torn tail; return the number after the last record."""
         data = self._disk.read(segment.name) or b""
@@ -151,17 +146,9 @@ class SegmentLog:
         self._torn = False
         return records[-1].number + 1 if records else segment.first
 
-    def _segment_for_append(self) -> _Segment:
-        if self._torn:
-            # An earlier write failed half way, for example because the disk was full.
-            self._repair(self._segments[-1])
-        if not self._segments or self._segments[-1].size >= self._segment_bytes:
-            self._segments.append(self._new_segment())
-        return self._segments[-1]
-
     def _new_segment(self) -> _Segment:
-        name = f"{self._name}-{self._next:020d}.log"
-        return _Segment(name, self._next, 0, on_disk=False)
+        name = f"{self._name}-{self.next_number:020d}.log"
+        return _Segment(name, self.next_number, 0, on_disk=False)
 
     def _advance(self) -> None:
         """Delete delivered segments, except the newest.
@@ -204,11 +191,3 @@ def parse_records(data: bytes) -> tuple[list[LogRecord], int]:
         records.append(LogRecord(number=number, at=moment, payload=body[_META.size :]))
         at += _HEAD.size + length
     return records, at
-
-
-def _to_ms(moment: datetime) -> datetime:
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def _number(raw: bytes | None) -> int:
-    return int(raw) if raw is not None and raw.isdigit() else 0
