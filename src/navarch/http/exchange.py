@@ -1,7 +1,5 @@
 """One request and its response as bytes, without I/O."""
 
-from collections.abc import Iterator
-
 import h11
 
 from navarch.http.message import (
@@ -75,15 +73,30 @@ class Exchange:
         if not data and not self._responding:
             raise DisconnectedError(f"{self.peer} closed the connection")
         self._responding = True
+        body = bytearray()
         try:
             self._connection.receive_data(data)
-            return b"".join(self._pieces())
+            while not self.complete:
+                event = self._connection.next_event()
+                if event is h11.NEED_DATA or event is h11.PAUSED:
+                    break
+                if isinstance(event, h11.Response):
+                    self._begin(event)
+                elif isinstance(event, h11.Data):
+                    self._body_bytes += len(event.data)
+                    self._check_size(self._body_bytes)
+                    body += event.data
+                elif isinstance(event, h11.EndOfMessage):
+                    self.complete = True
+                elif not isinstance(event, h11.InformationalResponse):
+                    raise NoResponseError(f"{self.peer} sent no response, but {event!r}")
         except h11.RemoteProtocolError as error:
             if not data:
                 raise NoResponseError(
                     f"{self.peer} closed the connection during a response"
                 ) from error
             raise NoResponseError(f"{self.peer} sent an invalid HTTP response: {error}") from error
+        return bytes(body)
 
     def lost(self, error: OSError) -> NoResponseError:
         """Return the error for a connection that failed with `error`."""
@@ -107,28 +120,15 @@ class Exchange:
         assert self.complete, f"{self.peer}: the response is incomplete"
         return Response(status=self.status, headers=self._headers, body=body)
 
-    def _pieces(self) -> Iterator[bytes]:
-        while not self.complete:
-            event = self._connection.next_event()
-            if event is h11.NEED_DATA or event is h11.PAUSED:
-                return
-            if isinstance(event, h11.Response):
-                # h11 bounds an incomplete head only; the last read may have completed a larger one.
-                if sum(len(name) + len(value) for name, value in event.headers) > HEAD_BYTES_MAX:
-                    raise NoResponseError(f"{self.peer}: the headers of the response are too large")
-                self.status = event.status_code
-                self._headers = {
-                    name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers
-                }
-                self._check_size(int(self._headers.get("content-length", "0")))
-            elif isinstance(event, h11.Data):
-                self._body_bytes += len(event.data)
-                self._check_size(self._body_bytes)
-                yield bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
-                self.complete = True
-            elif not isinstance(event, h11.InformationalResponse):
-                raise NoResponseError(f"{self.peer} sent no response, but {event!r}")
+    def _begin(self, head: h11.Response) -> None:
+        # h11 bounds an incomplete head only; the last read may have completed a larger one.
+        if sum(len(name) + len(value) for name, value in head.headers) > HEAD_BYTES_MAX:
+            raise NoResponseError(f"{self.peer}: the headers of the response are too large")
+        self.status = head.status_code
+        self._headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers
+        }
+        self._check_size(int(self._headers.get("content-length", "0")))
 
     def _check_size(self, size: int) -> None:
         if self._body_bytes_max is not None and size > self._body_bytes_max:

@@ -59,13 +59,17 @@ class ConnectionPool:
         request = self._request(method, path, headers, body)
         retry = method == "GET" if idempotent is None else idempotent
         async with self._limit or contextlib.nullcontext():
-            connection = self._reuse_idle()
-            if connection is not None:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_open:
+                    connection.abort()
+                    continue
                 try:
                     return await self._exchange(connection, request)
                 except DisconnectedError:
                     if not retry:
                         raise
+                    break
             return await self._exchange(await self._connect(), request)
 
     @contextlib.asynccontextmanager
@@ -86,7 +90,10 @@ class ConnectionPool:
         """Close the idle connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
-            await connection.close()
+            connection.writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await connection.writer.wait_closed()
 
     def _request(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
@@ -116,24 +123,17 @@ class ConnectionPool:
                 connection.abort()
         return exchange.response(bytes(body))
 
-    def _reuse_idle(self) -> "_Connection | None":
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_open:
-                return connection
-            connection.abort()
-        return None
-
     async def _connect(self) -> "_Connection":
         endpoint = self.endpoint
+        if endpoint.scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()
+        tls = self._tls if endpoint.scheme == "https" else None
         try:
             async with asyncio.timeout(self._connect_s):
                 if endpoint.socket:
                     streams = await asyncio.open_unix_connection(endpoint.socket)
                 else:
-                    streams = await asyncio.open_connection(
-                        endpoint.host, endpoint.port, ssl=self._context()
-                    )
+                    streams = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=tls)
         except (OSError, UnicodeError) as error:
             if isinstance(error, TimeoutError) and not error.args:
                 raise NotSentError(
@@ -141,13 +141,6 @@ class ConnectionPool:
                 ) from error
             raise NotSentError(f"{endpoint} cannot be reached: {error}") from error
         return _Connection(*streams)
-
-    def _context(self) -> ssl.SSLContext | None:
-        if self.endpoint.scheme != "https":
-            return None
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-        return self._tls
 
 
 class StreamedResponse:
@@ -204,19 +197,19 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.state = new_connection()
         self._reader = reader
-        self._writer = writer
+        self.writer = writer
 
     @property
     def is_open(self) -> bool:
         """False if the server has closed the connection."""
-        return not self._reader.at_eof() and not self._writer.is_closing()
+        return not self._reader.at_eof() and not self.writer.is_closing()
 
     async def send(self, exchange: Exchange, request: Request) -> bytes:
         """Send a request and read the head of its response; return the body that came with it."""
         data = exchange.start(request)
         try:
-            self._writer.write(data)
-            await self._writer.drain()
+            self.writer.write(data)
+            await self.writer.drain()
         except OSError as error:
             raise exchange.lost(error) from error
         body = b""
@@ -234,14 +227,7 @@ class _Connection:
 
     def abort(self) -> None:
         """Close the connection without waiting for what is still to be sent."""
-        self._writer.transport.abort()
-
-    async def close(self) -> None:
-        """Close the connection and wait for its end."""
-        self._writer.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._writer.wait_closed()
+        self.writer.transport.abort()
 
 
 @contextlib.asynccontextmanager

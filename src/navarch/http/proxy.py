@@ -35,12 +35,8 @@ def environment_proxy(endpoint: Endpoint) -> Proxy | None:
         raise invalid from None
     if not parts.hostname:
         raise invalid
-    headers = _authorization(parts.username, parts.password)
+    headers = {}
+    if parts.username:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+        headers["Proxy-Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
     return Proxy(host=parts.hostname, port=port, headers=headers)
-
-
-def _authorization(user: str | None, password: str | None) -> Mapping[str, str]:
-    if not user:
-        return {}
-    pair = f"{unquote(user)}:{unquote(password or '')}".encode()
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(pair).decode()}"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from navarch.agent.transport.http_link import HttpLink, agent_connection
+from navarch.agent.transport.http_link import HttpLink
 from navarch.core.errors import InvalidError
 from navarch.http.message import parse_endpoint
 from navarch.ports.link import Link
@@ -15,7 +15,7 @@ LinkFactory = Callable[[str, TokenSource], Link]
 
 def http_link(server: str, token: TokenSource) -> Link:
     """Return a link over HTTP or HTTPS."""
-    return HttpLink(agent_connection(parse_endpoint(server)), token=token)
+    return HttpLink(parse_endpoint(server), token=token)
 
 
 LINKS: Mapping[str, LinkFactory] = {"http": http_link, "https": http_link}

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 import structlog
+from msgspec.json import encode
 
 from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_heartbeat_reply
 from navarch.core.command import Command
@@ -74,17 +75,21 @@ class _HealthReply(msgspec.Struct):
 class HttpLink:
     """A Link over one keep-alive HTTP connection."""
 
-    def __init__(
-        self, connection: ConnectionPool, *, token: Callable[[], str | None] = lambda: None
-    ) -> None:
-        self._connection = connection
+    def __init__(self, endpoint: Endpoint, *, token: Callable[[], str | None]) -> None:
+        # Five thousand agents must not open more than one connection each.
+        self._connection = ConnectionPool(
+            endpoint,
+            connect_s=CONNECT_S,
+            response_s=RESPONSE_S,
+            connections_max=1,
+            body_bytes_max=BODY_BYTES_MAX,
+        )
         # Read for every request, so that a token rotated in its file takes effect.
         self._token = token
-        self._encoder = msgspec.json.Encoder()
 
     async def register(self, registration: Registration) -> Welcome:
         """Register the machine."""
-        reply = await self._post_json("/v1/agent/register", registration)
+        reply = await self._post("/v1/agent/register", encode(registration))
         return _decoded(reply, Welcome)
 
     async def heartbeat(
@@ -103,82 +108,61 @@ class HttpLink:
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Send a health report; return the node's status."""
-        reply = await self._post_json("/v1/agent/health", {"node": node, "report": report})
+        body = encode({"node": node, "report": report})
+        reply = await self._post("/v1/agent/health", body)
         status = _decoded(reply, _HealthReply).status if reply.body else None
         return NodeStatus(status) if status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Send buffered metrics; do nothing if the control plane has no such call."""
-        body = self._encoder.encode({"node": node, "samples": samples})
-        reply = await self._send("/v1/agent/metrics", body, JSON)
-        if reply.status not in _NO_SUCH_CALL:
-            _check("/v1/agent/metrics", reply)
+        body = encode({"node": node, "samples": samples})
+        await self._post("/v1/agent/metrics", body, optional=True)
 
     async def report_evidence(self, evidence: Evidence) -> None:
         """Send an evidence bundle; do nothing if the control plane has no such call."""
-        body = self._encoder.encode(evidence)
-        reply = await self._send("/v1/agent/evidence", body, JSON)
-        if reply.status not in _NO_SUCH_CALL:
-            _check("/v1/agent/evidence", reply)
+        await self._post("/v1/agent/evidence", encode(evidence), optional=True)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Acknowledge a command."""
-        await self._post_json("/v1/agent/acknowledge", {"node": node, "command": command})
+        await self._post("/v1/agent/acknowledge", encode({"node": node, "command": command}))
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Report the result of a command."""
         body = {"node": node, "command": command, "succeeded": succeeded, "result": result}
-        await self._post_json("/v1/agent/finish", body)
+        await self._post("/v1/agent/finish", encode(body))
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
 
-    async def _post_json(self, path: str, body: object) -> Response:
-        return await self._post(path, self._encoder.encode(body), JSON)
+    async def _post(
+        self, path: str, body: bytes, content_type: str = JSON, *, optional: bool = False
+    ) -> Response:
+        """Return the reply; raise the error that corresponds to a refusal.
 
-    async def _post(self, path: str, body: bytes, content_type: str) -> Response:
-        reply = await self._send(path, body, content_type)
-        _check(path, reply)
-        return reply
-
-    async def _send(self, path: str, body: bytes, content_type: str) -> Response:
+        An optional call is one that a control plane may not have.
+        """
         headers = {"Content-Type": content_type, "Accept": content_type}
         token = self._token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
         try:
             # Every call of an agent may arrive twice without harm.
-            return await self._connection.request(
+            reply = await self._connection.request(
                 "POST", path, headers=headers, body=body, idempotent=True
             )
         except HttpError as error:
             raise UnreachableError(str(error)) from error
-
-
-def agent_connection(endpoint: Endpoint) -> ConnectionPool:
-    """Return the one connection of an agent: five thousand agents must not open more each."""
-    return ConnectionPool(
-        endpoint,
-        connect_s=CONNECT_S,
-        response_s=RESPONSE_S,
-        connections_max=1,
-        body_bytes_max=BODY_BYTES_MAX,
-    )
-
-
-def _check(path: str, reply: Response) -> None:
-    """Raise the error that corresponds to a refusal."""
-    if reply.status // 100 == 2:
-        return
-    try:
-        body = msgspec.json.decode(reply.body, type=_ErrorBody)
-    except msgspec.DecodeError:
-        body = _ErrorBody()
-    error = _REFUSALS.get(body.code) or _REFUSALS.get(reply.status, UnreachableError)
-    raise error(body.message or f"{path}: status {reply.status}")
+        if reply.status // 100 == 2 or (optional and reply.status in _NO_SUCH_CALL):
+            return reply
+        try:
+            refusal = msgspec.json.decode(reply.body, type=_ErrorBody)
+        except msgspec.DecodeError:
+            refusal = _ErrorBody()
+        kind = _REFUSALS.get(refusal.code) or _REFUSALS.get(reply.status, UnreachableError)
+        raise kind(refusal.message or f"{path}: status {reply.status}")
 
 
 def _decoded(reply: Response, wanted: type[T]) -> T:

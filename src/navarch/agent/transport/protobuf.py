@@ -119,8 +119,11 @@ def _parse_command(raw: bytes, node: NodeId) -> Command | str:
         if number in texts and isinstance(value, bytes):
             texts[number] = _text(value)
         elif number == 3 and isinstance(value, bytes):
-            key, parameter = _parse_entry(value)
-            parameters[key] = parameter
+            entry = {1: "", 2: ""}
+            for part, text in _fields(value):
+                if part in entry and isinstance(text, bytes):
+                    entry[part] = _text(text)
+            parameters[entry[1]] = entry[2]
         elif number in times and isinstance(value, int):
             times[number] = value
     if texts[2] not in _KINDS:
@@ -133,14 +136,6 @@ def _parse_command(raw: bytes, node: NodeId) -> Command | str:
         expires_at=_moment(times[5]),
         parameters=parameters,
     )
-
-
-def _parse_entry(raw: bytes) -> tuple[str, str]:
-    entry = {1: "", 2: ""}
-    for number, value in _fields(raw):
-        if number in entry and isinstance(value, bytes):
-            entry[number] = _text(value)
-    return entry[1], entry[2]
 
 
 def _floats(raw: bytes) -> tuple[float, ...]:
