@@ -51,8 +51,9 @@ async def acquire(clock: Clock, *limits: RateLimit) -> None:
     A caller with a time limit must not spend it in a queue: if it timed out there, it could not
     know whether its request was made.
     """
-    now = clock.monotonic()
-    slot = _common_slot(now, limits)
+    now = slot = clock.monotonic()
+    while (later := max(limit.earliest(slot) for limit in limits)) != slot:
+        slot = later
     slowest = max(limits, key=lambda limit: limit.interval_s)
     if slot - now > slowest.wait_s_max:
         raise TransientError(
@@ -68,12 +69,3 @@ async def acquire(clock: Clock, *limits: RateLimit) -> None:
         for limit in limits:
             limit.give_back(slot)
         raise
-
-
-def _common_slot(now_s: float, limits: tuple[RateLimit, ...]) -> float:
-    moment = now_s
-    while True:
-        later = max(limit.earliest(moment) for limit in limits)
-        if later == moment:
-            return moment
-        moment = later

@@ -14,7 +14,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, Topology
 from navarch.core.launch import Offering
 from navarch.ports.clock import Clock
@@ -59,7 +59,13 @@ class AwsAccount:
     longer than any launch stays open. Tokens are kept per region.
     """
 
+    listing_lag = timedelta(minutes=1)
+    """EC2 is eventually consistent, nearly always within seconds."""
+    buys_once_per_token = True
+    """EC2 keeps this promise through `ClientToken`."""
+
     def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
+        self.name = settings.name
         self._clock = clock
         self._ec2 = Ec2(offload, settings)
         self._settings = settings
@@ -71,32 +77,28 @@ class AwsAccount:
             EventQueue(clock, self._ec2, queue, region=settings.region) if queue else None
         )
 
-    @property
-    def name(self) -> str:
-        """The name that pools use to refer to this account."""
-        return self._settings.name
-
-    @property
-    def listing_lag(self) -> timedelta:
-        """EC2 is eventually consistent, nearly always within seconds."""
-        return timedelta(minutes=1)
-
-    @property
-    def buys_once_per_token(self) -> bool:
-        """EC2 keeps this promise through `ClientToken`."""
-        return True
-
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine."""
         region = self._region(request)
-        site = await self._site(request, region)
+        site = Site(
+            region=region,
+            subnet=await self._subnet(region, request.zone),
+            block=await self._is_block(request.reservation, region),
+            group=await self._group(request, region) if request.group else "",
+        )
         params = run_instances(request, self._settings, site)
         try:
             answer = await self._ec2.write(region, "run_instances", **params)
         except ProviderError as error:
-            if not _is_mismatch(error):
+            if _code(error) != MISMATCH:
                 raise
-            return await self._bought_before(request.token, region, error)
+            # This token has bought a machine with other parameters: the pool's labels or user data
+            # changed between two attempts. If the first attempt started nothing, the launch fails
+            # a few more times, is abandoned, and gets a new token.
+            machines = await self._machines(region, client_token=[request.token])
+            if not machines:
+                raise TransientError(str(error)) from error
+            return self._read(machines[0], region)
         return self._read(answer["Instances"][0], region)
 
     async def terminate(self, instance: InstanceId) -> None:
@@ -156,23 +158,13 @@ class AwsAccount:
             )
         return region
 
-    async def _site(self, request: ProvisionRequest, region: str) -> Site:
-        subnet = await self._subnet(region, request.zone)
-        block = await self._is_block(request.reservation, region)
-        group = await self._group(request, region) if request.group else ""
-        return Site(region=region, subnet=subnet, group=group, block=block)
-
     async def _subnet(self, region: str, zone: str) -> str:
         if not self._settings.subnets:
             return ""
         if region not in self._subnets:
             # A filter, not ids: EC2 rejects ids of other regions, which are allowed here.
-            known = await self._ec2.pages(
-                region,
-                "describe_subnets",
-                "Subnets",
-                Filters=[{"Name": "subnet-id", "Values": list(self._settings.subnets)}],
-            )
+            wanted = _filters(subnet_id=self._settings.subnets)
+            known = await self._ec2.pages(region, "describe_subnets", "Subnets", Filters=wanted)
             zones = {each["SubnetId"]: each["AvailabilityZone"] for each in known}
             self._subnets[region] = [(x, zones[x]) for x in self._settings.subnets if x in zones]
         fitting = [name for name, at in self._subnets[region] if zone in ("", at)]
@@ -202,7 +194,14 @@ class AwsAccount:
         except ProviderError as error:
             if _code(error) != "PlacementGroupLimitExceeded":
                 raise
-            await self._drop_empty_groups(region)
+            # Delete unused placement groups. EC2 refuses to delete those that hold machines.
+            known = await self._ec2.read(
+                region, "describe_placement_groups", Filters=_filters(group_name=["navarch-*"])
+            )
+            for group in known.get("PlacementGroups", ()):
+                unused = group["GroupName"]
+                with contextlib.suppress(RejectedError):
+                    await self._ec2.write(region, "delete_placement_group", GroupName=unused)
             await self._make_group(name, request, region)
         return name
 
@@ -221,45 +220,11 @@ class AwsAccount:
             if _code(error) != "InvalidPlacementGroup.Duplicate":
                 raise
 
-    async def _drop_empty_groups(self, region: str) -> None:
-        """Delete unused placement groups. EC2 refuses to delete those that hold machines."""
-        groups = await self._ec2.read(
-            region,
-            "describe_placement_groups",
-            Filters=[{"Name": "group-name", "Values": ["navarch-*"]}],
-        )
-        for group in groups.get("PlacementGroups", ()):
-            with contextlib.suppress(RejectedError):
-                await self._ec2.write(
-                    region, "delete_placement_group", GroupName=group["GroupName"]
-                )
-
-    async def _bought_before(self, token: Token, region: str, why: ProviderError) -> Instance:
-        """Return the machine that this token bought with other parameters.
-
-        The pool's labels or user data changed between two attempts. If the first attempt started
-        nothing, the launch fails a few more times, is abandoned, and gets a new token.
-        """
-        found = await self._ec2.pages(
-            region,
-            "describe_instances",
-            "Reservations",
-            Filters=[{"Name": "client-token", "Values": [token]}],
-        )
-        machines = [raw for reservation in found for raw in reservation["Instances"]]
-        if not machines:
-            raise TransientError(str(why)) from why
-        return self._read(machines[0], region)
-
     async def _find(self, instance: InstanceId) -> str:
         """Return the region of a machine that this process has not seen."""
-        wanted = [{"Name": "instance-id", "Values": [instance]}]
 
         async def search(region: str) -> list[str]:
-            found = await self._ec2.pages(
-                region, "describe_instances", "Reservations", Filters=wanted
-            )
-            return [region] if found else []
+            return [region] if await self._machines(region, instance_id=[instance]) else []
 
         places = await self._in_every_region(search)
         if not places:
@@ -269,6 +234,13 @@ class AwsAccount:
     async def _list(self, region: str) -> list[Instance]:
         found = await self._ec2.pages(region, "describe_instances", "Reservations", MaxResults=PAGE)
         return [self._read(raw, region) for each in found for raw in each["Instances"]]
+
+    async def _machines(self, region: str, **wanted: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return the machines of a region that match all filters."""
+        found = await self._ec2.pages(
+            region, "describe_instances", "Reservations", Filters=_filters(**wanted)
+        )
+        return [raw for reservation in found for raw in reservation["Instances"]]
 
     async def _notices(self, region: str) -> list[Announcement]:
         statuses = await self._ec2.pages(
@@ -281,31 +253,22 @@ class AwsAccount:
             region,
             "describe_spot_instance_requests",
             "SpotInstanceRequests",
-            Filters=[{"Name": "status-code", "Values": list(SPOT_CODES)}],
+            Filters=_filters(status_code=SPOT_CODES),
         )
         reservations = await self._ec2.pages(
             region,
             "describe_capacity_reservations",
             "CapacityReservations",
-            Filters=[{"Name": "state", "Values": ["active"]}],
+            Filters=_filters(state=["active"]),
         )
         found = [*read_events(statuses), *read_spot_requests(requests)]
         for block, at in ending_blocks(reservations, self._clock.now()):
-            machines = await self._ec2.pages(
-                region,
-                "describe_instances",
-                "Reservations",
-                Filters=[{"Name": "capacity-reservation-id", "Values": [block]}],
-            )
-            found += [
-                end_of_block(InstanceId(raw["InstanceId"]), block, at)
-                for each in machines
-                for raw in each["Instances"]
-            ]
+            machines = await self._machines(region, capacity_reservation_id=[block])
+            found += [end_of_block(InstanceId(raw["InstanceId"]), block, at) for raw in machines]
         return found
 
     async def _offerings(self, region: str) -> list[Offering]:
-        wanted = [{"Name": "instance-type", "Values": list(GPU_TYPES)}]
+        wanted = _filters(instance_type=GPU_TYPES)
         types = await self._ec2.pages(
             region, "describe_instance_types", "InstanceTypes", Filters=wanted
         )
@@ -327,14 +290,13 @@ class AwsAccount:
             ProductDescriptions=["Linux/UNIX"],
             StartTime=self._clock.now(),
         )
+        types_sold = sorted({each["InstanceType"] for each in sold} & set(gpus))
         return list(
             read_offerings(
                 sold,
                 gpus,
                 newest_prices(history),
-                await self._prices(
-                    region, sorted({each["InstanceType"] for each in sold} & set(gpus))
-                ),
+                await self._prices(region, types_sold),
                 provider=ProviderName(self.name),
                 region=region,
             )
@@ -366,7 +328,10 @@ class AwsAccount:
 
     async def _in_every_region(self, query: Callable[[str], Awaitable[list[T]]]) -> list[T]:
         """Return the results of every region, or raise the error of the first that fails."""
-        regions = self._settings.regions or await self._enabled_regions()
+        regions = self._settings.regions
+        if not regions:
+            enabled = await self._ec2.read(self._settings.region or HOME, "describe_regions")
+            regions = sorted(region["RegionName"] for region in enabled["Regions"])
         answers = await asyncio.gather(
             *(query(region) for region in regions), return_exceptions=True
         )
@@ -376,10 +341,6 @@ class AwsAccount:
                 raise answer
             found += answer
         return found
-
-    async def _enabled_regions(self) -> list[str]:
-        answer = await self._ec2.read(self._settings.region or HOME, "describe_regions")
-        return sorted(region["RegionName"] for region in answer["Regions"])
 
     def _read(self, raw: Mapping[str, Any], region: str) -> Instance:
         instance = read_instance(raw, provider=ProviderName(self.name), region=region)
@@ -393,8 +354,12 @@ def _topology(nodes: Sequence[str]) -> Topology:
     return Topology(block=block, rack=rack, switch=switch)
 
 
-def _is_mismatch(error: ProviderError) -> bool:
-    return _code(error) == MISMATCH
+def _filters(**values: Sequence[str]) -> list[dict[str, object]]:
+    """Return EC2's form of filters; all must match."""
+    return [
+        {"Name": name.replace("_", "-"), "Values": list(accepted)}
+        for name, accepted in values.items()
+    ]
 
 
 def _code(error: ProviderError) -> str:

@@ -1,7 +1,8 @@
 """Calls to EC2, SQS and the price list: one client per region, one translation of errors."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import botocore.session
@@ -46,34 +47,25 @@ class Ec2:
         self, region: str, operation: str, *, service: str = "ec2", **params: object
     ) -> Mapping[str, Any]:
         """Return the response to a call without side effects."""
-        return await self._offload.run(
-            lambda: self._call(region, operation, params, changes=False, service=service)
-        )
+        call = partial(self._call, region, operation, params, changes=False, service=service)
+        return await self._offload.run(call)
 
     async def write(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
         """Return the response to a call that may have side effects."""
-        return await self._offload.run(lambda: self._call(region, operation, params, changes=True))
+        return await self._offload.run(partial(self._call, region, operation, params, changes=True))
 
     async def pages(
         self, region: str, operation: str, key: str, *, service: str = "ec2", **params: object
     ) -> list[Any]:
         """Return the items under `key` of all pages, or raise; never a partial result."""
-        return await self._offload.run(
-            lambda: list(self._pages(region, operation, key, params, service))
-        )
-
-    def _pages(
-        self, region: str, operation: str, key: str, params: Mapping[str, object], service: str
-    ) -> Iterator[Any]:
-        following: dict[str, object] = {}
+        found: list[Any] = []
         while True:
-            page = {**params, **following}
-            answer = self._call(region, operation, page, changes=False, service=service)
-            yield from answer.get(key, ())
+            answer = await self.read(region, operation, service=service, **params)
+            found += answer.get(key, ())
             token = answer.get("NextToken")
             if not token:
-                return
-            following = {"NextToken": token}
+                return found
+            params = {**params, "NextToken": token}
 
     def _call(
         self,
@@ -99,22 +91,19 @@ class Ec2:
         return answer
 
     def _client(self, region: str, service: str) -> Any:  # noqa: ANN401 - made as botocore runs
+        settings = self._settings
         with self._lock:
+            if self._session is None:
+                self._session = botocore.session.Session(profile=settings.profile or None)
+                if settings.credentials_file:
+                    file = settings.credentials_file
+                    self._session.set_config_variable("credentials_file", file)
             if (region, service) not in self._clients:
-                self._clients[region, service] = self._connect(region, service)
-            return self._clients[region, service]
-
-    def _connect(self, region: str, service: str) -> Any:  # noqa: ANN401
-        if self._session is None:
-            self._session = botocore.session.Session(profile=self._settings.profile or None)
-            if self._settings.credentials_file:
-                self._session.set_config_variable(
-                    "credentials_file", self._settings.credentials_file
+                endpoint = settings.endpoint or None
+                self._clients[region, service] = self._session.create_client(
+                    service, region_name=region, endpoint_url=endpoint, config=self._config
                 )
-        endpoint = self._settings.endpoint or None
-        return self._session.create_client(
-            service, region_name=region, endpoint_url=endpoint, config=self._config
-        )
+            return self._clients[region, service]
 
 
 def named(error: ProviderError, region: str) -> ProviderError:

@@ -6,10 +6,9 @@ predecessor received, and nothing has to be stored here.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -87,7 +86,11 @@ class EventQueue:
     async def announcements(self) -> list[Announcement]:
         """Return every valid announcement, or raise."""
         if self._first:
-            await self._receive_hidden()
+            # Poll until SQS has redelivered every message that an earlier process received.
+            deadline = self._clock.monotonic() + VISIBILITY_TIMEOUT.total_seconds()
+            while self._clock.monotonic() < deadline:
+                await self._receive()
+                await self._clock.sleep(POLL_INTERVAL_S)
             self._first = False
         await self._receive()
         now = self._clock.now()
@@ -96,13 +99,6 @@ class EventQueue:
                 await self._remove(message.receipt)
                 del self._messages[name]
         return [message.announcement for message in self._messages.values()]
-
-    async def _receive_hidden(self) -> None:
-        """Poll until SQS has redelivered every message that an earlier process received."""
-        deadline = self._clock.monotonic() + VISIBILITY_TIMEOUT.total_seconds()
-        while self._clock.monotonic() < deadline:
-            await self._receive()
-            await self._clock.sleep(POLL_INTERVAL_S)
 
     async def _receive(self) -> None:
         for _ in range(CALLS_MAX):
@@ -118,19 +114,17 @@ class EventQueue:
             )
             messages = answer.get("Messages", ())
             for message in messages:
-                await self._take(message)
+                receipt = message["ReceiptHandle"]
+                found = read_event(message["Body"])
+                if found is None:
+                    await self._remove(receipt)
+                    continue
+                announcement, expires_at = found
+                self._messages[message["MessageId"]] = _Message(
+                    announcement=announcement, expires_at=expires_at, receipt=receipt
+                )
             if len(messages) < PAGE:
                 return
-
-    async def _take(self, message: Mapping[str, Any]) -> None:
-        found = list(read_event(message["Body"]))
-        if not found:
-            await self._remove(message["ReceiptHandle"])
-            return
-        announcement, expires_at = found[0]
-        self._messages[message["MessageId"]] = _Message(
-            announcement=announcement, expires_at=expires_at, receipt=message["ReceiptHandle"]
-        )
 
     async def _remove(self, receipt: str) -> None:
         await self._ec2.read(
@@ -142,24 +136,19 @@ class EventQueue:
         )
 
 
-def read_event(body: str) -> Iterator[tuple[Announcement, datetime]]:
-    """Yield a message's announcement and its expiry; nothing if the message is unrelated."""
+def read_event(body: str) -> tuple[Announcement, datetime] | None:
+    """Return a message's announcement and its expiry; None if the message is unrelated."""
     try:
         event = msgspec.json.decode(body, type=_Event)
     except msgspec.DecodeError:
-        return
+        return None
     known = EVENTS.get(event.kind)
     if known is None or event.source != "aws.ec2" or not event.detail.instance:
-        return
+        return None
     what = f"{event.kind} at {event.time:%Y-%m-%d %H:%M:%S} UTC"
     reason = f"{what}: {event.detail.action}" if event.detail.action else what
-    yield (
-        Announcement(
-            instance=InstanceId(event.detail.instance),
-            notice=Notice(kind=known.kind, reason=reason),
-        ),
-        event.time + known.valid_for,
-    )
+    instance, notice = InstanceId(event.detail.instance), Notice(kind=known.kind, reason=reason)
+    return Announcement(instance=instance, notice=notice), event.time + known.valid_for
 
 
 def _region_of(url: str) -> str:

@@ -37,13 +37,14 @@ def run_instances(
     They depend on the arguments alone: EC2 refuses a token that returns with other parameters.
     """
     assert len(request.token) <= TOKEN_MAX, request.token
-    names, public_keys = split_keys(request.ssh_keys)
+    # EC2 key pairs by name, and public keys that are written out.
+    names = [key for key in request.ssh_keys if " " not in key.strip()]
+    public_keys = [key.strip() for key in request.ssh_keys if key not in names]
     if len(names) > 1:
         raise RejectedError(
             f"ssh_keys: EC2 takes one key pair by name, not {len(names)}; write the others out"
         )
-    boot = user_data(request.user_data, public_keys)
-    return {
+    params: dict[str, Any] = {
         "ClientToken": request.token,
         "MinCount": 1,
         "MaxCount": 1,
@@ -59,14 +60,25 @@ def run_instances(
             "InstanceMetadataTags": "enabled",
         },
         "TagSpecifications": _tags(request),
-        **({"UserData": boot} if boot else {}),
-        **({"KeyName": names[0]} if names else {}),
         **_network(request, settings, site),
-        **_placement(request, site),
         **_market(request, site),
-        **_profile(settings),
-        **_disk(settings),
     }
+    boot = user_data(request.user_data, public_keys)
+    if boot:
+        params["UserData"] = boot
+    if names:
+        params["KeyName"] = names[0]
+    placement = {"AvailabilityZone": request.zone, "GroupName": site.group}
+    if any(placement.values()):
+        params["Placement"] = {name: value for name, value in placement.items() if value}
+    profile = settings.instance_profile
+    if profile:
+        kind = "Arn" if profile.startswith("arn:") else "Name"
+        params["IamInstanceProfile"] = {kind: profile}
+    if settings.root_gb:
+        disk = {"VolumeSize": settings.root_gb, "VolumeType": "gp3", "DeleteOnTermination": True}
+        params["BlockDeviceMappings"] = [{"DeviceName": "/dev/sda1", "Ebs": disk}]
+    return params
 
 
 def group_name(request: ProvisionRequest) -> str:
@@ -99,14 +111,6 @@ def _network(request: ProvisionRequest, settings: AwsSettings, site: Site) -> di
     }
 
 
-def _placement(request: ProvisionRequest, site: Site) -> dict[str, Any]:
-    placement = {
-        **({"AvailabilityZone": request.zone} if request.zone else {}),
-        **({"GroupName": site.group} if site.group else {}),
-    }
-    return {"Placement": placement} if placement else {}
-
-
 def _market(request: ProvisionRequest, site: Site) -> dict[str, Any]:
     if request.reservation:
         arn = request.reservation.startswith("arn:")
@@ -118,20 +122,6 @@ def _market(request: ProvisionRequest, site: Site) -> dict[str, Any]:
         return {}
     options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
     return {"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": options}}
-
-
-def _profile(settings: AwsSettings) -> dict[str, Any]:
-    profile = settings.instance_profile
-    if not profile:
-        return {}
-    return {"IamInstanceProfile": {"Arn" if profile.startswith("arn:") else "Name": profile}}
-
-
-def _disk(settings: AwsSettings) -> dict[str, Any]:
-    if not settings.root_gb:
-        return {}
-    disk = {"VolumeSize": settings.root_gb, "VolumeType": "gp3", "DeleteOnTermination": True}
-    return {"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": disk}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,12 +181,6 @@ def interfaces(
 
 SIZE_MAX = 16 * 1024
 """The largest user data that EC2 accepts, before base64."""
-
-
-def split_keys(ssh_keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of EC2 key pairs, and the public keys that are written out."""
-    names = [key for key in ssh_keys if " " not in key.strip()]
-    return names, [key.strip() for key in ssh_keys if key not in names]
 
 
 def user_data(text: str, public_keys: Sequence[str]) -> bytes:

@@ -33,15 +33,12 @@ class AwsSettings:
 
     def image_in(self, region: str, instance_type: str) -> str:
         """Return the image that a machine boots."""
-        return self.images.get(region) or self.image or _default_image(instance_type)
+        # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA.
+        machine = "arm64" if instance_type.startswith(ARM) else "x86_64"
+        image = "base-oss-nvidia-driver-gpu-ubuntu-22.04"
+        default = f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"
+        return self.images.get(region) or self.image or default
 
 
 ARM = ("p6e-", "g5g.")
 """Prefixes of the types with Arm processors."""
-
-
-def _default_image(instance_type: str) -> str:
-    # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA.
-    machine = "arm64" if instance_type.startswith(ARM) else "x86_64"
-    image = "base-oss-nvidia-driver-gpu-ubuntu-22.04"
-    return f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"

@@ -9,6 +9,7 @@ from typing import Any
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Offering
+from navarch.core.records import evolve
 
 _STATUS: Mapping[str, InstanceStatus] = {
     "pending": InstanceStatus.PENDING,
@@ -27,7 +28,11 @@ _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str) -> Instance:
     """Return the instance in a response of DescribeInstances or RunInstances."""
     status = _STATUS[raw["State"]["Name"]]
-    ended = status is InstanceStatus.TERMINATED
+    launched_at, ended_at = raw.get("LaunchTime"), None
+    if status is InstanceStatus.TERMINATED:
+        # A reason such as `User initiated (2026-11-15 10:00:00 GMT)`.
+        ended = _ENDED.search(raw.get("StateTransitionReason", ""))
+        ended_at = datetime.fromisoformat(ended[1]).replace(tzinfo=UTC) if ended else None
     return Instance(
         id=InstanceId(raw["InstanceId"]),
         provider=provider,
@@ -38,19 +43,9 @@ def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str
         public_address=raw.get("PublicIpAddress", ""),
         private_address=raw.get("PrivateIpAddress", ""),
         labels={tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())},
-        launched_at=_utc(raw.get("LaunchTime")),
-        ended_at=_ended_at(raw.get("StateTransitionReason", "")) if ended else None,
+        launched_at=None if launched_at is None else launched_at.astimezone(UTC),
+        ended_at=ended_at,
     )
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)
-
-
-def _ended_at(reason: str) -> datetime | None:
-    """Return the time in a reason such as `User initiated (2026-11-15 10:00:00 GMT)`."""
-    found = _ENDED.search(reason)
-    return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None
 
 
 GPU_TYPES = ("p*", "g*")
@@ -105,13 +100,4 @@ def read_offerings(
         )
         yield usual
         if (name, zone) in spot:
-            yield Offering(
-                provider=provider,
-                instance_type=name,
-                region=region,
-                zone=zone,
-                gpus=count,
-                gpu_type=model,
-                spot=True,
-                price_per_hour=spot[name, zone],
-            )
+            yield evolve(usual, spot=True, price_per_hour=spot[name, zone])
