@@ -22,7 +22,6 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus, Notice, Topology
-from navarch.core.records import evolve
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
 
@@ -158,7 +157,12 @@ class SimulatedCloud:
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
         if not self._in_stock(request):
-            raise CapacityError(self._sold_out(request))
+            kind = request.instance_type
+            if request.reservation:
+                raise CapacityError(f"reservation {request.reservation} is used up")
+            if request.group:
+                raise CapacityError(f"no room for {kind} in the block of {request.group}")
+            raise CapacityError(f"{kind} is sold out")
         machine = self._launch(request)
         if trouble == "both":
             machine.denied = True
@@ -176,13 +180,7 @@ class SimulatedCloud:
         trouble = self._trouble("transient", "mute", "lie", "hang")
         effect = trouble not in ("transient", "mute")
         await self._travel(instance, lambda: self.end(instance) if effect else None)
-        if trouble == "transient":
-            raise TransientError("too many requests")
-        if trouble == "mute":
-            raise OutcomeUnknownError("the connection was lost")
-        machine = self.machines.get(instance)
-        if machine is None or not machine.alive:
-            raise InstanceNotFoundError(f"no machine {instance}")
+        self._reach(instance, trouble)
         self.end(instance)
         if trouble == "hang":
             await self.clock.sleep(HANG_S)
@@ -202,6 +200,13 @@ class SimulatedCloud:
     async def _boot_again(self, instance: InstanceId, how: str) -> None:
         trouble = self._trouble("transient", "mute", "lie")
         await self._answer()
+        self.on_boot(self._reach(instance, trouble), how)
+        await self._answer()
+        if trouble == "lie":
+            raise OutcomeUnknownError("the connection was lost")
+
+    def _reach(self, instance: InstanceId, trouble: str | None) -> Machine:
+        """Return the machine of a call, or raise the fault that keeps the call from it."""
         if trouble == "transient":
             raise TransientError("too many requests")
         if trouble == "mute":
@@ -209,10 +214,7 @@ class SimulatedCloud:
         machine = self.machines.get(instance)
         if machine is None or not machine.alive:
             raise InstanceNotFoundError(f"no machine {instance}")
-        self.on_boot(machine, how)
-        await self._answer()
-        if trouble == "lie":
-            raise OutcomeUnknownError("the connection was lost")
+        return machine
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return the listing as of now, which may lag."""
@@ -340,13 +342,6 @@ class SimulatedCloud:
             and block.rpartition("/")[0] in ("", request.zone)
         ]
 
-    def _sold_out(self, request: ProvisionRequest) -> str:
-        if request.reservation:
-            return f"reservation {request.reservation} is used up"
-        if request.group:
-            return f"no room for {request.instance_type} in the block of {request.group}"
-        return f"{request.instance_type} is sold out"
-
     def _sell(self, request: ProvisionRequest) -> None:
         if self._in_stock(request):
             self._launch(request)
@@ -361,24 +356,20 @@ class SimulatedCloud:
         return None
 
     async def _travel(self, what: str, arrive: Callable[[], object]) -> None:
-        """Delay the request. After a cancellation, half of the requests arrive nevertheless."""
+        """Delay the request. After a cancellation, half of the requests arrive nevertheless.
+
+        Callers that are cancelled together have no deterministic order, so their requests are
+        carried out in the order of their names, after all cancellations.
+        """
         arrives_anyway = self._strikes(0.5)
         try:
             await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
         except asyncio.CancelledError:
             if arrives_anyway:
-                self._arrive_soon(what, arrive)
+                if not self._orphaned:
+                    asyncio.get_running_loop().call_soon(self._run_orphaned)
+                self._orphaned[what] = arrive
             raise
-
-    def _arrive_soon(self, what: str, arrive: Callable[[], object]) -> None:
-        """Schedule the arrival of a cancelled caller's request.
-
-        Callers that are cancelled together have no deterministic order, so their requests are
-        carried out in the order of their names, after all cancellations.
-        """
-        if not self._orphaned:
-            asyncio.get_running_loop().call_soon(self._run_orphaned)
-        self._orphaned[what] = arrive
 
     def _run_orphaned(self) -> None:
         orphaned, self._orphaned = self._orphaned, {}
@@ -393,18 +384,19 @@ class SimulatedCloud:
         if known is not None and self.habits.remembers_tokens:
             return self.machines[known]
         now = self.clock.now()
-        number = len(self.machines) + 1
+        kind = request.instance_type
+        price = self.prices.get(kind, self.price_per_hour)
         machine = Machine(
             id=InstanceId(self.entropy.new_id("i")),
             request=request,
             launched_at=now,
             boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
             listed_at=now + self._lag(),
-            price_per_hour=self._price(request),
+            price_per_hour=self.spot_prices.get(kind, price) if request.spot else price,
             block=self._place(request),
             dead_on_arrival=self._strikes(self.habits.dead_on_arrival)
             or request.zone in self.habits.dead_zones,
-            number=number,
+            number=len(self.machines) + 1,
         )
         self.machines[machine.id] = machine
         self.tokens[request.token] = machine.id
@@ -425,19 +417,7 @@ class SimulatedCloud:
             if status is None:
                 self._listed.pop(name, None)
             else:
-                self._listed[name] = self._described(machine, status)
-
-    def _described(self, machine: Machine, status: InstanceStatus) -> Instance:
-        """Return a machine's listing entry with a new status."""
-        known = self._listed.get(machine.id)
-        if known is None:
-            return self._instance(machine, status)
-        ended = status is InstanceStatus.TERMINATED
-        return evolve(known, status=status, ended_at=machine.ended_at if ended else None)
-
-    def _price(self, request: ProvisionRequest) -> Decimal:
-        price = self.prices.get(request.instance_type, self.price_per_hour)
-        return self.spot_prices.get(request.instance_type, price) if request.spot else price
+                self._listed[name] = self._instance(machine, status)
 
     def _place(self, request: ProvisionRequest) -> str:
         if self.habits.blocks is None:

@@ -13,7 +13,8 @@ TAKEN = 73
 
 def claim_command(owner: str, *, path: str = CLAIM) -> str:
     """Return the command that claims the machine for `owner`. It is idempotent."""
-    folder, file, mine = (shlex.quote(word) for word in (_folder(path), path, owner))
+    parent = path.rpartition("/")[0] or "."
+    folder, file, mine = (shlex.quote(word) for word in (parent, path, owner))
     return (
         f"mkdir -p {folder} && "
         f"( ( set -C; printf '%s\\n' {mine} > {file} ) 2>/dev/null "
@@ -38,7 +39,3 @@ def owns_command(owner: str, *, path: str = CLAIM) -> str:
     """Return the command that succeeds if the claim is `owner`'s, and not if it is missing."""
     file, mine = shlex.quote(path), shlex.quote(owner)
     return f'[ -e {file} ] && [ "$(cat {file})" = {mine} ]'
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0] or "."

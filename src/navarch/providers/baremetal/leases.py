@@ -1,8 +1,8 @@
 """Leases: which launch has which machine, stored before the machine is contacted."""
 
-import json
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -55,25 +55,15 @@ class FolderLeases:
 
     def all(self) -> Sequence[Lease]:
         """Return every lease, in the order of machine names."""
-        try:
-            files = sorted(self._folder.glob("*.json"))
-            found = [self._read(file) for file in files]
-        except OSError as error:
-            raise TransientError(f"{self._folder}: {error}") from error
+        with _explained(self._folder):
+            found = [self._read(file) for file in sorted(self._folder.glob("*.json"))]
         return [lease for lease in found if lease is not None]
-
-    def of(self, host: str) -> Lease | None:
-        """Return the lease of a machine, if it has one."""
-        try:
-            return self._read(self._file(host))
-        except OSError as error:
-            raise TransientError(f"{self._file(host)}: {error}") from error
 
     def take(self, lease: Lease) -> bool:
         """Store a lease and return True, or return False if its machine is leased already."""
         file = self._file(lease.host)
         beside = file.with_name(f".{file.name}.{os.getpid()}.{quote(lease.token, safe='')}")
-        try:
+        with _explained(file):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(beside, lease)
             try:
@@ -84,37 +74,32 @@ class FolderLeases:
             finally:
                 beside.unlink(missing_ok=True)
             self._sync()
-        except OSError as error:
-            raise TransientError(f"{file}: {error}") from error
         return True
 
     def change(self, lease: Lease) -> None:
         """Store the new state of a lease."""
         file = self._file(lease.host)
         beside = file.with_name(f".{file.name}.{os.getpid()}.new")
-        try:
+        with _explained(file):
             self._write(beside, lease)
             beside.replace(file)
             self._sync()
-        except OSError as error:
-            raise TransientError(f"{file}: {error}") from error
 
     def drop(self, lease: Lease) -> None:
         """Remove a lease, if its machine is still leased under it."""
-        try:
-            known = self._read(self._file(lease.host))
+        file = self._file(lease.host)
+        with _explained(file):
+            known = self._read(file)
             if known is not None and known.token == lease.token:
-                self._file(lease.host).unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
                 self._sync()
-        except OSError as error:
-            raise TransientError(f"{self._file(lease.host)}: {error}") from error
 
     def _read(self, file: Path) -> Lease | None:
         try:
             return msgspec.json.decode(file.read_bytes(), type=Lease)
         except FileNotFoundError:
             return None
-        except (msgspec.DecodeError, json.JSONDecodeError) as error:
+        except msgspec.DecodeError as error:
             # The machine may be in use, so it must not be leased again.
             raise TransientError(f"{file} is damaged: {error}; repair or remove it") from error
 
@@ -134,3 +119,11 @@ class FolderLeases:
 
     def _file(self, host: str) -> Path:
         return self._folder / f"h{quote(host, safe='')}.json"
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TransientError(f"{path}: {error}") from error

@@ -26,7 +26,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus, Topology
 from navarch.core.ownership import CLUSTER
 from navarch.ports.clock import Clock
@@ -85,7 +85,8 @@ class BareMetal:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Lease one machine; raise CapacityError if none is free."""
-        lease = await self._offload.run(lambda: self._lease_of(request.token))
+        leases = await self._offload.run(self._leases.all)
+        lease = next((each for each in leases if each.token == request.token), None)
         if lease is not None and lease.state is LeaseState.CLEANING:
             raise RejectedError(f"{lease.host} was already returned under this token")
         if lease is not None and lease.state is LeaseState.LENT:
@@ -102,17 +103,16 @@ class BareMetal:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Clean one machine and end its lease. The lease stays until the clean-up succeeds."""
-        lease = await self._offload.run(lambda: self._lease_named(instance))
+        lease = await self._lease_of(instance)
         if lease is None:
             raise InstanceNotFoundError(f"{instance} is not leased")
         host = self._inventory.hosts.get(lease.host)
         if lease.state is not LeaseState.CLEANING:
-            marked = replace(lease, state=LeaseState.CLEANING)
-            await self._offload.run(lambda: self._leases.change(marked))
+            await self._set_state(lease, LeaseState.CLEANING)
         if host is not None:
             # A machine that was removed from the inventory is not cleaned.
             await self._clean(host, lease)
-        await self._offload.run(lambda: self._leases.drop(lease))
+        await self._offload.run(partial(self._leases.drop, lease))
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every leased machine.
@@ -129,15 +129,14 @@ class BareMetal:
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return the SSH login of a machine, with its pinned host key."""
-        lease = await self._offload.run(lambda: self._lease_named(instance))
+        lease = await self._lease_of(instance)
         host = None if lease is None else self._inventory.hosts.get(lease.host)
         if lease is None or host is None:
             return None
         if lease.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL):
             # It came from a listing. Claim it before it is used.
             await self._claim(host, lease)
-            done = replace(lease, state=LeaseState.LENT)
-            await self._offload.run(partial(self._leases.change, done))
+            await self._set_state(lease, LeaseState.LENT)
         return host.login
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
@@ -173,8 +172,7 @@ class BareMetal:
             try:
                 await self._claim(host, lease)
             except OutcomeUnknownError:
-                doubtful = replace(lease, state=LeaseState.DOUBTFUL)
-                await self._offload.run(partial(self._leases.change, doubtful))
+                await self._set_state(lease, LeaseState.DOUBTFUL)
                 raise
             except ProviderError as error:
                 if ours and isinstance(error.__cause__, ShellError):
@@ -183,9 +181,7 @@ class BareMetal:
                 troubles.append(error)
                 await self._offload.run(partial(self._leases.drop, lease))
             else:
-                done = replace(lease, state=LeaseState.LENT)
-                await self._offload.run(partial(self._leases.change, done))
-                return self._instance(done)
+                return self._instance(await self._set_state(lease, LeaseState.LENT))
         if troubles:
             raise _combined(troubles, CapacityError)
         if request.group and len(lent) < len(fitting):
@@ -228,24 +224,21 @@ class BareMetal:
             raise CredentialError(f"{host.name}: {error}") from error
         except ShellError as error:
             raise TransientError(f"{host.name}: {error}") from error
+        command = claim_command(_owner(lease), path=self._claim_path)
         try:
-            await self._claim_in(shell, host, lease)
+            ran = await _run_claim(shell, command)
+            if ran.exit_code == TAKEN:
+                before = ran.stdout.strip()
+                if before.partition(" ")[0] != _cluster(lease):
+                    raise CapacityError(f"{host.name} is claimed by {before or 'another owner'}")
+                # A claim of this cluster without a lease file: the file was lost. The machine was
+                # not cleaned.
+                await self._clean_in(shell, host, before)
+                ran = await _run_claim(shell, command)
         except ShellError as error:
             raise OutcomeUnknownError(f"{host.name}: {error}") from error
         finally:
             await shell.close()
-
-    async def _claim_in(self, shell: Shell, host: Host, lease: Lease) -> None:
-        command = claim_command(_owner(lease), path=self._claim_path)
-        ran = await _run_claim(shell, command)
-        if ran.exit_code == TAKEN:
-            before = ran.stdout.strip()
-            if before.partition(" ")[0] != _cluster(lease):
-                raise CapacityError(f"{host.name} is claimed by {before or 'another owner'}")
-            # A claim of this cluster without a lease file: the file was lost. The machine was
-            # not cleaned.
-            await self._clean_in(shell, host, before)
-            ran = await _run_claim(shell, command)
         if ran.exit_code:
             what = ran.stderr.strip() or ran.exit_code
             raise TransientError(f"{host.name} cannot be claimed: {what}")
@@ -275,11 +268,14 @@ class BareMetal:
                     f"{ran.stderr.strip()[-200:]}"
                 )
 
-    def _lease_of(self, token: Token) -> Lease | None:
-        return next((lease for lease in self._leases.all() if lease.token == token), None)
+    async def _lease_of(self, instance: InstanceId) -> Lease | None:
+        leases = await self._offload.run(self._leases.all)
+        return next((lease for lease in leases if lease.instance == instance), None)
 
-    def _lease_named(self, instance: InstanceId) -> Lease | None:
-        return next((x for x in self._leases.all() if x.instance == instance), None)
+    async def _set_state(self, lease: Lease, state: LeaseState) -> Lease:
+        changed = replace(lease, state=state)
+        await self._offload.run(partial(self._leases.change, changed))
+        return changed
 
     def _instance(self, lease: Lease) -> Instance:
         host = self._inventory.hosts.get(lease.host)

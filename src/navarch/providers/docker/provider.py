@@ -105,11 +105,22 @@ class Docker:
         if container["Config"]["Labels"].get(TOKEN, "") != request.labels.get(TOKEN, ""):
             raise RejectedError(f"the name {name} is taken by an unrelated container; remove it")
         if container["State"]["Status"] in ("created", "exited"):
-            await self._start(container["Id"])
+            started = await self._engine.request("POST", f"{_path(container['Id'])}/start")
+            if started.status not in (204, 304):
+                # It exists and will never run: a listing must not report it as a machine.
+                await self._remove(container["Id"])
+                raise _refusal(started, "start")
             container = await self._inspect(container["Id"])
             if container is None:
                 raise TransientError(f"container {name} ended at once; see the engine's log")
-        return self._instance_inspected(container)
+        networks = container["NetworkSettings"].get("Networks") or {}
+        return self._instance(
+            container["Id"],
+            container["State"]["Status"],
+            container["Config"]["Labels"],
+            datetime.fromisoformat(container["Created"][:19] + "+00:00"),
+            [each.get("IPAddress") or "" for each in networks.values()],
+        )
 
     async def terminate(self, instance: InstanceId) -> None:
         """Kill a container and remove it."""
@@ -161,48 +172,22 @@ class Docker:
             "HostConfig": host,
         }
 
-    async def _start(self, container: str) -> None:
-        response = await self._engine.request(
-            "POST", f"/containers/{quote(container, safe='')}/start"
-        )
-        if response.status in (204, 304):
-            return
-        refusal = _refusal(response, "start")
-        # It exists and will never run: a listing must not report it as a machine.
-        await self._remove(container)
-        raise refusal
-
     async def _remove(self, container: str) -> None:
         response = await self._engine.request(
-            "DELETE", f"/containers/{quote(container, safe='')}", query={"force": "1", "v": "1"}
+            "DELETE", _path(container), query={"force": "1", "v": "1"}
         )
         # 409: the engine is already removing it.
         if response.status not in (204, 404, 409):
             raise _refusal(response, "remove")
 
     async def _inspect(self, container: str) -> dict[str, Any] | None:
-        response = await self._engine.request(
-            "GET", f"/containers/{quote(container, safe='')}/json"
-        )
+        response = await self._engine.request("GET", f"{_path(container)}/json")
         if response.status == 404:
             return None
         if response.status != 200:
             raise _refusal(response, "inspect")
         found: dict[str, Any] = decode(response)
         return found
-
-    def _instance_inspected(self, found: dict[str, Any]) -> Instance:
-        created = datetime.fromisoformat(found["Created"][:19] + "+00:00")
-        return self._instance(
-            found["Id"],
-            found["State"]["Status"],
-            found["Config"]["Labels"],
-            created,
-            [
-                each.get("IPAddress") or ""
-                for each in (found["NetworkSettings"].get("Networks") or {}).values()
-            ],
-        )
 
     def _instance_listed(self, raw: bytes) -> Instance:
         found = _CONTAINERS.decode(raw)
@@ -234,6 +219,10 @@ class Docker:
             labels={name: value for name, value in labels.items() if not name.startswith(OURS)},
             launched_at=created,
         )
+
+
+def _path(container: str) -> str:
+    return f"/containers/{quote(container, safe='')}"
 
 
 def container_name(request: ProvisionRequest) -> str:

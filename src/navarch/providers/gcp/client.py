@@ -5,8 +5,8 @@ long-running operations are off too: it would poll them at another address than 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple
 
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import Credentials
@@ -18,6 +18,7 @@ from navarch.providers.gcp.refusals import of_exception
 from navarch.providers.gcp.translation import Message
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 ANSWER_S = 20.0
 PAGE = 500
@@ -39,12 +40,14 @@ class ComputeClient:
         self._offload = offload
         self.project = project
         self._find_credentials = credentials
-        self._endpoint = endpoint
+        self._credentials: Credentials | None = None
+        self._options = ClientOptions(api_endpoint=endpoint) if endpoint else None
+        self._clients: dict[Callable[..., Any], Any] = {}
 
-    async def run(self, what: str, call: Callable[[], T], *, changes: bool) -> T:
+    async def run(self, what: str, call: Callable[[*Ts], T], *arguments: *Ts, changes: bool) -> T:
         """Make a call on a thread, and translate its errors."""
         try:
-            return await self._offload.run(call)
+            return await self._offload.run(partial(call, *arguments))
         except Exception as error:
             raise of_exception(what, error, changes=changes) from error
 
@@ -53,31 +56,44 @@ class ComputeClient:
         request = compute.InsertInstanceRequest(
             project=self.project, zone=zone, instance_resource=machine, request_id=request_id
         )
-        return compute.Operation.pb(self._instances.insert_unary(request, **_CALL))
+        return compute.Operation.pb(
+            self._client(compute.InstancesClient).insert_unary(request, **_CALL)
+        )
 
     def operation(self, zone: str, name: str) -> Message:
         """Return an operation of a zone."""
         request = compute.GetZoneOperationRequest(project=self.project, zone=zone, operation=name)
-        return compute.Operation.pb(self._zone_operations.get(request, **_CALL))
+        return compute.Operation.pb(
+            self._client(compute.ZoneOperationsClient).get(request, **_CALL)
+        )
 
     def get(self, zone: str, name: str) -> Message:
         """Return one machine."""
         request = compute.GetInstanceRequest(project=self.project, zone=zone, instance=name)
-        return compute.Instance.pb(self._instances.get(request, **_CALL))
+        return compute.Instance.pb(self._client(compute.InstancesClient).get(request, **_CALL))
 
     def delete(self, zone: str, name: str) -> None:
         """Delete one machine."""
         request = compute.DeleteInstanceRequest(project=self.project, zone=zone, instance=name)
-        self._instances.delete_unary(request, **_CALL)
+        self._client(compute.InstancesClient).delete_unary(request, **_CALL)
 
     def reset(self, zone: str, name: str) -> None:
         """Reset one machine: a hard restart."""
         request = compute.ResetInstanceRequest(project=self.project, zone=zone, instance=name)
-        self._instances.reset_unary(request, **_CALL)
+        self._client(compute.InstancesClient).reset_unary(request, **_CALL)
 
     def list_all(self, wanted: str) -> Sequence[Message]:
         """Return the machines of every zone that match the filter, or raise."""
-        return list(self._pages(wanted))
+        request = compute.AggregatedListInstancesRequest(
+            project=self.project, filter=wanted, max_results=PAGE
+        )
+        pages = self._client(compute.InstancesClient).aggregated_list(request, **_CALL).pages
+        return [
+            machine
+            for page in pages
+            for found in _whole(compute.InstanceAggregatedList.pb(page))
+            for machine in found.instances
+        ]
 
     def reservation(self, zone: str, name: str) -> Message:
         """Return a reservation of this project, or of another project that shares it."""
@@ -86,7 +102,9 @@ class ComputeClient:
         if "projects" in parts[:-1] and "reservations" in parts[:-1]:
             project, short = parts[parts.index("projects") + 1], parts[-1]
         request = compute.GetReservationRequest(project=project, zone=zone, reservation=short)
-        return compute.Reservation.pb(self._reservations.get(request, **_CALL))
+        return compute.Reservation.pb(
+            self._client(compute.ReservationsClient).get(request, **_CALL)
+        )
 
     def insert_policy(self, region: str, policy: compute.ResourcePolicy) -> Message:
         """Start the creation of a placement policy and return the operation."""
@@ -95,14 +113,16 @@ class ComputeClient:
             region=region,
             resource_policy_resource=policy,
         )
-        return compute.Operation.pb(self._policies.insert_unary(request, **_CALL))
+        return compute.Operation.pb(
+            self._client(compute.ResourcePoliciesClient).insert_unary(request, **_CALL)
+        )
 
     def policies(self, region: str, wanted: str) -> Sequence[Message]:
         """Return the placement policies of a region that match the filter."""
         request = compute.ListResourcePoliciesRequest(
             project=self.project, region=region, filter=wanted, max_results=PAGE
         )
-        found = self._policies.list(request, **_CALL)
+        found = self._client(compute.ResourcePoliciesClient).list(request, **_CALL)
         return [compute.ResourcePolicy.pb(policy) for policy in found]
 
     def delete_policy(self, region: str, name: str) -> None:
@@ -110,29 +130,23 @@ class ComputeClient:
         request = compute.DeleteResourcePolicyRequest(
             project=self.project, region=region, resource_policy=name
         )
-        self._policies.delete_unary(request, **_CALL)
+        self._client(compute.ResourcePoliciesClient).delete_unary(request, **_CALL)
 
     def region_operation(self, region: str, name: str) -> Message:
         """Return an operation of a region."""
         request = compute.GetRegionOperationRequest(
             project=self.project, region=region, operation=name
         )
-        return compute.Operation.pb(self._region_operations.get(request, **_CALL))
-
-    def _pages(self, wanted: str) -> Iterator[Message]:
-        request = compute.AggregatedListInstancesRequest(
-            project=self.project, filter=wanted, max_results=PAGE
+        return compute.Operation.pb(
+            self._client(compute.RegionOperationsClient).get(request, **_CALL)
         )
-        for page in self._instances.aggregated_list(request, **_CALL).pages:
-            for found in _whole(compute.InstanceAggregatedList.pb(page)):
-                yield from found.instances
 
     def machine_types(self, wanted: str) -> Sequence[Message]:
         """Return the machine types of every zone that match the filter, or raise."""
         request = compute.AggregatedListMachineTypesRequest(
             project=self.project, filter=wanted, max_results=PAGE
         )
-        pages = self._machine_types.aggregated_list(request, **_CALL).pages
+        pages = self._client(compute.MachineTypesClient).aggregated_list(request, **_CALL).pages
         return [
             kind
             for page in pages
@@ -140,37 +154,14 @@ class ComputeClient:
             for kind in found.machine_types
         ]
 
-    def _made(self, kind: Callable[..., T]) -> T:
-        options = ClientOptions(api_endpoint=self._endpoint) if self._endpoint else None
-        return kind(credentials=self._credentials, client_options=options)
-
-    @cached_property
-    def _credentials(self) -> Credentials:
-        return self._find_credentials()
-
-    @cached_property
-    def _instances(self) -> compute.InstancesClient:
-        return self._made(compute.InstancesClient)
-
-    @cached_property
-    def _machine_types(self) -> compute.MachineTypesClient:
-        return self._made(compute.MachineTypesClient)
-
-    @cached_property
-    def _zone_operations(self) -> compute.ZoneOperationsClient:
-        return self._made(compute.ZoneOperationsClient)
-
-    @cached_property
-    def _region_operations(self) -> compute.RegionOperationsClient:
-        return self._made(compute.RegionOperationsClient)
-
-    @cached_property
-    def _reservations(self) -> compute.ReservationsClient:
-        return self._made(compute.ReservationsClient)
-
-    @cached_property
-    def _policies(self) -> compute.ResourcePoliciesClient:
-        return self._made(compute.ResourcePoliciesClient)
+    def _client(self, kind: Callable[..., T]) -> T:
+        """Return the client for one part of the API, created on first use."""
+        if kind not in self._clients:
+            if self._credentials is None:
+                self._credentials = self._find_credentials()
+            self._clients[kind] = kind(credentials=self._credentials, client_options=self._options)
+        client: T = self._clients[kind]
+        return client
 
 
 def _whole(page: Message) -> Iterator[Message]:

@@ -16,7 +16,18 @@ def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Cred
 
     def found() -> Credentials:
         if file:
-            return _service_account(file, scope)
+            # Errors do not quote the contents of the file.
+            try:
+                key: Credentials = service_account.Credentials.from_service_account_file(
+                    file, scopes=[scope]
+                )
+            except OSError as error:
+                raise DefaultCredentialsError(f"{file}: {error.strerror}") from error
+            except ValueError:
+                raise DefaultCredentialsError(
+                    f"{file} is not the key of a service account"
+                ) from None
+            return key
         default, _ = google.auth.default(scopes=[scope])
         return default
 
@@ -26,16 +37,3 @@ def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Cred
 def anonymous() -> Credentials:
     """Return empty credentials, for endpoints without TLS: no key is sent in the clear."""
     return AnonymousCredentials()
-
-
-def _service_account(path: str, scope: str) -> Credentials:
-    """Return the credentials of a key file. Errors do not quote its contents."""
-    try:
-        found: Credentials = service_account.Credentials.from_service_account_file(
-            path, scopes=[scope]
-        )
-    except OSError as error:
-        raise DefaultCredentialsError(f"{path}: {error.strerror}") from error
-    except ValueError:
-        raise DefaultCredentialsError(f"{path} is not the key of a service account") from None
-    return found

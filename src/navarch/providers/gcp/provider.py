@@ -54,7 +54,6 @@ POLL_FOR_S = 35.0
 """How long an operation is polled. Stock-outs show within half a minute; a machine that fails
 later is missing from the listings."""
 
-
 POLICY_POLLS = 15
 
 TIDY_MAX = 5
@@ -66,6 +65,11 @@ REQUEST_IDS_MAX = 5
 
 class GcpCloud:
     """The machines of one Google Cloud project."""
+
+    listing_lag = LISTING_LAG
+    """The longest that a new machine can be missing from listings."""
+    buys_once_per_token = True
+    """Compute Engine deduplicates by request id, and after that expires, by machine name."""
 
     def __init__(
         self,
@@ -79,22 +83,7 @@ class GcpCloud:
         self._client = client
         self._settings = settings
         self._prices = prices
-        self._name = ProviderName(settings.name)
-
-    @property
-    def name(self) -> str:
-        """The name that pools use to refer to this provider."""
-        return self._name
-
-    @property
-    def listing_lag(self) -> timedelta:
-        """The longest that a new machine can be missing from listings."""
-        return LISTING_LAG
-
-    @property
-    def buys_once_per_token(self) -> bool:
-        """Compute Engine deduplicates by request id, and after that expires, by machine name."""
-        return True
+        self.name = ProviderName(settings.name)
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, and poll its operation for as long as it is likely to fail."""
@@ -113,15 +102,23 @@ class GcpCloud:
             if already_there(error):
                 return await self._existing(request, zone)
             raise
-        await self._await_operation(what, zone, operation)
+        # Poll until the operation is done; a call that fails is repeated.
+        until = self._clock.monotonic() + POLL_FOR_S
+        while not _done(operation) and self._clock.monotonic() < until:
+            await self._clock.sleep(POLL_INTERVAL_S)
+            with contextlib.suppress(ProviderError):
+                poll = self._client.operation
+                operation = await self._client.run(what, poll, zone, operation.name, changes=False)
+        if _failed(operation):
+            raise of_operation(what, _errors(operation))
         return Instance(
             id=instance_id(zone, wanted.name),
-            provider=self._name,
+            provider=self.name,
             status=InstanceStatus.PENDING,
             instance_type=request.instance_type,
             region=region_of(zone),
             zone=zone,
-            labels={**request.labels, PROVIDER: self._name},
+            labels={**request.labels, PROVIDER: self.name},
             launched_at=self._clock.now(),
         )
 
@@ -136,16 +133,14 @@ class GcpCloud:
     async def offerings(self) -> Sequence[Offering]:
         """Return every machine type with GPUs in every zone."""
         kinds = await self._client.run(
-            "list machine types",
-            lambda: self._client.machine_types(GPU_MACHINES),
-            changes=False,
+            "list machine types", self._client.machine_types, GPU_MACHINES, changes=False
         )
         rates = Rates() if self._prices is None else await self._prices.rates()
-        return [offering for kind in kinds for offering in parse_offerings(kind, rates, self._name)]
+        return [offering for kind in kinds for offering in parse_offerings(kind, rates, self.name)]
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the project with a cluster label, in every zone."""
-        return [parse_instance(listed, self._name) for listed in await self._listed()]
+        return [parse_instance(listed, self.name) for listed in await self._listed()]
 
     async def notices(self) -> Sequence[Announcement]:
         """Return the announced maintenance."""
@@ -164,22 +159,23 @@ class GcpCloud:
 
     async def _do(self, what: str, call: Callable[[str, str], None], instance: InstanceId) -> None:
         """Make one call that changes one machine."""
-        zone, name = _place(instance)
+        zone, _, name = instance.partition("/")
+        if not zone or not name:
+            raise InstanceNotFoundError(f"{instance} is not an instance id of Compute Engine")
         try:
-            await self._client.run(f"{what} {instance}", lambda: call(zone, name), changes=True)
+            await self._client.run(f"{what} {instance}", call, zone, name, changes=True)
         except RejectedError as error:
             if not_there(error):
                 raise InstanceNotFoundError(str(error)) from error
             raise
 
     async def _listed(self) -> Sequence[Message]:
+        wanted = f"labels.{CLUSTER}:*"
         listed = await self._client.run(
-            "list instances",
-            lambda: self._client.list_all(f"labels.{CLUSTER}:*"),
-            changes=False,
+            "list instances", self._client.list_all, wanted, changes=False
         )
         # Several providers may share one project, each with its own settings.
-        return [one for one in listed if one.labels.get(PROVIDER, self._name) == self._name]
+        return [one for one in listed if one.labels.get(PROVIDER, self.name) == self.name]
 
     async def _insert(
         self, what: str, zone: str, wanted: compute.Instance, request: ProvisionRequest
@@ -189,53 +185,28 @@ class GcpCloud:
         For an hour or more, Compute Engine answers the request id of a failed launch with the
         same failure. The next id starts a new attempt; the machine's name prevents duplicates.
         """
-        operation = await self._insert_once(what, zone, wanted, request_id(request.token))
-        for attempt in range(1, REQUEST_IDS_MAX):
+        operation = None
+        for attempt in range(REQUEST_IDS_MAX):
+            fresh = request_id(request.token, attempt)
+            operation = await self._client.run(
+                what, self._client.insert, zone, wanted, fresh, changes=True
+            )
             if not _failed(operation):
                 break
-            fresh = request_id(request.token, attempt)
-            operation = await self._insert_once(what, zone, wanted, fresh)
         return operation
-
-    async def _insert_once(
-        self, what: str, zone: str, wanted: compute.Instance, request: str
-    ) -> Message:
-        return await self._client.run(
-            what, lambda: self._client.insert(zone, wanted, request), changes=True
-        )
-
-    async def _await_operation(self, what: str, zone: str, operation: Message) -> None:
-        """Raise the error of an accepted operation, if it fails within POLL_FOR_S."""
-        until = self._clock.monotonic() + POLL_FOR_S
-        while not _done(operation):
-            if self._clock.monotonic() >= until:
-                return
-            await self._clock.sleep(POLL_INTERVAL_S)
-            operation = await self._poll(what, zone, operation)
-        if _failed(operation):
-            raise of_operation(what, _errors(operation))
-
-    async def _poll(self, what: str, zone: str, operation: Message) -> Message:
-        """Return the current operation; the given one if the call fails."""
-        try:
-            return await self._client.run(
-                what, lambda: self._client.operation(zone, operation.name), changes=False
-            )
-        except ProviderError:
-            return operation
 
     async def _existing(self, request: ProvisionRequest, zone: str) -> Instance:
         """Return the machine that has this launch's name, after checking its token."""
         name = machine_name(request)
         try:
             found = await self._client.run(
-                f"get {name}", lambda: self._client.get(zone, name), changes=False
+                f"get {name}", self._client.get, zone, name, changes=False
             )
         except ProviderError as error:
             raise OutcomeUnknownError(str(error)) from error
         if token_of(found) != request.token:
             raise RejectedError(f"{zone} has a machine {name} that was not bought for this")
-        return parse_instance(found, self._name)
+        return parse_instance(found, self.name)
 
     async def _is_bound(self, request: ProvisionRequest, zone: str) -> bool:
         """Return True if a reservation is dense: its machines are adjacent and end with it."""
@@ -243,7 +214,9 @@ class GcpCloud:
             return False
         found = await self._client.run(
             f"get reservation {request.reservation} in {zone}",
-            lambda: self._client.reservation(zone, request.reservation),
+            self._client.reservation,
+            zone,
+            request.reservation,
             changes=False,
         )
         return bool(found.deployment_type == "DENSE")
@@ -258,7 +231,7 @@ class GcpCloud:
         wanted = placement_policy(name, cluster)
         try:
             operation = await self._client.run(
-                what, lambda: self._client.insert_policy(region, wanted), changes=False
+                what, self._client.insert_policy, region, wanted, changes=False
             )
         except RejectedError as error:
             if not already_there(error):
@@ -275,21 +248,14 @@ class GcpCloud:
         free.
         """
         with contextlib.suppress(ProviderError):
+            wanted = f'name eq "{POLICY_PREFIX}.*"'
             found = await self._client.run(
-                "list policies",
-                lambda: self._client.policies(region, f'name eq "{POLICY_PREFIX}.*"'),
-                changes=False,
+                "list policies", self._client.policies, region, wanted, changes=False
             )
             for policy in [x for x in found if left_over(x, cluster, self._clock.now())][:TIDY_MAX]:
-                await self._delete_policy(region, policy.name)
-
-    async def _delete_policy(self, region: str, name: str) -> None:
-        with contextlib.suppress(ProviderError):
-            await self._client.run(
-                f"delete policy {name}",
-                lambda: self._client.delete_policy(region, name),
-                changes=False,
-            )
+                what, delete = f"delete policy {policy.name}", self._client.delete_policy
+                with contextlib.suppress(ProviderError):
+                    await self._client.run(what, delete, region, policy.name, changes=False)
 
     async def _wait_for_policy(self, what: str, region: str, operation: Message) -> None:
         for _ in range(POLICY_POLLS):
@@ -299,20 +265,9 @@ class GcpCloud:
                     raise of_operation(what, errors)
                 return
             await self._clock.sleep(POLL_INTERVAL_S)
-            operation = await self._poll_region(what, region, operation)
+            poll = self._client.region_operation
+            operation = await self._client.run(what, poll, region, operation.name, changes=False)
         raise TransientError(f"{what}: not done after {POLICY_POLLS} s")
-
-    async def _poll_region(self, what: str, region: str, operation: Message) -> Message:
-        return await self._client.run(
-            what, lambda: self._client.region_operation(region, operation.name), changes=False
-        )
-
-
-def _place(instance: InstanceId) -> tuple[str, str]:
-    zone, _, name = instance.partition("/")
-    if not zone or not name:
-        raise InstanceNotFoundError(f"{instance} is not an instance id of Compute Engine")
-    return zone, name
 
 
 def _done(operation: Message) -> bool:

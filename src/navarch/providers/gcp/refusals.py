@@ -65,9 +65,8 @@ def of_operation(what: str, errors: Sequence[tuple[str, str]]) -> ProviderError:
     cluster's labels, and listings find it.
     """
     code, message = errors[0] if errors else ("", "failed without a reason")
-    return _by_code(code, f"{what}: {message} ({code})", 0) or TransientError(
-        f"{what}: {message} ({code})"
-    )
+    text = f"{what}: {message} ({code})"
+    return _by_code(code, text, 0) or TransientError(text)
 
 
 def of_exception(what: str, error: Exception, *, changes: bool) -> ProviderError:
@@ -100,9 +99,8 @@ def not_there(error: ProviderError) -> bool:
 
 def _of_status(error: api.GoogleAPICallError, text: str, *, changes: bool) -> ProviderError:
     status = int(error.code or 0)
-    codes = [str(entry.get("reason", "")) for entry in error.errors]
-    for code in codes:
-        known = _by_code(code, text, status)
+    for entry in error.errors:
+        known = _by_code(str(entry.get("reason", "")), text, status)
         if known is not None:
             return known
     if status == 429:

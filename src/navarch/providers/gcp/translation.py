@@ -230,12 +230,21 @@ def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 def parse_instance(listed: Message, provider: ProviderName) -> Instance:
     """Return the instance for one listed machine."""
     zone = listed.zone.rpartition("/")[2]
-    public, private = _addresses(listed)
+    kind = listed.machine_type.rpartition("/")[2]
+    if kind.startswith("n1-") and listed.guest_accelerators:
+        attached = listed.guest_accelerators[0]
+        count = attached.accelerator_count
+        kind += f"+{attached.accelerator_type.rpartition('/')[2]}"
+        kind += f" x{count}" if count > 1 else ""
+    public = private = ""
+    for interface in listed.network_interfaces[:1]:
+        nat = [config.nat_i_p for config in interface.access_configs if config.nat_i_p]
+        public, private = (nat[0] if nat else ""), interface.network_i_p
     return Instance(
         id=instance_id(zone, listed.name),
         provider=provider,
         status=STATUSES.get(listed.status, InstanceStatus.RUNNING),
-        instance_type=_type_of(listed),
+        instance_type=kind,
         region=region_of(zone),
         zone=zone,
         public_address=public,
@@ -337,16 +346,6 @@ def _kind(instance_type: str, zone: str) -> tuple[str, list[compute.AcceleratorC
     ]
 
 
-def _type_of(listed: Message) -> str:
-    kind = str(listed.machine_type.rpartition("/")[2])
-    if not kind.startswith("n1-") or not listed.guest_accelerators:
-        return kind
-    attached = listed.guest_accelerators[0]
-    count = attached.accelerator_count
-    gpu = attached.accelerator_type.rpartition("/")[2]
-    return f"{kind}+{gpu}" + (f" x{count}" if count > 1 else "")
-
-
 def _boot_disk(kind: str, settings: GcpSettings, zone: str) -> compute.AttachedDisk:
     disk = "hyperdisk-balanced" if kind.startswith(HYPERDISK_ONLY) else "pd-ssd"
     return compute.AttachedDisk(
@@ -369,7 +368,8 @@ def _image(image: str) -> str:
 
 
 def _interface(settings: GcpSettings, zone: str) -> compute.NetworkInterface:
-    interface = compute.NetworkInterface(network=_network(settings.network))
+    network = settings.network if "/" in settings.network else f"global/networks/{settings.network}"
+    interface = compute.NetworkInterface(network=network)
     if settings.subnetwork:
         path = f"regions/{region_of(zone)}/subnetworks/{settings.subnetwork}"
         interface.subnetwork = settings.subnetwork if "/" in settings.subnetwork else path
@@ -377,10 +377,6 @@ def _interface(settings: GcpSettings, zone: str) -> compute.NetworkInterface:
         nat = compute.AccessConfig(name="External NAT", type_="ONE_TO_ONE_NAT")
         interface.access_configs = [nat]
     return interface
-
-
-def _network(network: str) -> str:
-    return network if "/" in network else f"global/networks/{network}"
 
 
 def _scheduling(
@@ -453,13 +449,6 @@ def _ssh_key(key: str, user: str) -> str:
             "public key itself"
         )
     return f"{user}:{key}"
-
-
-def _addresses(listed: Message) -> tuple[str, str]:
-    for interface in listed.network_interfaces:
-        nat = [config.nat_i_p for config in interface.access_configs if config.nat_i_p]
-        return (nat[0] if nat else ""), interface.network_i_p
-    return "", ""
 
 
 def _labels_in_metadata(listed: Message) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ LAUNCH_WAIT_S_MAX = 26.0
 the control plane gives a provider call."""
 
 RESPONSE_S = 15.0
+LAUNCH = "/instance-operations/launch"
 
 Json = Any
 """Untyped JSON of a server."""
@@ -103,7 +105,6 @@ class LambdaAccount:
 
     async def instances(self) -> Sequence[msgspec.Raw]:
         """Return every machine of the account, not parsed. Lambda does not page."""
-        await acquire(self._clock, self._limits.calls)
         response = await self._response("GET", "/instances")
         try:
             return _LISTINGS.decode(response.body).data
@@ -112,42 +113,33 @@ class LambdaAccount:
 
     async def instance_types(self) -> Mapping[str, Json]:
         """Return the machine types, with prices and the regions that have stock."""
-        found = await self._get("/instance-types")
+        found = await self._call("GET", "/instance-types")
         if not isinstance(found, dict):
             raise TransientError("instance types: not what Lambda's API describes")
         return found
 
     async def ssh_keys(self) -> Sequence[Json]:
         """Return the SSH keys of the account."""
-        return _a_list(await self._get("/ssh-keys"), "SSH keys")
+        found = await self._call("GET", "/ssh-keys")
+        if not isinstance(found, list):
+            raise TransientError("SSH keys: not what Lambda's API describes")
+        return found
 
     async def add_ssh_key(self, name: str, public_key: str) -> None:
         """Register a public key."""
-        await self._post("/ssh-keys", {"name": name, "public_key": public_key})
+        await self._call("POST", "/ssh-keys", {"name": name, "public_key": public_key})
 
     async def launch(self, body: Mapping[str, Json]) -> Json:
         """Start a machine. The launch limit may delay the call."""
-        await acquire(self._clock, self._limits.calls, self._limits.launches)
-        return await self._call("POST", "/instance-operations/launch", body)
+        return await self._call("POST", LAUNCH, body)
 
-    async def terminate(self, instance: str) -> Json:
-        """Terminate a machine."""
-        return await self._post("/instance-operations/terminate", {"instance_ids": [instance]})
-
-    async def restart(self, instance: str) -> Json:
-        """Restart a machine."""
-        return await self._post("/instance-operations/restart", {"instance_ids": [instance]})
-
-    async def _get(self, path: str) -> Json:
-        await acquire(self._clock, self._limits.calls)
-        return await self._call("GET", path)
-
-    async def _post(self, path: str, body: Mapping[str, Json]) -> Json:
-        await acquire(self._clock, self._limits.calls)
-        return await self._call("POST", path, body)
+    async def operate(self, operation: str, instance: str) -> Json:
+        """Terminate or restart a machine."""
+        body = {"instance_ids": [instance]}
+        return await self._call("POST", f"/instance-operations/{operation}", body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
-        """Make a call, after its slot was acquired; return the response's data."""
+        """Make a call within the limits; return the response's data."""
         response = await self._response(method, path, body)
         try:
             return json.loads(response.body)["data"]
@@ -158,7 +150,11 @@ class LambdaAccount:
     async def _response(
         self, method: str, path: str, body: Mapping[str, Json] | None = None
     ) -> Response:
-        """Make a call, after its slot was acquired; return a successful response."""
+        """Make a call within the limits; return a successful response."""
+        limits = [self._limits.calls]
+        if path == LAUNCH:
+            limits.append(self._limits.launches)
+        await acquire(self._clock, *limits)
         what = f"{method} {path}"
         if not self._key.isascii() or not self._key.isprintable():
             raise CredentialError(f"{what}: the API key holds a character that cannot be sent")
@@ -166,7 +162,8 @@ class LambdaAccount:
         content = None if body is None else json.dumps(body).encode()
         try:
             response = await self._offload.run(
-                lambda: request(
+                partial(
+                    request,
                     method,
                     self._endpoint + path,
                     headers=self._headers,
@@ -179,7 +176,10 @@ class LambdaAccount:
         except NoResponseError as error:
             raise _lost(f"{what}: {error}", changes=changes) from error
         if response.status == TOO_MANY:
-            self._hold(path, response)
+            # Slow down: another user of the account has used up the limit.
+            retry_after = response.headers.get("retry-after", "")
+            seconds = float(retry_after) if retry_after.isdecimal() else limits[-1].interval_s
+            limits[-1].hold(self._clock.monotonic() + seconds)
         if not 200 <= response.status < 300:
             raise refusal(what, self._without_key(response), changes=changes)
         return response
@@ -195,20 +195,6 @@ class LambdaAccount:
             headers = {name: value.replace(form, "[key]") for name, value in headers.items()}
         return Response(status=response.status, headers=headers, body=body)
 
-    def _hold(self, path: str, response: Response) -> None:
-        """Slow down after a 429: another user of the account has used up the limit."""
-        launching = path.endswith("/launch")
-        limit = self._limits.launches if launching else self._limits.calls
-        retry_after = response.headers.get("retry-after", "")
-        seconds = float(retry_after) if retry_after.isdecimal() else limit.interval_s
-        limit.hold(self._clock.monotonic() + seconds)
-
 
 def _lost(text: str, *, changes: bool) -> ProviderError:
     return OutcomeUnknownError(text) if changes else TransientError(text)
-
-
-def _a_list(found: Json, what: str) -> Sequence[Json]:
-    if not isinstance(found, list):
-        raise TransientError(f"{what}: not what Lambda's API describes")
-    return found

@@ -42,26 +42,18 @@ class LambdaCloud:
     `buys_once_per_token`, and the control plane waits for the listings before it retries.
     """
 
+    listing_lag = LISTING_LAG
+
     def __init__(
         self, clock: Clock, account: LambdaAccount, *, name: str, ssh_key: str = ""
     ) -> None:
         """Use `ssh_key`, a name or a public key, for requests without keys."""
         self._clock = clock
         self.account = account
-        self._name = ProviderName(name)
+        self.name = ProviderName(name)
         self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
-        self._cache = ListingCache(lambda listed: parse_instance(listed, self._name))
-
-    @property
-    def name(self) -> str:
-        """The name that pools use to refer to this provider."""
-        return self._name
-
-    @property
-    def listing_lag(self) -> timedelta:
-        """The longest that a new machine can be missing from listings."""
-        return LISTING_LAG
+        self._cache = ListingCache(lambda listed: parse_instance(listed, self.name))
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or return the one that this token already started."""
@@ -75,7 +67,14 @@ class LambdaCloud:
         try:
             started = await self.account.launch(body)
         except OutcomeUnknownError as error:
-            return await self._search_after(request, error)
+            # The response was lost; the machine may be listed already.
+            try:
+                found = await self._find(request)
+            except ProviderError:
+                raise error from None
+            if found is None:
+                raise
+            return found
         except RejectedError:
             # The SSH key may have been deleted: the next launch checks it again.
             self._known_keys.clear()
@@ -84,21 +83,21 @@ class LambdaCloud:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Terminate one machine."""
-        try:
-            answer = await self.account.terminate(instance)
-        except RejectedError as error:
-            raise not_found(error) from error
+        answer = await self._operate("terminate", instance)
         if not _names(answer, "terminated_instances", instance):
             raise TransientError(f"Lambda did not confirm the termination of {instance}")
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart one machine."""
-        try:
-            answer = await self.account.restart(instance)
-        except RejectedError as error:
-            raise not_found(error) from error
+        answer = await self._operate("restart", instance)
         if not _names(answer, "restarted_instances", instance):
             raise TransientError(f"Lambda did not confirm the restart of {instance}")
+
+    async def _operate(self, operation: str, instance: InstanceId) -> Json:
+        try:
+            return await self.account.operate(operation, instance)
+        except RejectedError as error:
+            raise not_found(error) from error
 
     async def offerings(self) -> Sequence[Offering]:
         """Return the machine types with stock, by region, with prices."""
@@ -111,7 +110,7 @@ class LambdaCloud:
     async def _sold(self) -> Sequence[Offering]:
         types = await self.account.instance_types()
         try:
-            return list(parse_offerings(types, self._name))
+            return list(parse_offerings(types, self.name))
         except (KeyError, TypeError) as error:
             raise TransientError(f"the instance types cannot be read: {error!r}") from error
 
@@ -130,25 +129,13 @@ class LambdaCloud:
                 return instance
         return None
 
-    async def _search_after(
-        self, request: ProvisionRequest, error: OutcomeUnknownError
-    ) -> Instance:
-        """Return the machine of a launch after a lost response, if it is listed already."""
-        try:
-            found = await self._find(request)
-        except ProviderError:
-            raise error from None
-        if found is None:
-            raise error
-        return found
-
     def _started(self, request: ProvisionRequest, answer: Json) -> Instance:
         ids = answer.get("instance_ids") if isinstance(answer, dict) else None
         if not isinstance(ids, list) or not ids:
             raise OutcomeUnknownError("Lambda accepted a launch without naming the machine")
         return Instance(
             id=InstanceId(str(ids[0])),
-            provider=self._name,
+            provider=self.name,
             status=InstanceStatus.PENDING,
             instance_type=request.instance_type,
             region=request.region,
@@ -160,20 +147,21 @@ class LambdaCloud:
         """Return the name of a key at Lambda; register a public key that Lambda does not have."""
         if not is_public_key(key):
             return key
-        if key not in self._known_keys:
-            self._known_keys[key] = await self._name_of(key)
-        return self._known_keys[key]
-
-    async def _name_of(self, public_key: str) -> str:
+        if key in self._known_keys:
+            return self._known_keys[key]
+        name = key_name(key)
         for known in await self.account.ssh_keys():
-            if key_material(str(known.get("public_key", ""))) == key_material(public_key):
-                return str(known["name"])
-        try:
-            await self.account.add_ssh_key(key_name(public_key), public_key)
-        except OutcomeUnknownError as error:
-            # Nothing was bought, and the next attempt lists the keys again.
-            raise TransientError(str(error)) from error
-        return key_name(public_key)
+            if key_material(str(known.get("public_key", ""))) == key_material(key):
+                name = str(known["name"])
+                break
+        else:
+            try:
+                await self.account.add_ssh_key(name, key)
+            except OutcomeUnknownError as error:
+                # Nothing was bought, and the next attempt lists the keys again.
+                raise TransientError(str(error)) from error
+        self._known_keys[key] = name
+        return name
 
 
 def _names(answer: Json, field: str, instance: InstanceId) -> bool:

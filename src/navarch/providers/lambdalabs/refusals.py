@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from navarch.core.errors import (
     CapacityError,
@@ -37,27 +36,23 @@ with a text about capacity does not mean a stock-out."""
 TOO_MANY = 429
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LambdaError:
-    """The error object of a failed call."""
-
-    code: str = ""
-    message: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.message} ({self.code})" if self.code else self.message
-
-
 def refusal(what: str, response: Response, *, changes: bool) -> ProviderError:
     """Return the translation of a failed call. `changes`: the call may have had side effects."""
-    error = parse_error(response.body)
-    words = f"{what}: {error}" if error.message else f"{what}: status {response.status}"
+    code = message = ""
+    try:
+        error = json.loads(response.body)["error"]
+        code, message = str(error["code"]), str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        pass  # The body contains no error object.
+    words = f"{what}: {message or f'status {response.status}'}"
+    if message and code:
+        words += f" ({code})"
     if response.status == TOO_MANY:
         return TransientError(words)
     if response.status >= 500:
         return OutcomeUnknownError(words) if changes else TransientError(words)
-    if error.code in BY_CODE:
-        return BY_CODE[error.code](words)
+    if code in BY_CODE:
+        return BY_CODE[code](words)
     if response.status in (401, 403):
         return CredentialError(words)
     if 300 <= response.status < 400:
@@ -73,12 +68,3 @@ def not_found(error: ProviderError) -> ProviderError:
     ):
         return InstanceNotFoundError(str(error))
     return error
-
-
-def parse_error(body: bytes) -> LambdaError:
-    """Return the error object of a body, empty if there is none."""
-    try:
-        error = json.loads(body)["error"]
-        return LambdaError(code=str(error["code"]), message=str(error["message"]))
-    except (ValueError, KeyError, TypeError):
-        return LambdaError()
