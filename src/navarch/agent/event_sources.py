@@ -26,7 +26,6 @@ TEXT_MAX = 400
 NAME_MAX = 64
 """The kernel keeps fifteen characters of a process name; longer names are cut."""
 
-
 XID_CHECK = "xid"
 PAUSE_S = 0.02
 """Limits reads of the kernel log to fifty a second."""
@@ -95,17 +94,42 @@ class EventSources:
 
     def events(self) -> Sequence[GpuEvent]:
         """Return the unsettled events of all sources."""
-        self._load_addresses()
+        if not self._uuids:
+            # Load the PCI addresses of the GPUs while the driver still responds.
+            with contextlib.suppress(GpuError):
+                self.list_gpus()
         with self._lock:
             self._merge([*self._from_logs(), *self._from_driver()])
-            return [self._gpu_event(self._unsettled[number]) for number in sorted(self._unsettled)]
+            return [
+                GpuEvent(
+                    number=number,
+                    at=event.at,
+                    gpu=event.device,
+                    code=event.code,
+                    text=event.text,
+                    pid=event.pid,
+                    process=event.process,
+                    pci=event.pci,
+                    sources=tuple(sorted(event.sources)),
+                )
+                for number, event in sorted(self._unsettled.items())
+            ]
 
     def settle(self, number: int) -> None:
         """Settle events up to `number`, here and at their sources."""
         with self._lock:
             self._unsettled = {n: e for n, e in self._unsettled.items() if n > number}
-            self._settle_driver()
-            self._settle_log()
+            driver_to = min(self._places(NVML), default=self._nvml_to + 1) - 1
+            if driver_to > 0:
+                self._reader.settle(driver_to)
+            log_to = min(self._places(KMSG), default=self._read_to + 1) - 1
+            if log_to <= self._settled_to:
+                return
+            self._settled_to = log_to
+            try:
+                self._bookmark.save(self._boot_id, log_to)
+            except HostError as error:
+                log.warning("agent.no_bookmark", error=str(error))
 
     def release_driver(self) -> None:
         """Close the driver until the next reading: a GPU in use cannot be reset."""
@@ -122,8 +146,10 @@ class EventSources:
             is_new = event.number > self._last_number
             # A settled event returns if it now has a text or another source: either may change
             # the verdict.
-            is_more = _adds_text(event) or _adds_source(event)
-            if is_new or event.number in self._unsettled or is_more:
+            *earlier, latest = event.observations
+            adds_text = bool(latest.text) and not any(seen.text for seen in earlier)
+            adds_source = latest.source not in {seen.source for seen in earlier}
+            if is_new or event.number in self._unsettled or adds_text or adds_source:
                 self._unsettled[event.number] = event
             self._last_number = max(self._last_number, event.number)
 
@@ -177,31 +203,6 @@ class EventSources:
             for event in new
         ]
 
-    def _load_addresses(self) -> None:
-        """Load the PCI addresses of the GPUs while the driver still responds."""
-        if not self._uuids:
-            try:
-                self.list_gpus()
-            except GpuError:
-                return
-
-    def _settle_driver(self) -> None:
-        waiting = self._places(NVML)
-        settled = min(waiting) - 1 if waiting else self._nvml_to
-        if settled > 0:
-            self._reader.settle(settled)
-
-    def _settle_log(self) -> None:
-        waiting = self._places(KMSG)
-        settled = min(waiting) - 1 if waiting else self._read_to
-        if settled <= self._settled_to:
-            return
-        self._settled_to = settled
-        try:
-            self._bookmark.save(self._boot_id, settled)
-        except HostError as error:
-            log.warning("agent.no_bookmark", error=str(error))
-
     def _places(self, source: str) -> list[int]:
         return [
             observation.place
@@ -209,19 +210,6 @@ class EventSources:
             for observation in event.observations
             if observation.source == source
         ]
-
-    def _gpu_event(self, event: XidEvent) -> GpuEvent:
-        return GpuEvent(
-            number=event.number,
-            at=event.at,
-            gpu=event.device,
-            code=event.code,
-            text=event.text,
-            pid=event.pid,
-            process=event.process,
-            pci=event.pci,
-            sources=tuple(sorted(event.sources)),
-        )
 
 
 def address(pci: str) -> str:
@@ -231,16 +219,6 @@ def address(pci: str) -> str:
     """
     domain, _, rest = pci.lower().partition(":")
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest.partition('.')[0]}"
-
-
-def _adds_source(event: XidEvent) -> bool:
-    """Return whether the latest observation is the first from its source."""
-    return event.observations[-1].source not in {s.source for s in event.observations[:-1]}
-
-
-def _adds_text(event: XidEvent) -> bool:
-    """Return whether the latest observation is the first with a text."""
-    return bool(event.observations[-1].text) and not any(s.text for s in event.observations[:-1])
 
 
 @contextlib.contextmanager

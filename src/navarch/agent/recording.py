@@ -57,7 +57,10 @@ def read_recording(lines: Iterable[bytes]) -> Recording:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        facts = _decoded(line, number)
+        try:
+            facts = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise RecordingError(f"line {number} is not a JSON object: {error}") from error
         if "navarch_recording" in facts:
             header = facts
             if header["navarch_recording"] != VERSION:
@@ -104,13 +107,6 @@ def _line(facts: Mapping[str, object]) -> bytes:
     return msgspec.json.encode(facts) + b"\n"
 
 
-def _decoded(line: bytes, number: int) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise RecordingError(f"line {number} is not a JSON object: {error}") from error
-
-
 def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
     """Return the GPUs of the header, or those derived from the records if there is none."""
     if listed is not None:
@@ -120,7 +116,14 @@ def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
             raise RecordingError(f"invalid GPUs in the header: {error}") from error
     host = next((record.facts for record in records if record.kind == "host"), {})
     count = max((int(r.facts.get("gpu", 0)) + 1 for r in records if r.kind == "nvml"), default=0)
-    named = dict(_announced_gpus(records))
+    # The driver logs the address and UUID of each GPU before its first XID.
+    marker = "NVRM: GPU at PCI:"
+    lines = [str(record.facts.get("raw", "")) for record in records if record.kind == "kmsg"]
+    announced = [line.partition(marker)[2] for line in lines if marker in line]
+    named: dict[int, tuple[str, str]] = {}
+    for index, line in enumerate(announced):
+        place, _, uuid = line.partition(": ")
+        named[index] = (f"{place}.0", uuid)
     return tuple(
         Gpu(
             index=index,
@@ -131,15 +134,6 @@ def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
         )
         for index in range(count)
     )
-
-
-def _announced_gpus(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the address and UUID of each GPU, which the driver logs before its first XID."""
-    marker = "NVRM: GPU at PCI:"
-    lines = (str(record.facts.get("raw", "")) for record in records if record.kind == "kmsg")
-    for index, line in enumerate(line for line in lines if marker in line):
-        place, _, uuid = line.partition(marker)[2].partition(": ")
-        yield index, (f"{place}.0", uuid)
 
 
 class Recorder:
@@ -176,47 +170,11 @@ class Recorder:
 
     def poll(self) -> None:
         """Write the kernel records and driver events since the last call."""
-        for record in (*self._kernel(), *self._events()):
-            self._append(record)
-
-    def sample(self) -> None:
-        """Write a sample of every GPU."""
         try:
-            gpus = self._gpus.list_gpus()
-        except GpuError as error:
-            self._append(Record(t=self._elapsed_s(), kind="trouble", facts={"why": str(error)}))
-            return
-        for gpu in gpus:
-            self._append(self._sample(gpu))
-
-    def annotate(self, text: str) -> None:
-        """Write an operator's remark."""
-        self._append(Record(t=self._elapsed_s(), kind="phase", facts={"name": text}))
-
-    def _sample(self, gpu: Gpu) -> Record:
-        began = self._clock.monotonic()
-        facts: dict[str, object] = {"gpu": gpu.index}
-        try:
-            health, metrics = self._gpus.health(gpu), self._gpus.metrics(gpu)
-            facts |= {
-                "health": {k: v for k, v in _builtins(health).items() if v is not None},
-                "metrics": _builtins(metrics),
-            }
-        except GpuError as error:
-            facts["trouble"] = str(error)
-        facts["cost_us"] = round((self._clock.monotonic() - began) * 1e6)
-        return Record(t=self._elapsed_s(), kind="nvml", facts=facts)
-
-    def _kernel(self) -> Iterator[Record]:
-        try:
-            records = () if self._log is None else self._log.read()
+            for line in () if self._log is None else self._log.read():
+                self._append("kmsg", {"raw": line.raw})
         except HostError as error:
-            yield Record(t=self._elapsed_s(), kind="trouble", facts={"why": str(error)})
-            return
-        for record in records:
-            yield Record(t=self._elapsed_s(), kind="kmsg", facts={"raw": record.raw})
-
-    def _events(self) -> Iterator[Record]:
+            self._append("trouble", {"why": str(error)})
         try:
             events = self._gpus.events()
         except GpuError:
@@ -224,17 +182,30 @@ class Recorder:
         indexes = {gpu.uuid: gpu.index for gpu in self._gpus.list_gpus()} if events else {}
         for event in events:
             facts = {"gpu": indexes.get(event.gpu, -1), "type": 8, "data": event.code}
-            yield Record(t=self._elapsed_s(), kind="nvml_event", facts=facts)
+            self._append("nvml_event", facts)
             self._gpus.settle(event.number)
 
-    def _append(self, record: Record) -> None:
-        self._write(write_record(record))
+    def sample(self) -> None:
+        """Write a sample of every GPU."""
+        try:
+            gpus = self._gpus.list_gpus()
+        except GpuError as error:
+            self._append("trouble", {"why": str(error)})
+            return
+        for gpu in gpus:
+            began = self._clock.monotonic()
+            facts: dict[str, object] = {"gpu": gpu.index}
+            try:
+                health = msgspec.to_builtins(self._gpus.health(gpu))
+                metrics = msgspec.to_builtins(self._gpus.metrics(gpu))
+                facts["health"] = {k: v for k, v in health.items() if v is not None}
+                facts["metrics"] = metrics
+            except GpuError as error:
+                facts["trouble"] = str(error)
+            facts["cost_us"] = round((self._clock.monotonic() - began) * 1e6)
+            self._append("nvml", facts)
+
+    def _append(self, kind: str, facts: Mapping[str, object]) -> None:
+        t = round(self._clock.monotonic() - self._began, 4)
+        self._write(write_record(Record(t=t, kind=kind, facts=facts)))
         self.records += 1
-
-    def _elapsed_s(self) -> float:
-        return round(self._clock.monotonic() - self._began, 4)
-
-
-def _builtins(value: object) -> dict[str, object]:
-    plain: dict[str, object] = msgspec.to_builtins(value)
-    return plain

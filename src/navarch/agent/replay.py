@@ -29,7 +29,6 @@ T = TypeVar("T")
 DRAIN_S = 5.0
 """How long the agent runs after the last record, to upload its reports."""
 
-
 XID_EVENT = 0x8
 """The only NVML event type that is an error; clock events occur hundreds of times a minute."""
 

@@ -5,8 +5,7 @@ from typing import Protocol
 
 from navarch.client.address import parse_address
 from navarch.client.connection import ServerConnection
-from navarch.client.http import HttpAgentClient, HttpFleetClient
-from navarch.core.errors import InvalidError
+from navarch.client.http import HttpFleetClient
 from navarch.ports.api import FleetApi
 
 TIMEOUT_S = 30.0
@@ -35,13 +34,3 @@ def connect_fleet(
 
         return GrpcFleetClient(address, token=token, timeout_s=timeout_s)
     return HttpFleetClient(ServerConnection(address, token=token, timeout_s=timeout_s, tls=tls))
-
-
-def connect_agent(
-    url: str, token: str | None = None, timeout_s: float = TIMEOUT_S
-) -> HttpAgentClient:
-    """Return a client for the agent API of the control plane at `url`."""
-    address = parse_address(url)
-    if address.scheme == "grpc":
-        raise InvalidError("the agent API is not available over gRPC here; use an http:// URL")
-    return HttpAgentClient(ServerConnection(address, token=token, timeout_s=timeout_s))

@@ -61,8 +61,19 @@ class GrpcLink:
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
         """Send a heartbeat; return the pending commands."""
+        values = metrics or NodeMetrics()
+        request = pb.HeartbeatRequest(
+            node_id=node,
+            sequence=sequence,
+            cpu_pct=values.cpu_pct,
+            memory_pct=values.memory_pct,
+            temperature_c=[gpu.temperature_c for gpu in values.gpus],
+            power_w=[gpu.power_w for gpu in values.gpus],
+            utilization_pct=[gpu.utilization_pct for gpu in values.gpus],
+            memory_used_mib=[gpu.memory_used_bytes / _MIB for gpu in values.gpus],
+        )
         answer = pb.HeartbeatResponse()
-        await self._request("Heartbeat", _heartbeat_request(node, metrics, sequence), answer)
+        await self._request("Heartbeat", request, answer)
         # Skip command kinds of a newer control plane.
         return [_command(node, each) for each in answer.commands if each.kind in _KINDS]
 
@@ -133,22 +144,6 @@ def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NotPossibleError(f"the control plane is older than this agent: {text}")
     return error_from(code.name.lower(), text)
-
-
-def _heartbeat_request(
-    node: NodeId, metrics: NodeMetrics | None, sequence: int
-) -> pb.HeartbeatRequest:
-    values = metrics or NodeMetrics()
-    return pb.HeartbeatRequest(
-        node_id=node,
-        sequence=sequence,
-        cpu_pct=values.cpu_pct,
-        memory_pct=values.memory_pct,
-        temperature_c=[gpu.temperature_c for gpu in values.gpus],
-        power_w=[gpu.power_w for gpu in values.gpus],
-        utilization_pct=[gpu.utilization_pct for gpu in values.gpus],
-        memory_used_mib=[gpu.memory_used_bytes / _MIB for gpu in values.gpus],
-    )
 
 
 def _command(node: NodeId, order: pb.AgentCommand) -> Command:

@@ -1,4 +1,4 @@
-"""FleetApi and the agent API over HTTP and JSON."""
+"""FleetApi over HTTP and JSON."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -16,15 +16,12 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.explanation import Explanation
-from navarch.core.health import CheckResult, HealthReport
+from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote, Incident
-from navarch.core.inventory import NodeMetrics, Sample
 from navarch.core.job import Job
-from navarch.core.node import NodeStatus
 from navarch.core.records import record_fields
 from navarch.core.recovery import Recovery
-from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -45,29 +42,21 @@ from navarch.ports.fleet_health import FleetHealth
 from navarch.ports.held import HeldNode
 from navarch.ports.jobs import JobRequest
 from navarch.wire.bodies import (
-    Arrival,
-    Beat,
-    Findings,
     Injection,
     Items,
     JoinPass,
     JoinRequest,
-    LateReadings,
     Order,
-    Orders,
-    Outcome,
     Reason,
     Release,
     Requeue,
     Size,
-    Standing,
 )
 from navarch.wire.errors import error_from
 
 T = TypeVar("T")
 
 JSON = "application/json"
-PROTO = "application/proto"
 SILENCE_S = 60.0
 """The server sends a watch at least a keep-alive every quarter of this."""
 
@@ -104,8 +93,7 @@ class HttpFleetClient:
 
     async def list_pools(self) -> Sequence[PoolView]:
         """Return every pool, by name."""
-        found: Items[PoolView] = await self._get("/v1/pools", Items[PoolView])
-        return found.items
+        return await self._list("/v1/pools", PoolView)
 
     async def get_pool(self, name: PoolName) -> PoolView:
         """Return one pool."""
@@ -169,9 +157,7 @@ class HttpFleetClient:
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
         """Return the nodes with a held-back action."""
-        path = "/v1/held" if pool is None else f"/v1/held?{urlencode({'pool': pool})}"
-        found: Items[HeldNode] = await self._get(path, Items[HeldNode])
-        return found.items
+        return await self._list("/v1/held", HeldNode, pool=pool)
 
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
@@ -185,9 +171,7 @@ class HttpFleetClient:
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
         """Return the recovery attempts."""
-        path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
-        found: Items[Recovery] = await self._get(path, Items[Recovery])
-        return found.items
+        return await self._list("/v1/recoveries", Recovery, node=node)
 
     async def submit_job(self, request: JobRequest) -> Job:
         """Submit a job."""
@@ -195,9 +179,7 @@ class HttpFleetClient:
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
         """Return jobs in order of submission."""
-        asked = {"over": str(over).lower()} | ({} if queue is None else {"queue": queue})
-        found: Items[Job] = await self._get(f"/v1/jobs?{urlencode(asked)}", Items[Job])
-        return found.items
+        return await self._list("/v1/jobs", Job, over=str(over).lower(), queue=queue)
 
     async def get_job(self, name: JobName) -> Job:
         """Return one job."""
@@ -230,9 +212,7 @@ class HttpFleetClient:
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of every set-up attempt of a node's machine, oldest first."""
-        path = f"/v1/nodes/{_segment(node)}/bringup"
-        found: Items[BringUpLog] = await self._get(path, Items[BringUpLog])
-        return found.items
+        return await self._list(f"/v1/nodes/{_segment(node)}/bringup", BringUpLog)
 
     async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
         """Return the join token of a node's machine."""
@@ -243,9 +223,7 @@ class HttpFleetClient:
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the evidence bundles of a node, newest first."""
-        path = f"/v1/nodes/{_segment(node)}/evidence"
-        found: Items[EvidenceNote] = await self._get(path, Items[EvidenceNote])
-        return found.items
+        return await self._list(f"/v1/nodes/{_segment(node)}/evidence", EvidenceNote)
 
     async def get_evidence(self, node: NodeId, name: str) -> Evidence:
         """Return one evidence bundle."""
@@ -260,10 +238,14 @@ class HttpFleetClient:
         region: str | None = None,
     ) -> Sequence[Offer]:
         """Return offers, cheapest first."""
-        given = {"gpu_type": gpu_type, "gpus": str(gpus), "provider": provider, "region": region}
-        parameters = [(name, value) for name, value in given.items() if value]
-        found: Items[Offer] = await self._get("/v1/offers", Items[Offer], parameters)
-        return found.items
+        return await self._list(
+            "/v1/offers",
+            Offer,
+            gpu_type=gpu_type or None,
+            gpus=str(gpus),
+            provider=provider or None,
+            region=region or None,
+        )
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
@@ -273,13 +255,10 @@ class HttpFleetClient:
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
     ) -> Sequence[Incident]:
         """Return the newest incidents, the latest first."""
-        parameters = {"only_open": str(only_open).lower(), "limit": str(limit)}
-        if node is not None:
-            parameters["node"] = node
-        found: Items[Incident] = await self._get(
-            "/v1/incidents", Items[Incident], list(parameters.items())
+        open_only = str(only_open).lower()
+        return await self._list(
+            "/v1/incidents", Incident, only_open=open_only, limit=str(limit), node=node
         )
-        return found.items
 
     async def get_incident(self, incident: IncidentId) -> Incident:
         """Return one incident with all its symptoms."""
@@ -289,13 +268,9 @@ class HttpFleetClient:
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100
     ) -> Sequence[Recorded]:
         """Return the journal after event number `after`, oldest first."""
-        parameters = {"after": str(after), "limit": str(limit)}
-        if about is not None:
-            parameters["about"] = about
-        found: Items[Recorded] = await self._get(
-            "/v1/events", Items[Recorded], list(parameters.items())
+        return await self._list(
+            "/v1/events", Recorded, after=str(after), limit=str(limit), about=about
         )
-        return found.items
 
     async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one, without gaps."""
@@ -326,6 +301,12 @@ class HttpFleetClient:
         path = f"/v1/nodes/{_segment(node)}:{verb}"
         return await self._request("POST", path, NodeView, Reason(reason=reason))
 
+    async def _list(self, path: str, kind: type[T], **parameters: str | None) -> Sequence[T]:
+        """Return a whole list; parameters that are None are left out."""
+        given = [(name, value) for name, value in parameters.items() if value is not None]
+        items: type[Items[T]] = Items[kind]  # type: ignore[valid-type]
+        return (await self._get(path, items, given)).items
+
     async def _get(
         self, path: str, kind: type[T], parameters: list[tuple[str, str]] | None = None
     ) -> T:
@@ -333,73 +314,13 @@ class HttpFleetClient:
         return await self._request("GET", whole, kind)
 
     async def _request(self, method: str, path: str, kind: type[T], value: object = None) -> T:
-        return await request_json(self._connections, method, path, kind, value)
-
-
-class HttpAgentClient:
-    """The agent API over HTTP, for tests and tools. The agent has a lighter client of its own."""
-
-    def __init__(self, connections: ServerConnection) -> None:
-        self._connections = connections
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._connections.close()
-
-    async def register(self, registration: Registration) -> Welcome:
-        """Register a machine."""
-        return await self._request("register", Welcome, registration)
-
-    async def heartbeat(
-        self, node: NodeId, metrics: NodeMetrics | None = None
-    ) -> Sequence[Command]:
-        """Send a heartbeat; return the commands that are not acknowledged yet."""
-        orders: Orders = await self._request("heartbeat", Orders, Beat(node=node, metrics=metrics))
-        return orders.commands
-
-    async def packed_heartbeat(self, message: bytes) -> bytes:
-        """Send an encoded HeartbeatRequest; return the encoded HeartbeatResponse."""
-        answer = await self._connections.request("POST", "/v1/agent/heartbeat", message, PROTO)
-        if answer.status != 200:
+        """Return the response decoded as `kind`, or raise the error that it carries."""
+        body = b"" if value is None else msgspec.json.encode(value)
+        answer = await self._connections.request(method, path, body, JSON if body else "")
+        if answer.status >= 300:
             raise _refusal(answer.status, answer.body)
-        return answer.body
-
-    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Report check results; return the node's new status."""
-        standing: Standing = await self._request(
-            "health", Standing, Findings(node=node, report=report)
-        )
-        return standing.status
-
-    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Upload samples taken while the control plane was unreachable."""
-        await self._request("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
-
-    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Acknowledge a command."""
-        await self._request("acknowledge", NoneType, Arrival(node=node, command=command))
-
-    async def finish(
-        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
-    ) -> None:
-        """Report the result of a command."""
-        outcome = Outcome(node=node, command=command, succeeded=succeeded, result=result)
-        await self._request("finish", NoneType, outcome)
-
-    async def _request(self, call: str, kind: type[T], value: object) -> T:
-        return await request_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
-
-
-async def request_json(
-    connections: ServerConnection, method: str, path: str, kind: type[T], value: object = None
-) -> T:
-    """Return the response decoded as `kind`, or raise the error that it carries."""
-    body = b"" if value is None else msgspec.json.encode(value)
-    answer = await connections.request(method, path, body, JSON if body else "")
-    if answer.status >= 300:
-        raise _refusal(answer.status, answer.body)
-    # An empty body stands for None.
-    return _decoded(answer.body or b"null", kind)
+        # An empty body stands for None.
+        return _decoded(answer.body or b"null", kind)
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

@@ -150,16 +150,13 @@ class _Tail:
 def _trusted(login: Login) -> tuple[list[asyncssh.SSHKey], list[object], list[object]] | None:
     if not login.host_key:
         return None
+    # The key alone, without a host name before it.
+    words = login.host_key.split()
+    starts = [i for i, word in enumerate(words) if word.startswith(("ssh-", "ecdsa-", "sk-"))]
+    key = " ".join(words[starts[0] : starts[0] + 2]) if starts else login.host_key
     try:
-        return [asyncssh.import_public_key(_key_words(login.host_key))], [], []
+        return [asyncssh.import_public_key(key)], [], []
     except asyncssh.KeyImportError as error:
         raise HostKeyError(
             f"{login.address}: the pinned host key is invalid; write it as ssh-keyscan does"
         ) from error
-
-
-def _key_words(line: str) -> str:
-    """Return the key alone, without a host name before it."""
-    words = line.split()
-    starts = [i for i, word in enumerate(words) if word.startswith(("ssh-", "ecdsa-", "sk-"))]
-    return " ".join(words[starts[0] : starts[0] + 2]) if starts else line

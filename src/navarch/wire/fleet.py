@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
@@ -75,7 +76,9 @@ def _calls() -> dict[str, FleetCall]:
     for method in (name for name in vars(FleetApi) if not name.startswith("_")):
         name = _NAMES.get(method) or "".join(word.capitalize() for word in method.split("_"))
         call = service.methods_by_name[name]
-        hints = get_type_hints(getattr(FleetApi, method))
+        function = getattr(FleetApi, method)
+        parameters = signature(function).parameters.values()
+        hints = get_type_hints(function)
         returns = hints.pop("return")
         streams = get_origin(returns) is AsyncIterator
         calls[method] = FleetCall(
@@ -84,19 +87,11 @@ def _calls() -> dict[str, FleetCall]:
             request=getattr(fleet_pb2, call.input_type.name),
             reply=getattr(fleet_pb2, call.output_type.name),
             parameters=hints,
-            defaults=_optional_parameters(method),
+            defaults=frozenset(x.name for x in parameters if x.default is not x.empty),
             returns=get_args(returns)[0] if streams else returns,
             streams=streams,
         )
     return calls
-
-
-def _optional_parameters(method: str) -> frozenset[str]:
-    function = getattr(FleetApi, method)
-    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
-    given = function.__defaults__ or ()
-    last = positional[len(positional) - len(given) :]
-    return frozenset((*last, *(function.__kwdefaults__ or {})))
 
 
 FLEET_CALLS = _calls()

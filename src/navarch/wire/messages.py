@@ -4,7 +4,7 @@ A field that a message leaves out takes the default of the dataclass. A test com
 dataclass with its message, so that neither has a field that the other lacks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
@@ -12,7 +12,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -27,16 +27,15 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 def write_message(value: object, message: M) -> M:
     """Return `message` filled with the fields of the record `value`."""
-    for name, field in _fields_of(message.DESCRIPTOR).items():
-        _write(message, name, field, getattr(value, name))
+    for field in message.DESCRIPTOR.fields:
+        _write(message, field, getattr(value, field.name))
     return message
 
 
 def write_fields(values: Mapping[str, object], message: M) -> M:
     """Return `message` filled with `values`."""
-    known = _fields_of(message.DESCRIPTOR)
     for name, value in values.items():
-        _write(message, name, known[name], value)
+        _write(message, message.DESCRIPTOR.fields_by_name[name], value)
     return message
 
 
@@ -61,10 +60,9 @@ def read_fields(
 
     Absent fields are left out if they are in `absent_ok`.
     """
-    known = _fields_of(message.DESCRIPTOR)
     values = {}
     for name, hint in hints.items():
-        value = _read(message, name, known[name], hint, f"{path}.{name}")
+        value = _read(message, message.DESCRIPTOR.fields_by_name[name], hint, f"{path}.{name}")
         if value is not None:
             values[name] = value
         elif name not in absent_ok:
@@ -101,11 +99,6 @@ def _defaults(kind: type) -> frozenset[str]:
 
 
 @cache
-def _fields_of(kind: Descriptor) -> dict[str, Any]:
-    return {field.name: field for field in kind.fields}
-
-
-@cache
 def _optional(hint: Any) -> bool:  # noqa: ANN401
     return get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
 
@@ -135,10 +128,10 @@ def _enum_prefix(enum: EnumDescriptor) -> str:
     return enum.values[0].name.removesuffix(_UNSPECIFIED)
 
 
-def _write(message: Message, name: str, field: FieldDescriptor, value: Any) -> None:  # noqa: ANN401
+def _write(message: Message, field: FieldDescriptor, value: Any) -> None:  # noqa: ANN401
     if value is None:
         return
-    place = getattr(message, name)
+    place = getattr(message, field.name)
     if _is_map(field):
         place.update(value)
     elif field.is_repeated and field.message_type is not None:
@@ -149,11 +142,18 @@ def _write(message: Message, name: str, field: FieldDescriptor, value: Any) -> N
     elif field.is_repeated:
         place.extend(value)
     elif field.message_type is not None:
-        _write_submessage(place, value)
+        place.SetInParent()
+        if isinstance(place, Timestamp):
+            place.FromDatetime(value)
+        elif isinstance(place, Duration):
+            place.FromTimedelta(value)
+        else:
+            write_message(value, place)
     elif field.enum_type is not None:
-        setattr(message, name, _enum_number(field.enum_type, value))
+        setattr(message, field.name, _enum_number(field.enum_type, value))
     else:
-        setattr(message, name, str(value) if isinstance(value, Decimal | StrEnum) else value)
+        plain = str(value) if isinstance(value, Decimal | StrEnum) else value
+        setattr(message, field.name, plain)
 
 
 def _enum_number(enum: EnumDescriptor, value: Any) -> int:  # noqa: ANN401
@@ -161,59 +161,40 @@ def _enum_number(enum: EnumDescriptor, value: Any) -> int:  # noqa: ANN401
     return number
 
 
-def _write_submessage(place: Message, value: Any) -> None:  # noqa: ANN401
-    place.SetInParent()
-    if isinstance(place, Timestamp):
-        place.FromDatetime(value)
-    elif isinstance(place, Duration):
-        place.FromTimedelta(value)
-    else:
-        write_message(value, place)
-
-
-def _read(
-    message: Message,
-    name: str,
-    field: FieldDescriptor,
-    hint: Any,  # noqa: ANN401
-    path: str,
-) -> Any:  # noqa: ANN401
+def _read(message: Message, field: FieldDescriptor, hint: Any, path: str) -> Any:  # noqa: ANN401
     """Return the value, or None if it is absent."""
-    if field.has_presence and not message.HasField(name):
+    if field.has_presence and not message.HasField(field.name):
         return None
-    value = getattr(message, name)
+    value = getattr(message, field.name)
     kind = _present(hint)
     if _is_map(field):
         return dict(value)
     if field.is_repeated:
-        return _read_items(value, field, kind, path)
+        if field.enum_type is None and field.message_type is None:
+            return tuple(value)
+        item = _item(kind)
+        return tuple(_read_item(field, item, x, f"{path}[{i}]") for i, x in enumerate(value))
+    if kind is datetime:
+        return _converted(lambda: value.ToDatetime(tzinfo=UTC), path)
+    if kind is timedelta:
+        return _converted(value.ToTimedelta, path)
     if field.message_type is not None:
-        return _read_submessage(value, kind, path)
+        return read_message(kind, value, path)
     if field.enum_type is not None:
         return _read_enum(field.enum_type, kind, value, path)
     if kind is Decimal:
-        return _converted(Decimal, value, path)
+        return _converted(lambda: Decimal(value), path)
     return value
 
 
-def _read_items(items: Sequence[Any], field: FieldDescriptor, kind: Any, path: str) -> Any:  # noqa: ANN401
-    if field.enum_type is not None:
-        return tuple(
-            _read_enum_item(field.enum_type, _item(kind), each, f"{path}[{i}]")
-            for i, each in enumerate(items)
-        )
-    if field.message_type is None:
-        return tuple(items)
-    item = _item(kind)
-    return tuple(read_message(item, each, f"{path}[{i}]") for i, each in enumerate(items))
-
-
-def _read_submessage(value: Any, kind: Any, path: str) -> Any:  # noqa: ANN401
-    if kind is datetime:
-        return _converted(lambda stamp: stamp.ToDatetime(tzinfo=UTC), value, path)
-    if kind is timedelta:
-        return _converted(lambda duration: duration.ToTimedelta(), value, path)
-    return read_message(kind, value, path)
+def _read_item(field: FieldDescriptor, kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401
+    """Return an item of a repeated field; unlike a field, it cannot be absent."""
+    if field.message_type is not None:
+        return read_message(kind, value, path)
+    found = _read_enum(field.enum_type, kind, value, path)
+    if found is None:
+        raise InvalidError(f"required - at `{path}`")
+    return found
 
 
 def _read_enum(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any:  # noqa: ANN401
@@ -223,15 +204,8 @@ def _read_enum(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any: 
     return None if word == _UNSPECIFIED else kind[word]
 
 
-def _read_enum_item(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any:  # noqa: ANN401
-    found = _read_enum(enum, kind, number, path)
-    if found is None:
-        raise InvalidError(f"required - at `{path}`")
-    return found
-
-
-def _converted(convert: Callable[[Any], Any], value: Any, path: str) -> Any:  # noqa: ANN401
+def _converted(convert: Callable[[], Any], path: str) -> Any:  # noqa: ANN401
     try:
-        return convert(value)
+        return convert()
     except (ValueError, OverflowError, InvalidOperation) as error:
         raise InvalidError(f"cannot be read - at `{path}`") from error

@@ -120,7 +120,6 @@ def test_a_new_recording_can_be_replayed() -> None:
                 gpus.xid(48, index=1)
             recorder.poll()
             recorder.sample()
-        recorder.annotate("the end")
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(record())

@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import NoneType
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.client.connect import connect_agent
+from navarch.client.address import parse_address
+from navarch.client.connection import ServerConnection
+from navarch.client.http import JSON
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -16,8 +21,24 @@ from navarch.core.ids import NodeId
 from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
-from navarch.ports.agents import Registration
+from navarch.http.message import Response
+from navarch.ports.agents import Registration, Welcome
+from navarch.wire.bodies import (
+    Arrival,
+    Beat,
+    Findings,
+    LateReadings,
+    Orders,
+    Outcome,
+    Standing,
+)
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
+
+T = TypeVar("T")
+
+
+def code_in(answer: Response) -> str:
+    return msgspec.json.decode(answer.body, type=dict[str, str])["code"]
 
 
 def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
@@ -150,25 +171,43 @@ def test_a_node_deleted_before_the_tick_is_ignored() -> None:
     run_story(story)
 
 
+class JsonAgent:
+    """A foreign agent: it posts records as JSON, and heartbeats as packed messages."""
+
+    def __init__(self, url: str) -> None:
+        self.connections = ServerConnection(parse_address(url), token=None, timeout_s=5.0)
+
+    async def call(self, name: str, value: object, kind: type[T]) -> T:
+        body = msgspec.json.encode(value)
+        answer = await self.connections.request("POST", f"/v1/agent/{name}", body, JSON)
+        assert 200 <= answer.status < 300, answer.body
+        return msgspec.json.decode(answer.body or b"null", type=kind)
+
+    async def packed_heartbeat(self, message: bytes) -> Response:
+        path = "/v1/agent/heartbeat"
+        return await self.connections.request("POST", path, message, "application/proto")
+
+
 def test_replies_carry_commands_until_they_are_acknowledged() -> None:
     async def story(local: LocalApi) -> None:
         node = await local.register("a")
         command = await local.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "2"})
         async with serve_local_api(local, grpc=False):
-            agent = connect_agent(local.http_url, None, 5.0)
+            agent = JsonAgent(local.http_url)
             body = packed("a", 8).SerializeToString()
             for _ in range(2):
-                reply = HeartbeatResponse.FromString(await agent.packed_heartbeat(body))
+                reply = HeartbeatResponse.FromString((await agent.packed_heartbeat(body)).body)
                 (delivered,) = reply.commands
                 assert (delivered.command_id, delivered.kind) == (command.id, "run_diagnostic")
                 assert dict(delivered.parameters) == {"level": "2"}
-            await agent.acknowledge(node, command.id)
-            assert await agent.packed_heartbeat(body) == b""
-            with pytest.raises(NotFoundError):
-                await agent.packed_heartbeat(packed("x", 8).SerializeToString())
-            with pytest.raises(InvalidError):
-                await agent.packed_heartbeat(b"\xff")
-            await agent.close()
+            await agent.call("acknowledge", Arrival(node=node, command=command.id), NoneType)
+            answer = await agent.packed_heartbeat(body)
+            assert (answer.status, answer.body) == (200, b"")
+            unknown = await agent.packed_heartbeat(packed("x", 8).SerializeToString())
+            assert (unknown.status, code_in(unknown)) == (404, "not_found")
+            malformed = await agent.packed_heartbeat(b"\xff")
+            assert (malformed.status, code_in(malformed)) == (400, "invalid_argument")
+            await agent.connections.close()
 
     run_story(story)
 
@@ -176,20 +215,24 @@ def test_replies_carry_commands_until_they_are_acknowledged() -> None:
 def test_an_agent_can_do_everything_in_json() -> None:
     async def story(local: LocalApi) -> None:
         async with serve_local_api(local, grpc=False):
-            agent = connect_agent(local.http_url, None, 5.0)
+            agent = JsonAgent(local.http_url)
             node = NodeId("a")
-            welcome = await agent.register(Registration(node=node))
+            welcome = await agent.call("register", Registration(node=node), Welcome)
             assert welcome.node == node
             command = await local.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
-            assert list(await agent.heartbeat(node, evolve(readings(8)))) == [command]
+            beat = Beat(node=node, metrics=evolve(readings(8)))
+            assert (await agent.call("heartbeat", beat, Orders)).commands == (command,)
             assert local.columns.metrics(node) == readings(8)
-            await agent.report_metrics(node, [Sample(at=command.issued_at, metrics=readings(8))])
+            sample = Sample(at=command.issued_at, metrics=readings(8))
+            await agent.call("metrics", LateReadings(node=node, samples=(sample,)), NoneType)
             sick = CheckResult(check="gpu", health=Health.UNHEALTHY)
             report = HealthReport(results=(sick,), stream="s", number=1)
-            assert await agent.report_health(node, report) is NodeStatus.UNHEALTHY
-            await agent.finish(node, command.id, succeeded=True, result="fine")
+            standing = await agent.call("health", Findings(node=node, report=report), Standing)
+            assert standing.status is NodeStatus.UNHEALTHY
+            outcome = Outcome(node=node, command=command.id, succeeded=True, result="fine")
+            await agent.call("finish", outcome, NoneType)
             assert (await local.fleet.get_command(command.id)).result == "fine"
-            await agent.close()
+            await agent.connections.close()
 
     run_story(story)
 
