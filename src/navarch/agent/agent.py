@@ -202,8 +202,8 @@ class Agent:
             offload=self.tests_offload or self.probe_offload,
         )
         remediation = Remediation(
-            context,
-            check_runner,
+            context=context,
+            check_runner=check_runner,
             effects=self.effects,
             permissions=self.permissions,
             release_driver=self.release_driver,

@@ -1,5 +1,7 @@
 """The state of the connection to the control plane, and the delay between retries."""
 
+from dataclasses import dataclass
+
 import structlog
 
 from navarch.core.backoff import backoff_s
@@ -15,20 +17,20 @@ LONGEST_S = 30.0
 jitter below, ten thousand agents then make about 500 requests a second."""
 
 
+@dataclass(slots=True)
 class ConnectionState:
     """Whether the control plane is reachable and knows this node; logs every change."""
 
-    def __init__(self, node: NodeId) -> None:
-        self.node = node
-        """The configured node id, then the one the control plane assigned."""
-        self.registered = False
-        """Set to False to register again."""
-        self.up = False
-        self.lost = False
-        """Whether the last call failed. Before the first call, both `up` and `lost` are false."""
-        self.repeat_reports = False
-        """Whether the control plane lost the node's reports, so that they must be sent again."""
-        self._last_error = ""
+    node: NodeId
+    """The configured node id, then the one the control plane assigned."""
+    registered: bool = False
+    """Set to False to register again."""
+    up: bool = False
+    lost: bool = False
+    """Whether the last call failed. Before the first call, both `up` and `lost` are false."""
+    repeat_reports: bool = False
+    """Whether the control plane lost the node's reports, so that they must be sent again."""
+    _last_error: str = ""
 
     def mark_registered(self, node: NodeId) -> None:
         """Record a registration."""
@@ -67,22 +69,22 @@ class ConnectionState:
         self.repeat_reports = True
 
 
+@dataclass(slots=True)
 class Backoff:
     """Exponential delays with jitter.
 
     Jitter spreads the retries of agents that lost the control plane at the same moment.
     """
 
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
-        self._failures = 0
+    entropy: Entropy
+    failures: int = 0
 
     def next_s(self) -> float:
         """Record a failure; return the seconds to wait."""
-        self._failures += 1
-        ceiling = backoff_s(self._failures, first_s=FIRST_S, longest_s=LONGEST_S)
-        return self._entropy.uniform(ceiling / 3.0, ceiling)
+        self.failures += 1
+        ceiling = backoff_s(self.failures, first_s=FIRST_S, longest_s=LONGEST_S)
+        return self.entropy.uniform(ceiling / 3.0, ceiling)
 
     def reset(self) -> None:
         """Record a success."""
-        self._failures = 0
+        self.failures = 0

@@ -43,48 +43,40 @@ class RebootNote:
     boot_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remediation:
-    """Runs the steps of the control plane's remediation ladder on this machine."""
+    """Runs the steps of the control plane's remediation ladder on this machine.
 
-    def __init__(
-        self,
-        context: AgentContext,
-        check_runner: CheckRunner,
-        *,
-        effects: Effects | None,
-        permissions: Permissions,
-        release_driver: Callable[[], None],
-    ) -> None:
-        self._context = context
-        self._check_runner = check_runner
-        self._effects = effects
-        self._permissions = permissions
-        self._boot_id = context.boot_id
-        # One driver call runs at a time, so that no other call runs beside a reset.
-        self._on_driver_thread = context.probe.call
-        self._release_driver = release_driver
+    They run as driver calls, one at a time, so that no other call runs beside a reset.
+    """
+
+    context: AgentContext
+    check_runner: CheckRunner
+    effects: Effects | None
+    permissions: Permissions
+    release_driver: Callable[[], None]
 
     async def restart_app(self, command: Command) -> str:
         """Restart the application's units, or stop the processes that the command names."""
-        may = self._permissions.restart_app
+        may = self.permissions.restart_app
         effects = self._require(may, "restart applications", "--allow-restart-app")
         self._check_boot(command)
-        await self._check_runner.collect_evidence(f"before a restart ordered by {command.id}")
-        if self._permissions.units:
-            for unit in self._permissions.units:
-                await self._on_driver_thread(
+        await self.check_runner.collect_evidence(f"before a restart ordered by {command.id}")
+        if self.permissions.units:
+            for unit in self.permissions.units:
+                await self.context.probe.call(
                     partial(effects.restart_unit, unit, within_s=STOP_S), within_s=2 * STOP_S
                 )
-            done = f"restarted {', '.join(self._permissions.units)}"
+            done = f"restarted {', '.join(self.permissions.units)}"
         else:
             asked = {int(pid) for pid in _split_parameter(command, "pids") if pid.isdecimal()}
-            holders = await self._on_driver_thread(effects.holders, within_s=STOP_S)
+            holders = await self.context.probe.call(effects.holders, within_s=STOP_S)
             # The pid may have been reused: only stop a process that holds a GPU.
             found = [holder for holder in holders if holder.pid in asked]
             if not found:
                 raise NotPossibleError("none of the processes in the command holds a GPU")
             pids = [holder.pid for holder in found]
-            await self._on_driver_thread(
+            await self.context.probe.call(
                 partial(effects.stop, pids, within_s=STOP_S), within_s=2 * STOP_S
             )
             done = f"ended {', '.join(map(str, found))}"
@@ -92,68 +84,73 @@ class Remediation:
 
     async def reset(self, command: Command) -> str:
         """Reset GPUs that no process holds; fail unless every check passes afterwards."""
-        effects = self._require(self._permissions.reset, "reset GPUs", "--allow-reset")
+        effects = self._require(self.permissions.reset, "reset GPUs", "--allow-reset")
         self._check_boot(command)
-        await self._check_runner.collect_evidence(f"before a reset ordered by {command.id}")
+        await self.check_runner.collect_evidence(f"before a reset ordered by {command.id}")
         gpus = _split_parameter(command, "gpus")
 
         def reset() -> str:
-            self._release_driver()
+            self.release_driver()
             holders = effects.holders()
             if holders:
                 names = ", ".join(map(str, holders))
                 raise NotPossibleError(f"the GPUs are in use; to be stopped first: {names}")
             return effects.reset_gpus(gpus, within_s=RESET_S)
 
-        async with self._check_runner.lock:
-            output = await self._on_driver_thread(reset, within_s=RESET_S + STOP_S)
+        async with self.check_runner.lock:
+            output = await self.context.probe.call(reset, within_s=RESET_S + STOP_S)
         which = "all GPUs" if not gpus else "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         return await self._verified(f"reset {which}: {output}")
 
     async def reboot(self, command: Command) -> str:
         """Reboot once: the next boot reads from disk that this command has been carried out."""
-        disk, offload = self._context.disk, self._context.offload
+        disk, offload = self.context.disk, self.context.offload
         note = await offload.run(self._read_note)
         boot_id = command.parameters.get("boot_id", "")
-        if note == RebootNote(command=command.id, boot_id=boot_id) and self._boot_id != boot_id:
-            return f"rebooted: boot {boot_id} is over, this is {self._boot_id}"
-        effects = self._require(self._permissions.reboot, "reboot", "--allow-reboot")
+        if (
+            note == RebootNote(command=command.id, boot_id=boot_id)
+            and self.context.boot_id != boot_id
+        ):
+            return f"rebooted: boot {boot_id} is over, this is {self.context.boot_id}"
+        effects = self._require(self.permissions.reboot, "reboot", "--allow-reboot")
         self._check_boot(command)
-        await self._check_runner.collect_evidence(f"before a reboot ordered by {command.id}")
-        note = RebootNote(command=command.id, boot_id=self._boot_id)
+        await self.check_runner.collect_evidence(f"before a reboot ordered by {command.id}")
+        note = RebootNote(command=command.id, boot_id=self.context.boot_id)
         await offload.run(partial(disk.replace, FILE, msgspec.json.encode(note), sync=True))
-        log.warning("agent.rebooting", command=command.id, boot=self._boot_id)
+        log.warning("agent.rebooting", command=command.id, boot=self.context.boot_id)
         reboot = partial(effects.reboot, within_s=STOP_S)
-        await self._on_driver_thread(reboot, within_s=STOP_S + 5.0)
+        await self.context.probe.call(reboot, within_s=STOP_S + 5.0)
         # The command stays open on disk; the next boot reports it as done.
-        await self._context.clock.sleep(DOWN_S)
+        await self.context.clock.sleep(DOWN_S)
         raise NotPossibleError(f"the machine did not go down within {DOWN_S:g} s")
 
     def _require(self, permissions: bool, what: str, option: str) -> Effects:
-        if self._effects is None or not permissions:
+        if self.effects is None or not permissions:
             raise NotPossibleError(f"this agent may not {what}; start it with {option}")
-        return self._effects
+        return self.effects
 
     def _check_boot(self, command: Command) -> None:
         """Raise if the command is for another boot: a reboot has made its reason obsolete."""
         boot_id = command.parameters.get("boot_id", "")
         if not boot_id:
             raise NotPossibleError("the command has no boot id")
-        if boot_id != self._boot_id:
-            raise NotPossibleError(f"the command is for boot {boot_id}, this is {self._boot_id}")
+        if boot_id != self.context.boot_id:
+            raise NotPossibleError(
+                f"the command is for boot {boot_id}, this is {self.context.boot_id}"
+            )
 
     async def _verified(self, done: str) -> str:
         """Run every check; return `done` if all pass, raise NotPossibleError otherwise."""
-        wrong = [r for r in await self._check_runner.run_all() if r.health is Health.UNHEALTHY]
+        wrong = [r for r in await self.check_runner.run_all() if r.health is Health.UNHEALTHY]
         if wrong:
             reasons = "; ".join(f"{result.check}: {result.reason}" for result in wrong)
             raise NotPossibleError(f"{done}; but afterwards: {reasons}")
-        await self._context.spool.run(self._context.spool.clear_findings)
+        await self.context.spool.run(self.context.spool.clear_findings)
         return f"{done}; every check passes"
 
     def _read_note(self) -> RebootNote | None:
         try:
-            return msgspec.json.decode(self._context.disk.read(FILE) or b"", type=RebootNote)
+            return msgspec.json.decode(self.context.disk.read(FILE) or b"", type=RebootNote)
         except msgspec.DecodeError:
             return None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import dataclass, field
 
 
 class Signal(asyncio.Event):
@@ -15,18 +16,18 @@ class Signal(asyncio.Event):
         self.clear()
 
 
+@dataclass(slots=True)
 class Signals:
     """One signal for each loop of an agent, and the flag that stops them all."""
 
-    def __init__(self) -> None:
-        self.heartbeat = Signal()
-        self.checks = Signal()
-        self.uploads = Signal()
-        self.commands = Signal()
-        self.diagnostics = Signal()
-        self.notices = Signal()
-        self.dead_man = Signal()
-        self.stopping = False
+    heartbeat: Signal = field(default_factory=Signal)
+    checks: Signal = field(default_factory=Signal)
+    uploads: Signal = field(default_factory=Signal)
+    commands: Signal = field(default_factory=Signal)
+    diagnostics: Signal = field(default_factory=Signal)
+    notices: Signal = field(default_factory=Signal)
+    dead_man: Signal = field(default_factory=Signal)
+    stopping: bool = False
 
     def stop(self) -> None:
         """Make every loop return after its current step."""

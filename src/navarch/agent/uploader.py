@@ -1,5 +1,7 @@
 """Uploads spooled reports, evidence and metrics to the control plane, in order."""
 
+from dataclasses import dataclass
+
 import structlog
 
 from navarch.agent.connection import Backoff
@@ -12,16 +14,16 @@ log = structlog.get_logger(__name__)
 SAMPLES_AT_ONCE = 200
 
 
+@dataclass(frozen=True, slots=True)
 class Uploader:
     """Sends each report until the control plane accepts it, then deletes it from the spool."""
 
-    def __init__(self, context: AgentContext) -> None:
-        self._context = context
+    context: AgentContext
 
     async def run(self) -> None:
         """Upload whenever signalled, until stopped."""
-        connection, signals = self._context.connection, self._context.signals
-        backoff = Backoff(self._context.entropy)
+        connection, signals = self.context.connection, self.context.signals
+        backoff = Backoff(self.context.entropy)
         while not signals.stopping:
             pause = None
             try:
@@ -38,14 +40,14 @@ class Uploader:
 
     async def upload(self) -> None:
         """Send everything in the spool: health first, oldest first within each kind."""
-        if self._context.connection.up and self._context.connection.registered:
+        if self.context.connection.up and self.context.connection.registered:
             await self._send_reports()
             await self._send_evidence()
             await self._send_samples()
 
     async def _send_reports(self) -> None:
-        connection, clock = self._context.connection, self._context.clock
-        link, spool = self._context.link, self._context.spool
+        connection, clock = self.context.connection, self.context.clock
+        link, spool = self.context.link, self.context.spool
         while report := await spool.run(spool.buffer.oldest_report, clock.now()):
             try:
                 status = await link.report_health(connection.node, report)
@@ -63,11 +65,11 @@ class Uploader:
             spool.unwritten.popleft()
 
     async def _send_evidence(self) -> None:
-        spool = self._context.spool
+        spool = self.context.spool
         while waiting := await spool.run(spool.evidence.oldest):
             name, evidence = waiting
             try:
-                await self._context.link.report_evidence(evidence)
+                await self.context.link.report_evidence(evidence)
             except UnreachableError:
                 raise
             except NavarchError as error:
@@ -75,11 +77,11 @@ class Uploader:
             await spool.run(spool.evidence.drop, name)
 
     async def _send_samples(self) -> None:
-        node, clock, spool = self._context.connection.node, self._context.clock, self._context.spool
+        node, clock, spool = self.context.connection.node, self.context.clock, self.context.spool
         oldest = spool.buffer.oldest_samples
         while numbered := await spool.run(oldest, clock.now(), SAMPLES_AT_ONCE):
             try:
-                await self._context.link.report_metrics(node, [sample for _, sample in numbered])
+                await self.context.link.report_metrics(node, [sample for _, sample in numbered])
             except UnreachableError:
                 raise
             except NavarchError as error:

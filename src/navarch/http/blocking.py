@@ -119,7 +119,7 @@ def _exchange(connection: socket.socket, exchange: Exchange, data: bytes) -> Res
             body += exchange.receive(connection.recv(READ_BYTES))
     except OSError as error:
         raise exchange.lost(error) from error
-    return exchange.response(bytes(body))
+    return Response(status=exchange.status, headers=exchange.headers, body=bytes(body))
 
 
 def _unreachable(endpoint: Endpoint, proxy: Proxy | None, error: Exception) -> NotSentError:

@@ -7,7 +7,6 @@ from navarch.http.message import (
     NoResponseError,
     NotSentError,
     Request,
-    Response,
 )
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -37,7 +36,7 @@ class Exchange:
         self._body_bytes_max = body_bytes_max
         self._body_bytes = 0
         self._responding = False
-        self._headers: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
         self.status = 0
         """Zero until the head of the response has arrived."""
         self.complete = False
@@ -115,20 +114,15 @@ class Exchange:
         connection.start_next_cycle()
         return True
 
-    def response(self, body: bytes) -> Response:
-        """Return the complete response with its body."""
-        assert self.complete, f"{self.peer}: the response is incomplete"
-        return Response(status=self.status, headers=self._headers, body=body)
-
     def _begin(self, head: h11.Response) -> None:
         # h11 bounds an incomplete head only; the last read may have completed a larger one.
         if sum(len(name) + len(value) for name, value in head.headers) > HEAD_BYTES_MAX:
             raise NoResponseError(f"{self.peer}: the headers of the response are too large")
         self.status = head.status_code
-        self._headers = {
+        self.headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers
         }
-        self._check_size(int(self._headers.get("content-length", "0")))
+        self._check_size(int(self.headers.get("content-length", "0")))
 
     def _check_size(self, size: int) -> None:
         if self._body_bytes_max is not None and size > self._body_bytes_max:

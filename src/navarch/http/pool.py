@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+import h11
 
 from navarch.http.exchange import BODY_BYTES_MAX, READ_BYTES, Exchange, new_connection
 from navarch.http.message import (
@@ -61,7 +64,8 @@ class ConnectionPool:
         async with self._limit or contextlib.nullcontext():
             while self._idle:
                 connection = self._idle.pop()
-                if not connection.is_open:
+                if connection.reader.at_eof() or connection.writer.is_closing():
+                    # The server has closed it.
                     connection.abort()
                     continue
                 try:
@@ -121,7 +125,7 @@ class ConnectionPool:
                 self._idle.append(connection)
             else:
                 connection.abort()
-        return exchange.response(bytes(body))
+        return Response(status=exchange.status, headers=exchange.headers, body=bytes(body))
 
     async def _connect(self) -> "_Connection":
         endpoint = self.endpoint
@@ -191,18 +195,13 @@ class StreamedResponse:
                 yield piece
 
 
+@dataclass(frozen=True, slots=True)
 class _Connection:
     """One open connection and the state of its protocol."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.state = new_connection()
-        self._reader = reader
-        self.writer = writer
-
-    @property
-    def is_open(self) -> bool:
-        """False if the server has closed the connection."""
-        return not self._reader.at_eof() and not self.writer.is_closing()
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    state: h11.Connection = field(default_factory=new_connection)
 
     async def send(self, exchange: Exchange, request: Request) -> bytes:
         """Send a request and read the head of its response; return the body that came with it."""
@@ -220,7 +219,7 @@ class _Connection:
     async def receive(self, exchange: Exchange) -> bytes:
         """Read once; return the part of the body that has arrived."""
         try:
-            data = await self._reader.read(READ_BYTES)
+            data = await self.reader.read(READ_BYTES)
         except OSError as error:
             raise exchange.lost(error) from error
         return exchange.receive(data)

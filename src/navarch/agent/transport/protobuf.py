@@ -41,13 +41,15 @@ def heartbeat_bytes(node: NodeId, metrics: NodeMetrics | None, *, sequence: int)
         out += _key(2, _VARINT) + _varint(sequence)
     if metrics is None:
         return bytes(out)
-    _put_float(out, 3, metrics.cpu_pct)
-    _put_float(out, 4, metrics.memory_pct)
+    for number, value in ((3, metrics.cpu_pct), (4, metrics.memory_pct)):
+        raw = _floats_bytes([value])
+        if raw != b"\0\0\0\0":  # An absent field means zero.
+            out += _key(number, _FIXED32) + raw
     gpus = metrics.gpus
-    _put_floats(out, 5, [gpu.temperature_c for gpu in gpus])
-    _put_floats(out, 6, [gpu.power_w for gpu in gpus])
-    _put_floats(out, 7, [gpu.utilization_pct for gpu in gpus])
-    _put_floats(out, 8, [gpu.memory_used_bytes / _MIB for gpu in gpus])
+    _put_bytes(out, 5, _floats_bytes([gpu.temperature_c for gpu in gpus]))
+    _put_bytes(out, 6, _floats_bytes([gpu.power_w for gpu in gpus]))
+    _put_bytes(out, 7, _floats_bytes([gpu.utilization_pct for gpu in gpus]))
+    _put_bytes(out, 8, _floats_bytes([gpu.memory_used_bytes / _MIB for gpu in gpus]))
     return bytes(out)
 
 
@@ -212,16 +214,10 @@ def _put_bytes(out: bytearray, number: int, value: bytes) -> None:
         out += _key(number, _BYTES) + _varint(len(value)) + value
 
 
-def _put_float(out: bytearray, number: int, value: float) -> None:
-    raw = struct.pack("<f", _float32(value))
-    if raw != b"\0\0\0\0":  # An absent field means zero.
-        out += _key(number, _FIXED32) + raw
-
-
-def _put_floats(out: bytearray, number: int, values: Sequence[float]) -> None:
-    _put_bytes(out, number, struct.pack(f"<{len(values)}f", *map(_float32, values)))
-
-
-def _float32(value: float) -> float:
-    """Return the nearest value that fits, since `struct` raises on overflow."""
-    return max(-_FLOAT_MAX, min(_FLOAT_MAX, value)) if abs(value) < float("inf") else value
+def _floats_bytes(values: Sequence[float]) -> bytes:
+    # `struct` raises on overflow: pack the nearest value that fits.
+    fitting = [
+        max(-_FLOAT_MAX, min(_FLOAT_MAX, value)) if abs(value) < float("inf") else value
+        for value in values
+    ]
+    return struct.pack(f"<{len(fitting)}f", *fitting)
