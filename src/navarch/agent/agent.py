@@ -196,8 +196,8 @@ class Agent:
             evidence=evidence,
         )
         diagnostic_loop = DiagnosticLoop(
-            context,
-            check_runner,
+            context=context,
+            check_runner=check_runner,
             diagnostics=self.diagnostics,
             offload=self.tests_offload or self.probe_offload,
         )

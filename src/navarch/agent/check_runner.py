@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -23,6 +24,7 @@ EVENTS_MAX = 500
 """Above this many unsettled events, results are stored at once to bound memory."""
 
 
+@dataclass(slots=True)
 class GpuSnapshot:
     """A GpuReader that caches its first readings for one round of checks.
 
@@ -30,21 +32,15 @@ class GpuSnapshot:
     settled once the round is stored. A reading that failed is not retried within the round.
     """
 
-    def __init__(self, reader: GpuReader) -> None:
-        self._reader = reader
-        self._health: dict[str, GpuHealth | GpuError] = {}
-        self._list_error: GpuError | None = None
-        self.gpus: tuple[Gpu, ...] | None = None
-        """The GPUs, once a check has listed them successfully."""
-        self.events_read: Sequence[GpuEvent] | None = None
-        """The events, once a check has read them."""
-        self.retain_events = False
-        """Leaves all events unsettled, because a failed check may not have reported them."""
-
-    @property
-    def last_event(self) -> int:
-        """The number up to which events may be settled; zero if none."""
-        return self.events_read[-1].number if self.events_read and not self.retain_events else 0
+    reader: GpuReader
+    gpus: tuple[Gpu, ...] | None = None
+    """The GPUs, once a check has listed them successfully."""
+    events_read: Sequence[GpuEvent] | None = None
+    """The events, once a check has read them."""
+    retain_events: bool = False
+    """Leaves all events unsettled, because a failed check may not have reported them."""
+    _health: dict[str, GpuHealth | GpuError] = field(default_factory=dict)
+    _list_error: GpuError | None = None
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU."""
@@ -52,7 +48,7 @@ class GpuSnapshot:
             raise self._list_error
         if self.gpus is None:
             try:
-                self.gpus = tuple(self._reader.list_gpus())
+                self.gpus = tuple(self.reader.list_gpus())
             except GpuError as error:
                 self._list_error = error
                 raise
@@ -60,13 +56,13 @@ class GpuSnapshot:
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
         """Return a GPU's metrics, uncached."""
-        return self._reader.metrics(gpu)
+        return self.reader.metrics(gpu)
 
     def health(self, gpu: Gpu) -> GpuHealth:
         """Return a GPU's health."""
         if gpu.uuid not in self._health:
             try:
-                self._health[gpu.uuid] = self._reader.health(gpu)
+                self._health[gpu.uuid] = self.reader.health(gpu)
             except GpuError as error:
                 self._health[gpu.uuid] = error
         found = self._health[gpu.uuid]
@@ -77,7 +73,7 @@ class GpuSnapshot:
     def events(self) -> Sequence[GpuEvent]:
         """Return the unsettled events."""
         if self.events_read is None:
-            self.events_read = tuple(self._reader.events())
+            self.events_read = tuple(self.reader.events())
         return self.events_read
 
     def settle(self, number: int) -> None:
@@ -105,8 +101,9 @@ class CheckRunner:
         self._sources = sources
         self._evidence = evidence
         self._history = History()
-        self._schedule = CheckSchedule(checks, default=context.timing.health_check)
-        self._throttle = ReportThrottle(interval=context.timing.health_check)
+        interval_s = context.timing.health_check.total_seconds()
+        self._schedule = CheckSchedule(checks, default_s=interval_s)
+        self._throttle = ReportThrottle(interval_s=interval_s)
         self.lock = asyncio.Lock()
         """Held during a round of checks. A GPU reset holds it, so that no check reports it."""
         self.report_stored = asyncio.Event()
@@ -149,11 +146,13 @@ class CheckRunner:
             snapshot = GpuSnapshot(self._context.gpus)
             results = [result for check in checks for result in await self._check(check, snapshot)]
             self._throttle.add(results, self._context.clock.monotonic())
-            if len(snapshot.events_read or ()) > EVENTS_MAX:
+            events = snapshot.events_read or ()
+            if len(events) > EVENTS_MAX:
                 self._throttle.urgent = True
-            if await self._store_due(results) and snapshot.last_event:
+            stored = await self._store_due(results)
+            if stored and events and not snapshot.retain_events:
                 # After the report is stored: events lost in a crash before this are read again.
-                self._context.gpus.settle(snapshot.last_event)
+                self._context.gpus.settle(events[-1].number)
             # Collect evidence for new failures while the state is still present.
             grave = [] if self._evidence is None else self._evidence.select(results)
             if grave:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -35,6 +36,7 @@ PEERS = "peers"
 """The command parameter that names peers of multi-node tests: addresses with their GPUs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnosticLoop:
     """Tests the GPUs, one round at a time, on a thread of its own.
 
@@ -43,34 +45,27 @@ class DiagnosticLoop:
     and heartbeats continue.
     """
 
-    def __init__(
-        self,
-        context: AgentContext,
-        check_runner: CheckRunner,
-        *,
-        diagnostics: Diagnostics | None,
-        offload: Offload,
-    ) -> None:
-        self._context = context
-        self._check_runner = check_runner
-        self._diagnostics = diagnostics
-        self._offload = offload
-        self._lock = asyncio.Lock()
+    context: AgentContext
+    check_runner: CheckRunner
+    diagnostics: Diagnostics | None
+    offload: Offload
+    """Runs the tests."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Test weekly, until stopped. Return at once on machines without diagnostics."""
-        if self._diagnostics is None:
+        if self.diagnostics is None:
             return
-        clock, signals = self._context.clock, self._context.signals
+        clock, signals = self.context.clock, self.context.signals
         await self._recover()
-        due = await self._context.offload.run(self._load_due)
+        due = await self.context.offload.run(self._load_due)
         while not signals.stopping:
             wait = due - clock.now()
             if wait > timedelta(0):
                 await signals.diagnostics.sleep(wait.total_seconds())
-            elif await self._offload.run(self._is_idle) and await self._test_if_idle():
+            elif await self.offload.run(self._is_idle) and await self._test_if_idle():
                 due = clock.now() + WEEKLY
-                await self._context.offload.run(partial(self._save_due, due))
+                await self.context.offload.run(partial(self._save_due, due))
             else:
                 due = clock.now() + RETRY_AFTER
 
@@ -78,7 +73,7 @@ class DiagnosticLoop:
         """Run all tests unless work has started meanwhile; return whether they ran."""
         checks = active_checks()
         async with self._exclusive(checks) as reported:
-            if not reported or not await self._offload.run(self._is_idle):
+            if not reported or not await self.offload.run(self._is_idle):
                 return False
             await self._run_tests(checks)
         return True
@@ -87,7 +82,7 @@ class DiagnosticLoop:
         """Run the tests that the command names, or every check if it names none."""
         names = command.parameters.get(TESTS, "")
         if not names:
-            return _render(await self._check_runner.run_all())
+            return _render(await self.check_runner.run_all())
         peers = filter(None, command.parameters.get(PEERS, "").split(","))
         checks = choose_active(names.split(","), peers=peers)
         async with self._exclusive(checks):
@@ -97,15 +92,15 @@ class DiagnosticLoop:
         """Run tests and store their results, whether or not the machine is idle."""
         results: list[CheckResult] = []
         for check in checks:
-            log.info("agent.testing", node=self._context.connection.node, test=check.name)
+            log.info("agent.testing", node=self.context.connection.node, test=check.name)
             view = MachineView(
-                now=self._context.clock.now(),
-                gpus=GpuSnapshot(self._context.gpus),
-                host=self._context.host,
-                diagnostics=self._diagnostics,
+                now=self.context.clock.now(),
+                gpus=GpuSnapshot(self.context.gpus),
+                host=self.context.host,
+                diagnostics=self.diagnostics,
             )
-            results += await self._offload.run(partial(run_check_safely, check, view))
-        await self._check_runner.report(results)
+            results += await self.offload.run(partial(run_check_safely, check, view))
+        await self.check_runner.report(results)
         return results
 
     @contextlib.asynccontextmanager
@@ -115,11 +110,11 @@ class DiagnosticLoop:
         A marker file survives a crash, so that the restarted agent allows work again.
         """
         async with self._lock:
-            disk = self._context.disk
-            await self._context.offload.run(partial(disk.replace, TESTING_FILE, b"", sync=False))
+            disk = self.context.disk
+            await self.context.offload.run(partial(disk.replace, TESTING_FILE, b"", sync=False))
             names = ", ".join(check.name for check in checks)
             reason = f"the GPUs are being tested ({names}); no work may start until the tests end"
-            await self._check_runner.report(
+            await self.check_runner.report(
                 [CheckResult(check=TESTING, health=Health.DEGRADED, reason=reason)]
             )
             reported = await self._wait_until_reported()
@@ -132,7 +127,7 @@ class DiagnosticLoop:
 
     async def _wait_until_reported(self) -> bool:
         """Wait until the control plane has the report and schedulers had time to act on it."""
-        clock, signals, spool = self._context.clock, self._context.signals, self._context.spool
+        clock, signals, spool = self.context.clock, self.context.signals, self.context.spool
         for _ in range(REPORT_TRIES):
             if signals.stopping:
                 return False
@@ -145,17 +140,17 @@ class DiagnosticLoop:
     async def _recover(self) -> None:
         """Allow work again after a crash during a test."""
         async with self._lock:
-            read = partial(self._context.disk.read, TESTING_FILE)
-            if await self._context.offload.run(read) is not None:
+            read = partial(self.context.disk.read, TESTING_FILE)
+            if await self.context.offload.run(read) is not None:
                 await self._allow_work()
 
     async def _allow_work(self) -> None:
-        await self._check_runner.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
-        await self._context.offload.run(partial(self._context.disk.remove, TESTING_FILE))
+        await self.check_runner.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
+        await self.context.offload.run(partial(self.context.disk.remove, TESTING_FILE))
 
     def _is_idle(self) -> bool:
         try:
-            gpus = self._context.gpus
+            gpus = self.context.gpus
             facts = [gpus.health(gpu) for gpu in gpus.list_gpus()]
         except GpuError:
             return False  # A driver that does not respond cannot be tested.
@@ -166,16 +161,16 @@ class DiagnosticLoop:
 
         The random time spreads the tests of machines that started together.
         """
-        raw = self._context.disk.read(DUE_FILE)
+        raw = self.context.disk.read(DUE_FILE)
         try:
             return datetime.fromisoformat((raw or b"").decode())
         except ValueError:
-            due = self._context.clock.now() + WEEKLY * self._context.entropy.uniform(0.0, 1.0)
+            due = self.context.clock.now() + WEEKLY * self.context.entropy.uniform(0.0, 1.0)
             self._save_due(due)
             return due
 
     def _save_due(self, due: datetime) -> None:
-        self._context.disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
+        self.context.disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
 
 
 def _render(results: Sequence[CheckResult]) -> str:

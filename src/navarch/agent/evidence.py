@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -22,25 +23,17 @@ PLAIN_BYTES_MAX = 1_900_000
 """Keeps an unpacked bundle below two megabytes."""
 
 
+@dataclass(slots=True)
 class EvidenceCollector:
     """Collects bundles. Each part is read separately; a part that fails contains its error."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        entropy: Entropy,
-        gpus: GpuReader,
-        facts: MachineFacts,
-        *,
-        boot_id: str,
-    ) -> None:
-        self._clock = clock
-        self._entropy = entropy
-        self._gpus = gpus
-        self._facts = facts
-        self._boot_id = boot_id
-        self._collected_at: dict[str, float] = {}
-        self._unresolved: set[str] = set()
+    clock: Clock
+    entropy: Entropy
+    gpus: GpuReader
+    facts: MachineFacts
+    boot_id: str
+    _collected_at: dict[str, float] = field(default_factory=dict)
+    _unresolved: set[str] = field(default_factory=set)
 
     def select(self, results: Sequence[CheckResult]) -> list[CheckResult]:
         """Return those of `results` that need a new bundle.
@@ -48,7 +41,7 @@ class EvidenceCollector:
         A failure that persists since its last bundle needs none: more bundles would push the
         first one out of the queue.
         """
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         again_s = REPEAT_AFTER.total_seconds()
         bad = [result for result in results if result.health is Health.UNHEALTHY]
         self._unresolved -= {result.check for result in results} - {result.check for result in bad}
@@ -61,25 +54,25 @@ class EvidenceCollector:
 
     def collect(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
         """Return a bundle; blocks. Driver readings come last because they may hang."""
-        taken_at = self._clock.now()
-        self._collected_at.update({result.check: self._clock.monotonic() for result in results})
+        taken_at = self.clock.now()
+        self._collected_at.update({result.check: self.clock.monotonic() for result in results})
         self._unresolved |= {result.check for result in results}
         parts: dict[str, Any] = {
             "navarch_evidence": FORMAT,
             "node": node,
-            "boot_id": self._boot_id,
+            "boot_id": self.boot_id,
             "taken_at": taken_at,
             "why": why,
             "findings": results,
-            "versions": self._facts.versions(),
-            "pcie": self._facts.pcie(),
-            "processes": self._facts.processes(),
-            "kernel_log": list(self._facts.kernel_log()),
+            "versions": self.facts.versions(),
+            "pcie": self.facts.pcie(),
+            "processes": self.facts.processes(),
+            "kernel_log": list(self.facts.kernel_log()),
             "gpus": self._gpu_readings(),
         }
         content = pack(parts)
         note = EvidenceNote(
-            id=self._entropy.new_id("evidence"),
+            id=self.entropy.new_id("evidence"),
             node=node,
             taken_at=taken_at,
             why=why[:500],
@@ -90,14 +83,14 @@ class EvidenceCollector:
 
     def _gpu_readings(self) -> list[dict[str, Any]]:
         try:
-            gpus = self._gpus.list_gpus()
+            gpus = self.gpus.list_gpus()
         except GpuError as error:
             return [{"trouble": str(error)}]
         snapshot = []
         for gpu in gpus:
             facts: dict[str, Any] = {"gpu": gpu}
             try:
-                facts |= {"health": self._gpus.health(gpu), "metrics": self._gpus.metrics(gpu)}
+                facts |= {"health": self.gpus.health(gpu), "metrics": self.gpus.metrics(gpu)}
             except GpuError as error:
                 facts["trouble"] = str(error)
             snapshot.append(facts)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -154,27 +155,27 @@ class HeartbeatLoop:
         )
 
 
+@dataclass(slots=True)
 class MetricsReader:
     """Reads CPU, memory and GPU metrics. Failed readings are zero; checks report the cause."""
 
-    def __init__(self, host: Host, gpus: GpuReader) -> None:
-        self._host = host
-        self._gpus = gpus
-        self._before: CpuTimes | None = None
+    host: Host
+    gpus: GpuReader
+    before: CpuTimes | None = None
 
     def read(self) -> NodeMetrics:
         """Return the current metrics; blocks."""
         cpu_pct = memory_pct = 0.0
         with contextlib.suppress(HostError):
-            before, self._before = self._before, self._host.cpu_times()
-            cpu_pct = 0.0 if before is None else busy_pct(before, self._before)
+            before, self.before = self.before, self.host.cpu_times()
+            cpu_pct = 0.0 if before is None else busy_pct(before, self.before)
         with contextlib.suppress(HostError):
-            memory_pct = used_pct(self._host.memory())
+            memory_pct = used_pct(self.host.memory())
         gpus: list[GpuMetrics] = []
         with contextlib.suppress(GpuError):
-            for gpu in self._gpus.list_gpus():
+            for gpu in self.gpus.list_gpus():
                 try:
-                    gpus.append(self._gpus.metrics(gpu))
+                    gpus.append(self.gpus.metrics(gpu))
                 except GpuError:
                     # Metrics are positional: omitting one GPU would shift the others.
                     gpus.append(GpuMetrics())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ class HungError(GpuError):
     """The driver does not respond."""
 
 
+@dataclass(slots=True)
 class Probe:
     """Runs one blocking call at a time, with a timeout.
 
@@ -22,10 +24,9 @@ class Probe:
     raises HungError at once instead of queueing behind it.
     """
 
-    def __init__(self, offload: Offload) -> None:
-        self._offload = offload
-        self._lock = asyncio.Lock()
-        self._running = False
+    offload: Offload
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _running: bool = False
 
     @property
     def hung(self) -> bool:
@@ -39,7 +40,7 @@ class Probe:
                 if self._running:
                     raise HungError("an earlier call to the driver has not returned")
                 self._running = True
-                return await self._offload.run(partial(self._run, function))
+                return await self.offload.run(partial(self._run, function))
         except TimeoutError as error:
             raise HungError(f"the driver did not respond within {within_s:g} s") from error
 

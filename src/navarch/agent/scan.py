@@ -1,5 +1,6 @@
 """A local scan: every check once, without a control plane."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -62,9 +63,14 @@ def scan_machine(
         diagnostics=diagnostics,
     )
     results = tuple(result for check in checks for result in run_check_safely(check, view))
+    hostname = kernel = ""
+    with contextlib.suppress(HostError):
+        hostname = host.hostname()
+    with contextlib.suppress(HostError):
+        kernel = host.kernel_version()
     return Scan(
-        host=_or_empty(host.hostname),
-        kernel=_or_empty(host.kernel_version),
+        host=hostname,
+        kernel=kernel,
         results=results,
         gpus=tuple(_gpus(snapshot)),
         sources=tuple(sources()),
@@ -92,10 +98,3 @@ def _gpus(snapshot: GpuSnapshot) -> Iterator[ScannedGpu]:
             yield ScannedGpu(gpu=gpu, health=snapshot.health(gpu))
         except GpuError as error:
             yield ScannedGpu(gpu=gpu, trouble=str(error))
-
-
-def _or_empty(read: Callable[[], str]) -> str:
-    try:
-        return read()
-    except HostError:
-        return ""

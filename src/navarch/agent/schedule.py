@@ -1,7 +1,7 @@
 """When checks run, and when their results are reported."""
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass, field
 
 from navarch.core.health import CheckResult, Health
 from navarch.ports.checks import HealthCheck
@@ -10,24 +10,24 @@ PROCESSES_MAX = 10
 """Per interval, this many processes with the same error on the same GPU are reported at once."""
 
 
+@dataclass(slots=True)
 class CheckSchedule:
     """The next run of each check. Times are monotonic seconds."""
 
-    def __init__(self, checks: Sequence[HealthCheck], *, default: timedelta) -> None:
-        self._checks = checks
-        self.default_s = default.total_seconds()
-        """The interval of checks that define none."""
-        self._last: dict[str, float] = {}
-        self._passed: set[str] = set()
+    checks: Sequence[HealthCheck]
+    default_s: float
+    """The interval of checks that define none."""
+    _last: dict[str, float] = field(default_factory=dict)
+    _passed: set[str] = field(default_factory=set)
 
     def due(self, now: float) -> list[HealthCheck]:
         """Return the checks to run now."""
         # A timer may fire slightly early; the tolerance avoids a second, tiny wait.
-        return [check for check in self._checks if self._due_at(check) <= now + 1e-3]
+        return [check for check in self.checks if self._due_at(check) <= now + 1e-3]
 
     def next_due(self) -> float | None:
         """Return when the next check is due; None if there is none."""
-        times = [self._due_at(check) for check in self._checks]
+        times = [self._due_at(check) for check in self.checks]
         return min((time for time in times if time < float("inf")), default=None)
 
     def ran(self, check: HealthCheck, results: Sequence[CheckResult], now: float) -> None:
@@ -56,22 +56,22 @@ class CheckSchedule:
         return self._last[check.name] + self.default_s
 
 
+@dataclass(slots=True)
 class ReportThrottle:
     """Batches results until the report interval has passed or one of them is urgent.
 
     Checks may run every second; a report is due once per interval, and at once on a change.
     """
 
-    def __init__(self, *, interval: timedelta) -> None:
-        self.interval_s = interval.total_seconds()
-        self.urgent = False
-        """Makes the next report due immediately."""
-        self._pending: dict[str, CheckResult] = {}
-        self._reported: dict[str, tuple[Health, bool]] = {}
-        self._event_reported_at: dict[str, float] = {}
-        self._observations: dict[str, tuple[str, str, str]] = {}
-        """The last reported time, sources and reason of each event."""
-        self._reported_at: float | None = None
+    interval_s: float
+    urgent: bool = False
+    """Makes the next report due immediately."""
+    _pending: dict[str, CheckResult] = field(default_factory=dict)
+    _reported: dict[str, tuple[Health, bool]] = field(default_factory=dict)
+    _event_reported_at: dict[str, float] = field(default_factory=dict)
+    _observations: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    """The last reported time, sources and reason of each event."""
+    _reported_at: float | None = None
 
     def add(self, results: Iterable[CheckResult], now: float) -> None:
         """Add results to the next report."""
@@ -118,14 +118,9 @@ class ReportThrottle:
             if result.lasting:
                 self._event_reported_at[result.check] = now
                 self._observations[result.check] = _observation(result)
-        self._event_reported_at = {
-            check: at for check, at in self._event_reported_at.items() if now - at < self.interval_s
-        }
-        self._observations = {
-            check: seen
-            for check, seen in self._observations.items()
-            if check in self._event_reported_at
-        }
+        for check, at in list(self._event_reported_at.items()):
+            if now - at >= self.interval_s:
+                del self._event_reported_at[check], self._observations[check]
         self._pending.clear()
         self.urgent = False
         self._reported_at = now
