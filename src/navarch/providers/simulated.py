@@ -6,7 +6,7 @@ It runs on the clock it is given: virtual time in simulations, the system's cloc
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -167,12 +167,7 @@ class SimulatedCloud:
         if trouble == "both":
             machine.denied = True
             raise CapacityError(f"no {request.instance_type} today")
-        if trouble == "hang":
-            await self.clock.sleep(HANG_S)
-        else:
-            await self._answer()
-        if trouble == "lie":
-            raise OutcomeUnknownError("the connection was lost")
+        await self._answer(trouble)
         return self._instance(machine, InstanceStatus.PENDING)
 
     async def terminate(self, instance: InstanceId) -> None:
@@ -182,12 +177,7 @@ class SimulatedCloud:
         await self._travel(instance, lambda: self.end(instance) if effect else None)
         self._reach(instance, trouble)
         self.end(instance)
-        if trouble == "hang":
-            await self.clock.sleep(HANG_S)
-        else:
-            await self._answer()
-        if trouble == "lie":
-            raise OutcomeUnknownError("the connection was lost")
+        await self._answer(trouble)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Reboot a machine, or fail with a drawn fault."""
@@ -201,9 +191,7 @@ class SimulatedCloud:
         trouble = self._trouble("transient", "mute", "lie")
         await self._answer()
         self.on_boot(self._reach(instance, trouble), how)
-        await self._answer()
-        if trouble == "lie":
-            raise OutcomeUnknownError("the connection was lost")
+        await self._answer(trouble)
 
     def _reach(self, instance: InstanceId, trouble: str | None) -> Machine:
         """Return the machine of a call, or raise the fault that keeps the call from it."""
@@ -218,10 +206,7 @@ class SimulatedCloud:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return the listing as of now, which may lag."""
-        trouble = self._trouble("transient")
-        await self._answer()
-        if trouble:
-            raise TransientError("too many requests")
+        await self._answer(self._trouble("transient"))
         self._catch_up(self.clock.now())
         return tuple(self._listed.values())
 
@@ -240,10 +225,7 @@ class SimulatedCloud:
 
     async def notices(self) -> Sequence[Announcement]:
         """Return the announcements about machines that still run."""
-        trouble = self._trouble("transient")
-        await self._answer()
-        if trouble:
-            raise TransientError("too many requests")
+        await self._answer(self._trouble("transient"))
         return [
             Announcement(instance=name, notice=notice)
             for name, notices in self.announced.items()
@@ -376,8 +358,14 @@ class SimulatedCloud:
         for what in sorted(orphaned):
             orphaned[what]()
 
-    def _answer(self) -> Awaitable[None]:
-        return self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+    async def _answer(self, trouble: str | None = None) -> None:
+        """Delay the response, or lose it."""
+        hangs = trouble == "hang"
+        await self.clock.sleep(HANG_S if hangs else self.entropy.uniform(*self.habits.call_s))
+        if trouble == "transient":
+            raise TransientError("too many requests")
+        if trouble == "lie":
+            raise OutcomeUnknownError("the connection was lost")
 
     def _launch(self, request: ProvisionRequest) -> Machine:
         known = self.tokens.get(request.token)
