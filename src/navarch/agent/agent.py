@@ -47,19 +47,7 @@ from navarch.ports.offload import Offload
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loops:
-    spool: Spool
-    check_runner: CheckRunner
-    heartbeat: HeartbeatLoop
-    uploader: Uploader
-    commands: CommandLoop
-    diagnostic_loop: DiagnosticLoop
-    notices: NoticeLoop | None
-    dead_man: DeadManSwitch | None
-
-
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Agent:
     """The agent of one machine; runs until stopped.
 
@@ -106,7 +94,8 @@ class Agent:
         self._connection = ConnectionState(self.identity.node)
         self._signals = Signals()
         self._limit: asyncio.Timeout | None = None
-        self._loops: _Loops | None = None
+        self._spool: Spool | None = None
+        self._check_runner: CheckRunner | None = None
 
     @property
     def node(self) -> NodeId:
@@ -121,7 +110,7 @@ class Agent:
     @property
     def not_ready(self) -> str | None:
         """Why the machine is marked as not ready, if it is."""
-        return None if self._loops is None else self._loops.spool.readiness.mark
+        return None if self._spool is None else self._spool.readiness.mark
 
     @property
     def hung(self) -> bool:
@@ -130,29 +119,39 @@ class Agent:
 
     async def run(self) -> None:
         """Run until stopped or cancelled; raise DiskError if the disk cannot be used."""
-        self._loops = loops = await self._build()
+        context = await self._open_context()
+        self._spool = context.spool
+        self._check_runner = check_runner = self._build_check_runner(context)
+        diagnostics = DiagnosticLoop(
+            context=context,
+            check_runner=check_runner,
+            diagnostics=self.diagnostics,
+            offload=self.tests_offload or self.probe_offload,
+        )
+        commands = self._build_command_loop(context, check_runner, diagnostics)
+        uploader = Uploader(context)
+        loops = {
+            "checks": check_runner.run,
+            "heartbeats": HeartbeatLoop(context, check_runner).run,
+            "uploads": uploader.run,
+            "commands": commands.run,
+            "diagnostics": diagnostics.run,
+        }
+        if self.notices is not None:
+            loops["notices"] = NoticeLoop(context, self.notices).run
+        if self.lease is not None:
+            loops["dead man's switch"] = DeadManSwitch(context, self.lease).run
         log.info("agent.started", node=self.node, gpus=type(self.gpus).__name__)
         try:
             async with asyncio.timeout(None) as self._limit:
                 self._limit_stop_time()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(loops.check_runner.run(), name=f"checks of {self.node}")
-                    tasks.create_task(loops.heartbeat.run(), name=f"heartbeats of {self.node}")
-                    tasks.create_task(loops.uploader.run(), name=f"uploads of {self.node}")
-                    tasks.create_task(loops.commands.run(), name=f"commands of {self.node}")
-                    tasks.create_task(
-                        loops.diagnostic_loop.run(), name=f"diagnostics of {self.node}"
-                    )
-                    if loops.notices is not None:
-                        tasks.create_task(loops.notices.run(), name=f"notices of {self.node}")
-                    if loops.dead_man is not None:
-                        tasks.create_task(
-                            loops.dead_man.run(), name=f"dead man's switch of {self.node}"
-                        )
+                    for name, loop in loops.items():
+                        tasks.create_task(loop(), name=f"{name} of {self.node}")
                 try:
                     # A last attempt; what fails stays on disk.
-                    await loops.uploader.upload()
-                    await loops.commands.report_results()
+                    await uploader.upload()
+                    await commands.report_results()
                 except NavarchError as error:
                     log.warning("agent.not_flushed", node=self.node, error=str(error))
         except TimeoutError:
@@ -169,38 +168,35 @@ class Agent:
 
     def run_all_checks(self) -> None:
         """Schedule every check to run immediately."""
-        if self._loops is not None:
-            self._loops.check_runner.schedule_all()
+        if self._check_runner is not None:
+            self._check_runner.schedule_all()
 
     def run_check(self, check: str) -> None:
         """Schedule one check to run immediately."""
-        if self._loops is not None:
-            self._loops.check_runner.schedule_now(check)
+        if self._check_runner is not None:
+            self._check_runner.schedule_now(check)
 
     def _limit_stop_time(self) -> None:
         if self._signals.stopping and self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + self.timing.stop_s)
 
-    async def _build(self) -> _Loops:
-        context = await self._open_context()
+    def _build_check_runner(self, context: AgentContext) -> CheckRunner:
         evidence = None
         if self.facts is not None:
             evidence = EvidenceCollector(
                 self.clock, self.entropy, self.gpus, self.facts, boot_id=context.boot_id
             )
-        check_runner = CheckRunner(
+        return CheckRunner(
             context,
             self.checks,
             sources=self.sources,
             diagnostics=self.diagnostics,
             evidence=evidence,
         )
-        diagnostic_loop = DiagnosticLoop(
-            context=context,
-            check_runner=check_runner,
-            diagnostics=self.diagnostics,
-            offload=self.tests_offload or self.probe_offload,
-        )
+
+    def _build_command_loop(
+        self, context: AgentContext, check_runner: CheckRunner, diagnostics: DiagnosticLoop
+    ) -> CommandLoop:
         remediation = Remediation(
             context=context,
             check_runner=check_runner,
@@ -208,27 +204,17 @@ class Agent:
             permissions=self.permissions,
             release_driver=self.release_driver,
         )
-        handlers = {
-            CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
-            CommandKind.RESTART_APP: remediation.restart_app,
-            CommandKind.RESET_GPU: remediation.reset,
-            CommandKind.REBOOT: remediation.reboot,
-            **self.handlers,
-        }
-        return _Loops(
-            spool=context.spool,
-            check_runner=check_runner,
-            heartbeat=HeartbeatLoop(context, check_runner),
-            uploader=Uploader(context),
-            commands=CommandLoop(
-                context,
-                check_runner,
-                on_terminate=self.on_terminate or self.stop,
-                handlers=handlers,
-            ),
-            diagnostic_loop=diagnostic_loop,
-            notices=None if self.notices is None else NoticeLoop(context, self.notices),
-            dead_man=None if self.lease is None else DeadManSwitch(context, self.lease),
+        return CommandLoop(
+            context,
+            check_runner,
+            on_terminate=self.on_terminate or self.stop,
+            handlers={
+                CommandKind.RUN_DIAGNOSTIC: diagnostics.handle_command,
+                CommandKind.RESTART_APP: remediation.restart_app,
+                CommandKind.RESET_GPU: remediation.reset,
+                CommandKind.REBOOT: remediation.reboot,
+                **self.handlers,
+            },
         )
 
     async def _open_context(self) -> AgentContext:

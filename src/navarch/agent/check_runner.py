@@ -24,7 +24,7 @@ EVENTS_MAX = 500
 """Above this many unsettled events, results are stored at once to bound memory."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class GpuSnapshot:
     """A GpuReader that caches its first readings for one round of checks.
 

@@ -15,7 +15,7 @@ from navarch.ports.link import Link
 from navarch.ports.offload import Offload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AgentContext:
     """The machine, the control plane and the state of one running agent."""
 

@@ -51,8 +51,15 @@ def request(
     message = Request(method=method, target=target, headers=whole, body=body)
     exchange = Exchange(new_connection(), str(endpoint), body_bytes_max=body_bytes_max)
     data = exchange.start(message)
+    received = bytearray()
     with _connect(endpoint, proxy, timeout_s) as connection:
-        return _exchange(connection, exchange, data)
+        try:
+            connection.sendall(data)
+            while not exchange.complete:
+                received += exchange.receive(connection.recv(READ_BYTES))
+        except OSError as error:
+            raise exchange.lost(error) from error
+    return Response(status=exchange.status, headers=exchange.headers, body=bytes(received))
 
 
 def _parse(url: str) -> tuple[Endpoint, str]:
@@ -109,17 +116,6 @@ def _open_tunnel(connection: socket.socket, endpoint: Endpoint, proxy: Proxy) ->
         raise NotSentError(str(error)) from error
     if not 200 <= exchange.status < 300:
         raise NotSentError(f"{endpoint}: {exchange.peer} returned status {exchange.status}")
-
-
-def _exchange(connection: socket.socket, exchange: Exchange, data: bytes) -> Response:
-    body = bytearray()
-    try:
-        connection.sendall(data)
-        while not exchange.complete:
-            body += exchange.receive(connection.recv(READ_BYTES))
-    except OSError as error:
-        raise exchange.lost(error) from error
-    return Response(status=exchange.status, headers=exchange.headers, body=bytes(body))
 
 
 def _unreachable(endpoint: Endpoint, proxy: Proxy | None, error: Exception) -> NotSentError:

@@ -195,7 +195,7 @@ class StreamedResponse:
                 yield piece
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Connection:
     """One open connection and the state of its protocol."""
 
