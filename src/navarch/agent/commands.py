@@ -58,8 +58,7 @@ class CommandLoop:
             while not signals.stopping:
                 pause = None
                 try:
-                    await self._acknowledge_commands()
-                    await self._run_commands()
+                    await self._run_new_commands()
                     await self.report_results()
                     backoff.reset()
                 except UnreachableError:
@@ -92,7 +91,8 @@ class CommandLoop:
                 log.warning("agent.result_refused", command=command, error=str(error))
             await spool.try_run(spool.journal.reported, command)
 
-    async def _acknowledge_commands(self) -> None:
+    async def _run_new_commands(self) -> None:
+        """Acknowledge the commands that arrived, then run those without a result."""
         spool = self._context.spool
         for record in await spool.run(spool.journal.to_acknowledge):
             command = record.command.id
@@ -103,9 +103,6 @@ class CommandLoop:
             except NavarchError as error:
                 log.debug("agent.not_acknowledged", command=command, error=str(error))
             await spool.run(spool.journal.acknowledged, command)
-
-    async def _run_commands(self) -> None:
-        spool = self._context.spool
         for record in await spool.run(spool.journal.to_run):
             if record.command.kind not in LONG_RUNNING:
                 await self._run_command(record)

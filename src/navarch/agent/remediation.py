@@ -1,5 +1,6 @@
 """Commands that change the machine: fenced by boot id, preceded by evidence, verified by checks."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -105,7 +106,10 @@ class Remediation:
     async def reboot(self, command: Command) -> str:
         """Reboot once: the next boot reads from disk that this command has been carried out."""
         disk, offload = self.context.disk, self.context.offload
-        note = await offload.run(self._read_note)
+        note: RebootNote | None = None
+        with contextlib.suppress(msgspec.DecodeError):
+            raw = await offload.run(partial(disk.read, FILE))
+            note = msgspec.json.decode(raw or b"", type=RebootNote)
         boot_id = command.parameters.get("boot_id", "")
         if (
             note == RebootNote(command=command.id, boot_id=boot_id)
@@ -147,12 +151,6 @@ class Remediation:
             raise NotPossibleError(f"{done}; but afterwards: {reasons}")
         await self.context.spool.run(self.context.spool.clear_findings)
         return f"{done}; every check passes"
-
-    def _read_note(self) -> RebootNote | None:
-        try:
-            return msgspec.json.decode(self.context.disk.read(FILE) or b"", type=RebootNote)
-        except msgspec.DecodeError:
-            return None
 
 
 def _split_parameter(command: Command, name: str) -> Sequence[str]:

@@ -88,4 +88,4 @@ class Uploader:
                 # Old metrics are optional; a control plane may refuse them.
                 log.debug("agent.samples_refused", node=node, error=str(error))
             last_number, _ = numbered[-1]
-            await spool.try_run(spool.buffer.samples_delivered, last_number)
+            await spool.try_run(spool.buffer.samples.deliver, last_number)

@@ -59,7 +59,12 @@ class ConnectionPool:
         idempotent: bool | None = None,
     ) -> Response:
         """Return the response, whatever its status. By default only a GET is idempotent."""
-        request = self._request(method, path, headers, body)
+        request = Request(
+            method=method,
+            target=f"{self.endpoint.prefix}{path}",
+            headers={"Host": self.endpoint.authority, **headers},
+            body=body,
+        )
         retry = method == "GET" if idempotent is None else idempotent
         async with self._limit or contextlib.nullcontext():
             while self._idle:
@@ -81,11 +86,16 @@ class ConnectionPool:
         self, path: str, *, headers: Mapping[str, str] = NO_HEADERS, silence_s: float
     ) -> AsyncIterator["StreamedResponse"]:
         """GET a response without a size limit; it fails after `silence_s` without data."""
+        request = Request(
+            method="GET",
+            target=f"{self.endpoint.prefix}{path}",
+            headers={"Host": self.endpoint.authority, **headers},
+        )
         connection = await self._connect()
         try:
             exchange = Exchange(connection.state, str(self.endpoint), body_bytes_max=None)
             async with _deadline(self.endpoint, self._response_s):
-                body = await connection.send(exchange, self._request("GET", path, headers, None))
+                body = await connection.send(exchange, request)
             yield StreamedResponse(self.endpoint, connection, exchange, body, silence_s)
         finally:
             connection.abort()
@@ -98,16 +108,6 @@ class ConnectionPool:
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await connection.writer.wait_closed()
-
-    def _request(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
-    ) -> Request:
-        return Request(
-            method=method,
-            target=f"{self.endpoint.prefix}{path}",
-            headers={"Host": self.endpoint.authority, **headers},
-            body=body,
-        )
 
     async def _exchange(self, connection: "_Connection", request: Request) -> Response:
         peer = str(self.endpoint)

@@ -220,7 +220,7 @@ while True:
     )
     print(report.number, flush=True)
     if report.number % 3 == 0:
-        buffer.report_delivered(report.number - 10)
+        buffer.reports.deliver(report.number - 10)
 """
 
 
@@ -247,7 +247,7 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path
         numbers = []
         while report := buffer.oldest_report(datetime.now(UTC)):
             numbers.append(report.number)
-            buffer.report_delivered(report.number)
+            buffer.reports.deliver(report.number)
         # At least what it confirmed; at most one more that it was about to confirm.
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         assert numbers[0] <= max(confirmed - 9, 1)

@@ -261,7 +261,7 @@ def test_when_only_health_reports_are_left_the_oldest_are_dropped() -> None:
     numbers = []
     while report := buffer.oldest_report(NOW):
         numbers.append(report.number)
-        buffer.report_delivered(report.number)
+        buffer.reports.deliver(report.number)
     assert numbers == list(range(oldest.number, 501))
     assert len(numbers) > 30, "no more is dropped than must be"
 
@@ -284,7 +284,7 @@ def test_stream_and_numbers_continue_after_a_restart_with_nothing_left() -> None
     small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(40):
-        buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)
+        buffer.reports.deliver(buffer.add_report(results("x"), at=NOW).number)
     again = ReportBuffer(small.disk, new_stream="s2", bytes_max=8_000, segment_bytes=500)
 
     report = again.add_report(results("y"), at=NOW)
@@ -296,7 +296,7 @@ def test_numbers_continue_even_if_the_delivered_file_is_lost() -> None:
     small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(40):
-        buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)
+        buffer.reports.deliver(buffer.add_report(results("x"), at=NOW).number)
     del small.disk.files["health.delivered"]
 
     assert small.open().add_report(results("y"), at=NOW).number == 41
@@ -317,6 +317,6 @@ def test_delivered_reports_free_their_space() -> None:
     small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(1000):
-        buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)
+        buffer.reports.deliver(buffer.add_report(results("x"), at=NOW).number)
 
     assert sum(small.disk.sizes().values()) < 1500

@@ -89,7 +89,7 @@ class Spool:
 
     def delivered(self, report: HealthReport, status: str | None, *, now: datetime) -> None:
         """Delete a delivered report; `status` is the node's status in the reply."""
-        self.buffer.report_delivered(report.number)
+        self.buffer.reports.deliver(report.number)
         # ACTIVE only counts once the control plane has received every report.
         if status == NodeStatus.ACTIVE and self.buffer.oldest_report(now) is None:
             self.readiness.clear()

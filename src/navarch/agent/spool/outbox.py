@@ -53,8 +53,8 @@ class ReportBuffer:
         self._boot_id = boot_id
         self._bytes_max = bytes_max
         self._age_max = age_max
-        self._reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
-        self._samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
+        self.reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
+        self.samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
         self._results = msgspec.json.Decoder(_StoredReport | tuple[CheckResult, ...])
         self._metrics = msgspec.json.Decoder(NodeMetrics)
         self.lost_reports = False
@@ -69,30 +69,30 @@ class ReportBuffer:
     @property
     def size(self) -> int:
         """The stored size in bytes."""
-        return self._reports.size + self._samples.size
+        return self.reports.size + self.samples.size
 
     def add_report(self, results: Sequence[CheckResult], *, at: datetime) -> HealthReport:
         """Store the results of a round of checks until they are delivered."""
         payload = msgspec.json.encode(_StoredReport(boot_id=self._boot_id, results=tuple(results)))
-        report = self._report(self._reports.append(payload, at=at, sync=True))
+        report = self._report(self.reports.append(payload, at=at, sync=True))
         self._trim(at)
         return report
 
     def add_sample(self, sample: Sample) -> None:
         """Store metrics until they are delivered or health reports need the space."""
         payload = msgspec.json.encode(sample.metrics)
-        self._samples.append(payload, at=sample.at, sync=False)
+        self.samples.append(payload, at=sample.at, sync=False)
         self._trim(sample.at)
 
     def oldest_report(self, now: datetime) -> HealthReport | None:
         """Return the health report to deliver next."""
         self._expire(now)
-        while (record := self._reports.oldest()) is not None:
+        while (record := self.reports.oldest()) is not None:
             try:
                 return self._report(record)
             except msgspec.DecodeError:
                 # Written by an incompatible version of the agent.
-                self._reports.deliver(record.number)
+                self.reports.deliver(record.number)
                 self.lost_reports = True
         return None
 
@@ -102,19 +102,11 @@ class ReportBuffer:
         try:
             return [
                 (record.number, Sample(at=record.at, metrics=self._metrics.decode(record.payload)))
-                for record in self._samples.waiting(limit)
+                for record in self.samples.waiting(limit)
             ]
         except msgspec.DecodeError:
-            self._samples.drop_segment()
+            self.samples.drop_segment()
             return []
-
-    def report_delivered(self, number: int) -> None:
-        """Delete health reports up to `number`."""
-        self._reports.deliver(number)
-
-    def samples_delivered(self, number: int) -> None:
-        """Delete metrics up to `number`."""
-        self._samples.deliver(number)
 
     def _report(self, record: LogRecord) -> HealthReport:
         stored = self._results.decode(record.payload)
@@ -128,16 +120,16 @@ class ReportBuffer:
         )
 
     def _expire(self, now: datetime) -> None:
-        self._samples.drop_before(now - self._age_max)
-        if self._reports.drop_before(now - self._age_max):
+        self.samples.drop_before(now - self._age_max)
+        if self.reports.drop_before(now - self._age_max):
             self.lost_reports = True
 
     def _trim(self, now: datetime) -> None:
         self._expire(now)
         while self.size > self._bytes_max:
-            if self._samples.size > 0:
-                self._samples.drop_segment()
-            elif self._reports.drop_segment():
+            if self.samples.size > 0:
+                self.samples.drop_segment()
+            elif self.reports.drop_segment():
                 self.lost_reports = True
 
 

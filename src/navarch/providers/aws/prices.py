@@ -1,5 +1,6 @@
 """On-demand prices, from AWS's price list service."""
 
+import contextlib
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 
@@ -67,21 +68,13 @@ def read_prices(entries: Iterable[str]) -> dict[str, Decimal]:
             found = _ENTRIES.decode(entry)
         except msgspec.DecodeError:
             continue
-        hourly = [
-            price
-            for term in found.terms.on_demand.values()
-            for dimension in term.dimensions.values()
-            if dimension.unit == "Hrs"
-            and (price := _dollars(dimension.price.get("USD", ""))) is not None
-        ]
+        hourly = []
+        for term in found.terms.on_demand.values():
+            for dimension in term.dimensions.values():
+                with contextlib.suppress(InvalidOperation):
+                    price = Decimal(dimension.price.get("USD", ""))
+                    if dimension.unit == "Hrs" and price.is_finite() and price > 0:
+                        hourly.append(price)
         if hourly and found.product.attributes.instance_type:
             prices[found.product.attributes.instance_type] = max(hourly)
     return prices
-
-
-def _dollars(text: str) -> Decimal | None:
-    try:
-        price = Decimal(text)
-    except InvalidOperation:
-        return None
-    return price if price.is_finite() and price > 0 else None
