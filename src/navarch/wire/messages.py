@@ -12,7 +12,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -27,15 +27,16 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 def write_message(value: object, message: M) -> M:
     """Return `message` filled with the fields of the record `value`."""
-    for field in message.DESCRIPTOR.fields:
-        _write(message, field, getattr(value, field.name))
+    for name, field in _fields_of(message.DESCRIPTOR).items():
+        _write(message, field, getattr(value, name))
     return message
 
 
 def write_fields(values: Mapping[str, object], message: M) -> M:
     """Return `message` filled with `values`."""
+    known = _fields_of(message.DESCRIPTOR)
     for name, value in values.items():
-        _write(message, message.DESCRIPTOR.fields_by_name[name], value)
+        _write(message, known[name], value)
     return message
 
 
@@ -60,9 +61,10 @@ def read_fields(
 
     Absent fields are left out if they are in `absent_ok`.
     """
+    known = _fields_of(message.DESCRIPTOR)
     values = {}
     for name, hint in hints.items():
-        value = _read(message, message.DESCRIPTOR.fields_by_name[name], hint, f"{path}.{name}")
+        value = _read(message, known[name], hint, f"{path}.{name}")
         if value is not None:
             values[name] = value
         elif name not in absent_ok:
@@ -96,6 +98,11 @@ def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a record, or Page[N
 @cache
 def _defaults(kind: type) -> frozenset[str]:
     return frozenset(part.name for part in record_fields(kind) if not part.required)
+
+
+@cache
+def _fields_of(kind: Descriptor) -> dict[str, Any]:
+    return {field.name: field for field in kind.fields}
 
 
 @cache
@@ -191,6 +198,7 @@ def _read_item(field: FieldDescriptor, kind: Any, value: Any, path: str) -> Any:
     """Return an item of a repeated field; unlike a field, it cannot be absent."""
     if field.message_type is not None:
         return read_message(kind, value, path)
+    assert field.enum_type is not None, field.name
     found = _read_enum(field.enum_type, kind, value, path)
     if found is None:
         raise InvalidError(f"required - at `{path}`")
