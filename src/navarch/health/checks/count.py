@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
+from navarch.health.checks.boot import expected_gpus
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError
 
@@ -25,9 +26,7 @@ class CountCheck:
             yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
             return
         present = view.host.gpu_functions()
-        wanted = view.gpus_expected
-        if wanted is None and view.kind is not None:
-            wanted = view.kind.gpus
+        wanted = expected_gpus(view)
         fault = ""
         if wanted is not None and listed < wanted:
             fault = f"{listed} of {wanted} GPUs found"
