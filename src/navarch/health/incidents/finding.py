@@ -9,11 +9,11 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
 from navarch.core.instance import NoticeKind
 from navarch.core.node import Node
+from navarch.health.xid.catalogue import SXIDS_FROM
 
 NVLINK_LABEL = "nvlink_domain"
 """The label with a node's NVLink domain. A node without it is a domain of its own."""
 
-SXIDS_FROM = 10_000
 
 _CAUSED = re.compile(r"caused by previous Xid \d+")
 

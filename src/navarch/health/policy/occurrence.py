@@ -10,6 +10,7 @@ import msgspec
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.policy import MachinePhase
+from navarch.health.xid.catalogue import SXIDS_FROM
 
 EVENT_FIELDS = (
     "timestamp",
@@ -63,7 +64,6 @@ _TYPES = {
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": True, "false": False}
-SXIDS_FROM = 10_000
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
