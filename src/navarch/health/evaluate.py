@@ -4,7 +4,8 @@ Everything here is pure. `control/health/ingest.py` reads the state that it need
 follows from it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import msgspec
@@ -118,7 +119,30 @@ def events_of(
         )
         for item in new
     ]
-    return [*events, *_incident_events(fleet, incidents, now)]
+    for incident in incidents:
+        before = fleet.incidents.get(incident.id)
+        cause = incident.check, incident.node, incident.kind
+        if not incident.is_open:
+            kind, reason = "incident.closed", incident.note
+        elif before is None:
+            action = f"; asks for {incident.action}" if incident.action else ""
+            kind, reason = "incident.opened", f"{incident.kind}: {incident.title}{action}"
+        elif (before.check, before.node, before.kind) != cause:
+            kind = "incident.changed"
+            reason = f"the cause is now {incident.kind}: {incident.title}"
+        else:
+            continue
+        facts = {
+            "kind": str(incident.kind),
+            "node": str(incident.node),
+            "state": str(incident.state),
+            "action": incident.action,
+        }
+        subject, because = about("incident", incident.id), (about("node", incident.node),)
+        events.append(
+            Event(at=now, about=subject, kind=kind, reason=reason, because=because, facts=facts)
+        )
+    return events
 
 
 def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool:
@@ -151,23 +175,6 @@ def is_timeless(item: JudgedResult) -> bool:
     return item.verdict.steady and not item.verdict.broken
 
 
-def incident_event(incident: Incident, kind: str, reason: str, now: datetime) -> Event:
-    """Return the journal's event about an incident."""
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind=kind,
-        reason=reason,
-        because=(about("node", incident.node),),
-        facts={
-            "kind": str(incident.kind),
-            "node": str(incident.node),
-            "state": str(incident.state),
-            "action": incident.action,
-        },
-    )
-
-
 def at_boot(node: Node, report: HealthReport) -> Node:
     """Return `node` at the boot that `report` is about."""
     return evolve(node, boot_id=report.boot_id) if is_of_past_boot(node, report) else node
@@ -175,17 +182,11 @@ def at_boot(node: Node, report: HealthReport) -> Node:
 
 def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:
     """Return the time of an event as its source reports it, unless that is impossible."""
-    reported = result.facts.get("at", "")
-    if not reported and report.at is None:
-        return now
     at = report.at or now
-    try:
-        known = datetime.fromisoformat(reported) if reported else at
-    except ValueError:
-        known = at
-    if known.tzinfo is None or known > now + AHEAD_MAX:
-        return now
-    return min(known, now)
+    if reported := result.facts.get("at"):
+        with suppress(ValueError):
+            at = datetime.fromisoformat(reported)
+    return now if at.tzinfo is None or at > now + AHEAD_MAX else min(at, now)
 
 
 def _is_new(item: JudgedResult, node: Node) -> bool:
@@ -214,21 +215,3 @@ def _incident_of(item: JudgedResult, incidents: Iterable[Incident]) -> str:
             if symptom.check == result.check and symptom.node == node:
                 return incident.id
     return ""
-
-
-def _incident_events(fleet: Fleet, incidents: Iterable[Incident], now: datetime) -> Iterator[Event]:
-    for incident in incidents:
-        before = fleet.incidents.get(incident.id)
-        if not incident.is_open:
-            yield incident_event(incident, "incident.closed", incident.note, now)
-        elif before is None:
-            action = f"; asks for {incident.action}" if incident.action else ""
-            reason = f"{incident.kind}: {incident.title}{action}"
-            yield incident_event(incident, "incident.opened", reason, now)
-        elif (before.check, before.node, before.kind) != (
-            incident.check,
-            incident.node,
-            incident.kind,
-        ):
-            reason = f"the cause is now {incident.kind}: {incident.title}"
-            yield incident_event(incident, "incident.changed", reason, now)

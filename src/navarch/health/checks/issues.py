@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.inventory import Gpu
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import Diagnostics, NotRunError, TestFailedError
@@ -12,8 +12,6 @@ from navarch.ports.gpu import GpuError, GpuHealth
 
 HOUR = timedelta(hours=1)
 WEEKLY = timedelta(days=7)
-
-_RANK = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,7 @@ def combine(
     found = list(issues)
     return CheckResult(
         check=check,
-        health=max((i.health for i in found), key=_RANK.__getitem__, default=Health.HEALTHY),
+        health=max((i.health for i in found), key=SEVERITY.__getitem__, default=Health.HEALTHY),
         reason="; ".join([*(issue.text for issue in found), *measurements]),
         fatal=any(issue.fatal for issue in found),
         facts=facts or {},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment, assess
 from navarch.health.xid.catalogue import Kind, driver_branch, kind_of
@@ -18,8 +18,6 @@ once."""
 REPEATED_WITHIN = timedelta(hours=24)
 ONE_CRASH = timedelta(seconds=1)
 """Errors on one GPU within this time are attributed to the same process."""
-
-_SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class XidCheck:
             together.setdefault(subject, []).append((event, assessment))
         for subject, alike in together.items():
             # The most severe event; of several, the latest.
-            event, assessment = max(reversed(alike), key=lambda pair: _SEVERITY[pair[1].health])
+            event, assessment = max(reversed(alike), key=lambda pair: SEVERITY[pair[1].health])
             if event.code == CONTEXT_SWITCH and not _is_repeated([e for e, _ in alike], view):
                 assessment = replace(assessment, fatal=False, health=Health.DEGRADED)
             again = f" ({len(alike)} times)" if len(alike) > 1 else ""

@@ -75,26 +75,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> IncidentKind:
         """The kind of incident that this finding alone would open."""
-        code = self.code
-        if code:
-            return self._kind_of(code)
+        if self.code:
+            origin = self.result.facts.get("class", "")
+            if origin == "fabric" or (self.code.isdecimal() and int(self.code) >= SXIDS_FROM):
+                return IncidentKind.FABRIC
+            return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
         check = self.result.check.partition("/")[0]
         if check in _FABRIC:
             return IncidentKind.FABRIC
         if check in _NETWORK:
             return IncidentKind.NETWORK
         return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
-
-    def _kind_of(self, code: str) -> IncidentKind:
-        origin = self.result.facts.get("class", "")
-        if origin == "fabric" or (code.isdecimal() and int(code) >= SXIDS_FROM):
-            return IncidentKind.FABRIC
-        return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
-
-    @property
-    def rank(self) -> int:
-        """How likely it is the cause; lower is likelier."""
-        return rank_of(self.code, self.result.reason)
 
     @property
     def opens(self) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.records import evolve
 from navarch.health.policy.expression import (
@@ -19,9 +19,6 @@ from navarch.health.policy.expression import (
 )
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
-
-_SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
-
 
 MatchKey = tuple[str, str, str]
 """A node, a rule, and the GPU (empty for the node as a whole)."""
@@ -125,12 +122,18 @@ class Engine:
         that cannot be evaluated must not hide a fault: the other rules are tried, and their verdict
         stands only if it is at least as severe as the check's own.
         """
+        result = occurrence.result
+        default = Verdict(health=result.health, fatal=result.fatal, action=result.action)
         broken: list[str] = []
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        results = self._evaluate_conditions(occurrence)
-        for rule, when, holds in zip(self.policy.rules, self._time_dependent, results, strict=True):
+        holding: Iterable[bool | str]
+        try:
+            holding = self._conditions.hold(variables(occurrence, self._variables_used))
+        except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
+            holding = [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
+        for rule, when, holds in zip(self.policy.rules, self._time_dependent, holding, strict=True):
             if holds is False and not when:
                 continue
             counts = holds is True and (rule.within is not None or bool(rule.phases))
@@ -138,22 +141,11 @@ class Engine:
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
-                decided = _verdict_of(rule, occurrence.result)
+                decided = _verdict_of(rule, result)
                 break
-        if decided is None or (
-            broken and _rank(_default_verdict(occurrence.result)) > _rank(decided)
-        ):
-            decided = _default_verdict(occurrence.result)
-        if steady and not broken and not matches:
-            return decided
+        if decided is None or (broken and _rank(default) > _rank(decided)):
+            decided = default
         return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
-
-    def _evaluate_conditions(self, occurrence: Occurrence) -> Iterable[bool | str]:
-        """Return for each rule whether its condition holds, or the error as text."""
-        try:
-            return self._conditions.hold(variables(occurrence, self._variables_used))
-        except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
-            return [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
 
     def note(self, verdict: Verdict) -> None:
         """Store the matches of a verdict that has been committed."""
@@ -242,9 +234,5 @@ def _verdict_of(rule: Rule, result: CheckResult) -> Verdict:
     )
 
 
-def _default_verdict(result: CheckResult) -> Verdict:
-    return Verdict(health=result.health, fatal=result.fatal, action=result.action)
-
-
 def _rank(verdict: Verdict) -> tuple[int, bool]:
-    return _SEVERITY[verdict.health], verdict.fatal
+    return SEVERITY[verdict.health], verdict.fatal

@@ -189,16 +189,12 @@ def _node(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
-def _phase(occurrence: Occurrence) -> str:
-    return str(occurrence.phase)
-
-
 _VARIABLES: dict[str, Callable[[Occurrence], Any]] = {
     "event": _event,
     "check": _check,
     "gpu": _gpu,
     "node": _node,
-    "phase": _phase,
+    "phase": lambda occurrence: str(occurrence.phase),
 }
 
 
