@@ -57,15 +57,16 @@ def is_proven(condition: Condition, unhealthy_after: int) -> bool:
 def explain(conditions: Sequence[Condition]) -> str:
     """Return the conditions as one line, worst first."""
     ordered = sorted(conditions, key=lambda c: (-SEVERITY[c.health], not c.fatal, c.since, c.check))
-    return "; ".join(map(_describe, ordered))
-
-
-def _describe(condition: Condition) -> str:
-    kind = condition.check.partition("/")[0]
-    reason = condition.reason or str(condition.health)
-    if not reason.lower().startswith(kind.lower()):
-        reason = f"{kind}: {reason}"
-    return f"{reason} ({condition.times} times in a row)" if condition.times > 1 else reason
+    words: list[str] = []
+    for condition in ordered:
+        kind = condition.check.partition("/")[0]
+        reason = condition.reason or str(condition.health)
+        if not reason.lower().startswith(kind.lower()):
+            reason = f"{kind}: {reason}"
+        if condition.times > 1:
+            reason += f" ({condition.times} times in a row)"
+        words.append(reason)
+    return "; ".join(words)
 
 
 def _condition(

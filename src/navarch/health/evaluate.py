@@ -12,7 +12,7 @@ import msgspec
 
 from navarch.core.event import Event, about
 from navarch.core.fleet import Fleet
-from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.health import CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
@@ -81,15 +81,22 @@ def sort_results(
     Neither contains results that repeat a recorded event.
     """
     new: list[JudgedResult] = []
-    repeated: set[int] = set()
-    results = list(report.results)
+    kept: dict[int, CheckResult] = dict(enumerate(report.results))
     for item in judged:
-        results[item.position] = item.result
+        verdict, result = item.verdict, item.result
         if is_repeated(item, node, is_recorded):
-            repeated.add(item.position)
-        elif _is_new(item, node):
+            del kept[item.position]
+            continue
+        kept[item.position] = result
+        before = _condition_of(node, result)
+        is_event = result.lasting and (before is None or bool(result.facts.get("at")))
+        is_changed = before is None or (before.health, before.fatal) != (
+            verdict.health,
+            verdict.fatal,
+        )
+        if is_event or (verdict.health is not Health.HEALTHY and is_changed):
             new.append(item)
-    return new, [result for place, result in enumerate(results) if place not in repeated]
+    return new, list(kept.values())
 
 
 def find_incidents(
@@ -154,7 +161,7 @@ def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool
     at, verdict = item.result.facts.get("at"), item.verdict
     if not item.result.lasting or not at:
         return False
-    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    before = _condition_of(node, item.result)
     if before is not None and before.facts.get("at") == at:
         return (before.health, before.fatal) == (verdict.health, verdict.fatal)
     if verdict.health is not Health.HEALTHY:
@@ -189,17 +196,8 @@ def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetim
     return now if at.tzinfo is None or at > now + AHEAD_MAX else min(at, now)
 
 
-def _is_new(item: JudgedResult, node: Node) -> bool:
-    """Return whether a result must be recorded."""
-    before = next((c for c in node.conditions if c.check == item.result.check), None)
-    if item.result.lasting and (before is None or item.result.facts.get("at")):
-        return True
-    if item.verdict.health is Health.HEALTHY:
-        return False
-    return before is None or (before.health, before.fatal) != (
-        item.verdict.health,
-        item.verdict.fatal,
-    )
+def _condition_of(node: Node, result: CheckResult) -> Condition | None:
+    return next((c for c in node.conditions if c.check == result.check), None)
 
 
 def _incident_of(item: JudgedResult, incidents: Iterable[Incident]) -> str:

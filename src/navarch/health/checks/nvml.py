@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.inventory import Gpu
 from navarch.health.checks.issues import Issue, combine, degraded, unhealthy
 from navarch.ports.checks import MachineView
-from navarch.ports.gpu import GpuError, GpuLostError
+from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +30,18 @@ class NvmlCheck:
         except GpuError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield combine(self.name, [issue for gpu in gpus for issue in self._check_gpu(view, gpu)])
+        issues: list[Issue] = []
+        for gpu in gpus:
+            name = f"GPU {gpu.index}"
+            try:
+                issues += self._find_issues(name, view.gpus.health(gpu))
+            except GpuLostError as error:
+                issues.append(unhealthy(f"{name} is lost: {error}", fatal=True))
+            except GpuError as error:
+                issues.append(unhealthy(f"{name} cannot be read: {error}"))
+        yield combine(self.name, issues)
 
-    def _check_gpu(self, view: MachineView, gpu: Gpu) -> Iterator[Issue]:
-        name = f"GPU {gpu.index}"
-        try:
-            health = view.gpus.health(gpu)
-        except GpuLostError as error:
-            yield unhealthy(f"{name} is lost: {error}", fatal=True)
-            return
-        except GpuError as error:
-            yield unhealthy(f"{name} cannot be read: {error}")
-            return
+    def _find_issues(self, name: str, health: GpuHealth) -> Iterator[Issue]:
         if health.ecc_uncorrected:
             yield unhealthy(f"{name} has {health.ecc_uncorrected} uncorrected memory errors")
         limit_c = health.slowdown_c or self.too_hot_c

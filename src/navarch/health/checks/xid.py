@@ -9,7 +9,7 @@ from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment, assess
 from navarch.health.xid.catalogue import Kind, driver_branch, kind_of
 from navarch.ports.checks import EventSource, MachineView
-from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
+from navarch.ports.gpu import GpuError, GpuEvent
 
 CONTEXT_SWITCH = 109
 """Context switch timeouts have harmless causes, such as a long kernel or a debugger, so only a
@@ -35,7 +35,12 @@ class XidCheck:
         yield CheckResult(check=self.name, health=Health.HEALTHY)
         yield from map(self._source_result, view.sources)
         events = _with_processes(view.gpus.events())
-        names, branch = _names(view.gpus) if events else ({}, None)
+        try:
+            listed = view.gpus.list_gpus() if events else ()
+        except GpuError:
+            listed = ()
+        names = {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}
+        branch = driver_branch(listed[0].driver_version) if listed else None
         together: dict[str, list[tuple[GpuEvent, Assessment]]] = {}
         for event in events:
             assessment = assess_xid(event.code, event.text, branch=branch)
@@ -152,13 +157,3 @@ def _facts(event: GpuEvent, assessment: Assessment, where: str, times: int) -> d
         "times": str(times) if times > 1 else "",
     }
     return {name: value for name, value in known.items() if value}
-
-
-def _names(gpus: GpuReader) -> tuple[dict[str, str], int | None]:
-    """Return each GPU's display name, and the driver's branch; empty if it does not respond."""
-    try:
-        listed = gpus.list_gpus()
-    except GpuError:
-        return {}, None
-    branch = next((driver_branch(gpu.driver_version) for gpu in listed), None)
-    return {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}, branch

@@ -8,6 +8,7 @@ of another joins the incident of that other error.
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import TypeVar
 
 from navarch.core.ids import IncidentId
@@ -130,7 +131,7 @@ def _is_recent(incident: Incident, finding: Finding) -> bool:
 
 
 def _first(incidents: Iterable[Incident]) -> Incident | None:
-    return min(incidents, key=lambda i: (i.opened_at, i.id), default=None)
+    return min(incidents, key=attrgetter("opened_at", "id"), default=None)
 
 
 def _new_incident(finding: Finding) -> Incident:
