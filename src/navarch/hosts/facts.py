@@ -16,17 +16,9 @@ LOG_RECORDS_MAX = 2000
 PROCESSES_MAX = 500
 _NVIDIA = "0x10de"
 _BUS_FILES = (
-    "device",
-    "class",
-    "current_link_speed",
-    "current_link_width",
-    "max_link_speed",
-    "max_link_width",
-    "power_state",
-    "numa_node",
-    "aer_dev_correctable",
-    "aer_dev_nonfatal",
-    "aer_dev_fatal",
+    *("device", "class", "current_link_speed", "current_link_width", "max_link_speed"),
+    *("max_link_width", "power_state", "numa_node"),
+    *("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"),
 )
 
 

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from navarch.hosts.filesystems import read_filesystems
 from navarch.hosts.sysfs import names, number, read_text, word
-from navarch.ports.host import (
-    CpuTimes,
-    Filesystem,
-    HostError,
-    Memory,
-    MemoryErrors,
-    NetworkPort,
-)
+from navarch.ports.host import CpuTimes, Filesystem, HostError, Memory, MemoryErrors, NetworkPort
 
 PCI_VENDOR_NVIDIA = "0x10de"
 PCI_CLASSES_GPU = ("0x0300", "0x0302")
@@ -173,11 +166,7 @@ class LinuxHost:
 
 
 JOB_VARIABLES = (
-    "NAVARCH_JOB_ID",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "FLUX_JOB_ID",
+    *("NAVARCH_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"),
     "TORCHELASTIC_RUN_ID",
 )
 """The variables with a process's job id: ours first, then Slurm, PBS, LSF, Flux, and PyTorch's

@@ -148,10 +148,8 @@ def describe_state(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
         held = next((n.held for n in present if n.held is not None and not n.held.released), None)
         return f"held back: {held.because}" if held is not None else "held back"
     if incident.state is IncidentState.RECOVERING:
-        for node in present:
-            if node.retiring is not None:
-                if node.recovery:
-                    break
-                return f"{node.id} is being replaced"
+        leaving = next((node for node in present if node.retiring is not None), None)
+        if leaving is not None and not leaving.recovery:
+            return f"{leaving.id} is being replaced"
         return f"being mended: {incident.recovery}"
     return "nothing is being done about it"

@@ -89,31 +89,24 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     considered depends on the time, on the machine's phase or on a count."""
 
 
-@dataclass(slots=True)
 class Engine:
     """Judges occurrences by one policy. Only `note` changes its state."""
 
-    policy: Policy
-    windows: Windows = field(default_factory=Windows)
-    remembers: bool = field(init=False)
-    """Whether verdicts depend on earlier occurrences."""
-    revision: str = field(init=False)
-    """An identifier of exactly these rules; it changes with any rule."""
-    _conditions: Expressions = field(init=False)
-    _variables_used: frozenset[str] = field(init=False)
-    _time_dependent: list[bool] = field(init=False)
-
-    def __post_init__(self) -> None:
-        for rule in self.policy.rules:
+    def __init__(self, policy: Policy) -> None:
+        conditions = [rule.condition for rule in policy.rules]
+        for rule in policy.rules:
             flaw = find_flaw(rule.condition)
             assert flaw is None, f"{rule.name}: {flaw.message}"
-        conditions = [rule.condition for rule in self.policy.rules]
-        self.remembers = self.policy.memory > timedelta(0)
-        rules = hashlib.sha256(msgspec.json.encode(self.policy)).hexdigest()[:8]
-        self.revision = f"{self.policy.name}@{rules}"
+        self.policy = policy
+        self.windows = Windows()
+        self.remembers = policy.memory > timedelta(0)
+        """Whether verdicts depend on earlier occurrences."""
+        rules = hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:8]
+        self.revision = f"{policy.name}@{rules}"
+        """An identifier of exactly these rules; it changes with any rule."""
         self._conditions = Expressions(conditions)
         self._variables_used = variables_used(conditions)
-        self._time_dependent = [depends_on_moment(rule.condition) for rule in self.policy.rules]
+        self._time_dependent = [depends_on_moment(condition) for condition in conditions]
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
         """Return the verdict of the first rule that matches.

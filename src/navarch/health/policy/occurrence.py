@@ -13,33 +13,15 @@ from navarch.health.policy.policy import MachinePhase
 from navarch.health.xid.catalogue import SXIDS_FROM
 
 EVENT_FIELDS = (
-    "timestamp",
-    "gpu_index",
-    "gpu_uuid",
-    "system",
-    "event_type",
-    "message",
-    "metrics",
-    "check",
-    "class",
-    "sources",
-    "process",
+    *("timestamp", "gpu_index", "gpu_uuid", "system", "event_type", "message", "metrics"),
+    *("check", "class", "sources", "process"),
 )
 """The first seven have the names that the Go system uses."""
 CHECK_FIELDS = ("name", "health", "fatal", "action", "lasting")
 GPU_FIELDS = ("health", "checks", "codes")
 NODE_FIELDS = (
-    "name",
-    "pool",
-    "provider",
-    "region",
-    "zone",
-    "instance_type",
-    "labels",
-    "gpus",
-    "health",
-    "checks",
-    "cordoned",
+    *("name", "pool", "provider", "region", "zone", "instance_type", "labels", "gpus"),
+    *("health", "checks", "cordoned"),
 )
 FIELDS = {"event": EVENT_FIELDS, "check": CHECK_FIELDS, "gpu": GPU_FIELDS, "node": NODE_FIELDS}
 VARIABLES = (*FIELDS, "phase")
