@@ -25,13 +25,10 @@ class CataloguedMachine:
     gpus: int
     gpu_memory_gib: float
     """Memory of each GPU."""
-    vcpus: int = 0
-    ram_gib: float = 0.0
     usd_per_hour: Decimal = Decimal(0)
     """The price on demand; zero if unknown or not sold on demand."""
     priced_in: str = ""
     spot_usd_per_hour: Decimal = Decimal(0)
-    spot_priced_in: str = ""
     interconnect: str = ""
     """The link between the GPUs of one machine."""
     fabric: str = ""
@@ -70,12 +67,9 @@ def _read(row: dict[str, str]) -> CataloguedMachine:
         gpu_model=row["gpu_model"],
         gpus=int(row["gpus"]),
         gpu_memory_gib=float(row["gpu_memory_gib"]),
-        vcpus=int(float(row["vcpus"] or 0)),
-        ram_gib=float(row["ram_gib"] or 0),
         usd_per_hour=Decimal(row["usd_per_hour"] or 0),
         priced_in=row["priced_in"],
         spot_usd_per_hour=Decimal(row["spot_usd_per_hour"] or 0),
-        spot_priced_in=row["spot_priced_in"],
         interconnect=row["interconnect"].removeprefix("-"),
         fabric=row["fabric"].removeprefix("-"),
     )

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.health.checks.boot import expected_gpus
+from navarch.health.checks.issues import not_checked
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError
 
@@ -22,8 +23,7 @@ class CountCheck:
         try:
             listed = len(view.gpus.list_gpus())
         except GpuError as error:
-            reason = f"not checked: {error}"
-            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
+            yield not_checked(self.name, error)
             return
         present = view.host.gpu_functions()
         wanted = expected_gpus(view)

@@ -55,6 +55,11 @@ def rise_in_hour(view: MachineView, counter: str, value: int) -> int:
     return view.history.rise(counter, value, at=view.now, within=HOUR)
 
 
+def not_checked(check: str, error: GpuError) -> CheckResult:
+    """Return the result of a check that could not list the GPUs."""
+    return CheckResult(check=check, health=Health.UNKNOWN, reason=f"not checked: {error}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCheck:
     """A check of the host around the GPUs; a subclass finds the issues."""
@@ -86,9 +91,7 @@ class GpuCheck:
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            yield CheckResult(
-                check=self.name, health=Health.UNKNOWN, reason=f"not checked: {error}"
-            )
+            yield not_checked(self.name, error)
             return
         issues: list[Issue] = []
         facts: dict[str, str] = {}

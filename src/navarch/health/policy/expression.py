@@ -150,6 +150,10 @@ def _environment() -> cel.Env:
 _WHERE = re.compile(r"<input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
+_FUNCTIONS = (
+    *("has", "size", "matches", "startsWith", "endsWith", "contains", "exists", "all"),
+    *("int", "double", "string", "timestamp", "duration"),
+)
 
 
 def _flaw(text: str, error: str) -> Flaw:
@@ -159,8 +163,19 @@ def _flaw(text: str, error: str) -> Flaw:
     line, column, message = int(found[1]), int(found[2]), found[3].strip()
     undeclared = _UNDECLARED.search(message)
     if undeclared is not None:
+        name = undeclared[1]
+        head = name.partition(".")[0]
         is_called = text.split("\n")[line - 1][column - 1 : column] == "("
-        return _undeclared(undeclared[1], line, column, is_called=is_called)
+        known = _FUNCTIONS if is_called else (*FIELDS, "phase")
+        close = get_close_matches(head, known, n=1, cutoff=0.6)
+        # The compiler points behind some names; report their beginning.
+        behind = is_called or "." in name
+        return Flaw(
+            message=f'unknown {"function" if is_called else "variable"} "{head}"',
+            remedy=f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}",
+            line=line,
+            column=max(1, column - len(head)) if behind else column,
+        )
     overload = _OVERLOAD.search(message)
     if overload is not None:
         name, types = overload[1].strip("_@"), overload[2]
@@ -175,26 +190,6 @@ def _flaw(text: str, error: str) -> Flaw:
         remedy="look for a missing quote, bracket or operand",
         line=line,
         column=column,
-    )
-
-
-_FUNCTIONS = (
-    *("has", "size", "matches", "startsWith", "endsWith", "contains", "exists", "all"),
-    *("int", "double", "string", "timestamp", "duration"),
-)
-
-
-def _undeclared(name: str, line: int, column: int, *, is_called: bool) -> Flaw:
-    head = name.partition(".")[0]
-    known = _FUNCTIONS if is_called else (*FIELDS, "phase")
-    close = get_close_matches(head, known, n=1, cutoff=0.6)
-    # The compiler points behind some names; report their beginning.
-    behind = is_called or "." in name
-    return Flaw(
-        message=f'unknown {"function" if is_called else "variable"} "{head}"',
-        remedy=f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}",
-        line=line,
-        column=max(1, column - len(head)) if behind else column,
     )
 
 

@@ -1,6 +1,7 @@
 """Findings in the journal, with all that another policy needs to judge them later."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from navarch.core.event import Event, about
@@ -80,7 +81,10 @@ def occurrence_of(event: Event) -> Occurrence | None:
     facts = event.facts
     if event.kind != FINDING or "check" not in facts or "said" not in facts:
         return None
-    at = _moment(facts.get("at", ""), event.at)
+    at = event.at
+    with suppress(ValueError):
+        recorded = datetime.fromisoformat(facts.get("at", ""))
+        at = at if recorded.tzinfo is None else recorded
     return Occurrence(
         result=CheckResult(
             check=facts["check"],
@@ -142,11 +146,3 @@ def _condition(written: str, at: datetime) -> Condition:
         rest = [code, gpu] if name == "xid" and gpu else []
     known = {key: x for key, x in zip(("code", "gpu"), rest, strict=False) if x != _NONE}
     return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
-
-
-def _moment(text: str, otherwise: datetime) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return otherwise
-    return found if found.tzinfo is not None else otherwise
