@@ -24,16 +24,13 @@ class GpuType:
         `h100` matches every H100, `h100-sxm` only those with SXM, `a100` also the one with 80 GB.
         A provider's name for a machine matches that machine.
         """
-        if instance_type.lower() == self._written:
+        written = self.model if self.gpus is None else f"{self.model}-{self.gpus}x"
+        if instance_type.lower() == written:
             return True
         if self.gpus is not None and gpus != self.gpus:
             return False
         wanted, offered = _words(self.model), _words(model)
         return bool(offered) and wanted[:1] == offered[:1] and set(wanted) <= set(offered)
-
-    @property
-    def _written(self) -> str:
-        return self.model if self.gpus is None else f"{self.model}-{self.gpus}x"
 
 
 def parse_gpu_type(text: str) -> GpuType:

@@ -25,13 +25,10 @@ class CataloguedMachine:
     gpus: int
     gpu_memory_gib: float
     """Memory of each GPU."""
-    vcpus: int = 0
-    ram_gib: float = 0.0
     usd_per_hour: Decimal = Decimal(0)
     """The price on demand; zero if unknown or not sold on demand."""
     priced_in: str = ""
     spot_usd_per_hour: Decimal = Decimal(0)
-    spot_priced_in: str = ""
     interconnect: str = ""
     """The link between the GPUs of one machine."""
     fabric: str = ""
@@ -39,32 +36,28 @@ class CataloguedMachine:
 
 
 @cache
+def _table() -> tuple[date, tuple[CataloguedMachine, ...]]:
+    text = (resources.files("navarch.catalogue") / "machines.csv").read_text()
+    first, *lines = text.splitlines()
+    priced = date.fromisoformat(first.removeprefix(_PREAMBLE).strip())
+    return priced, tuple(_read(row) for row in csv.DictReader(lines))
+
+
 def all_machines() -> tuple[CataloguedMachine, ...]:
     """Return every machine, sorted by provider and name."""
-    _, _, table = _text().partition("\n")
-    return tuple(_read(row) for row in csv.DictReader(table.splitlines()))
+    return _table()[1]
 
 
-@cache
 def priced_on() -> date:
     """Return the date of the prices."""
-    first, _, _ = _text().partition("\n")
-    return date.fromisoformat(first.removeprefix(_PREAMBLE).strip())
+    return _table()[0]
 
 
 @cache
 def find_machine(provider: str, instance_type: str) -> CataloguedMachine | None:
     """Return a machine by provider type and instance type, or None."""
-    return _index().get((provider, instance_type))
-
-
-@cache
-def _index() -> dict[tuple[str, str], CataloguedMachine]:
-    return {(each.provider, each.instance_type): each for each in all_machines()}
-
-
-def _text() -> str:
-    return (resources.files("navarch.catalogue") / "machines.csv").read_text()
+    wanted = provider, instance_type
+    return next((x for x in all_machines() if (x.provider, x.instance_type) == wanted), None)
 
 
 def _read(row: dict[str, str]) -> CataloguedMachine:
@@ -74,12 +67,9 @@ def _read(row: dict[str, str]) -> CataloguedMachine:
         gpu_model=row["gpu_model"],
         gpus=int(row["gpus"]),
         gpu_memory_gib=float(row["gpu_memory_gib"]),
-        vcpus=int(float(row["vcpus"] or 0)),
-        ram_gib=float(row["ram_gib"] or 0),
         usd_per_hour=Decimal(row["usd_per_hour"] or 0),
         priced_in=row["priced_in"],
         spot_usd_per_hour=Decimal(row["spot_usd_per_hour"] or 0),
-        spot_priced_in=row["spot_priced_in"],
         interconnect=row["interconnect"].removeprefix("-"),
         fabric=row["fabric"].removeprefix("-"),
     )

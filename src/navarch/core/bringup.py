@@ -14,15 +14,8 @@ from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, PoolName, Token
 
 VARIABLES = (
-    "ControlPlane",
-    "Pool",
-    "NodeID",
-    "Provider",
-    "Region",
-    "Zone",
-    "InstanceType",
-    "LaunchToken",
-    "JoinToken",
+    *("ControlPlane", "Pool", "NodeID", "Provider", "Region", "Zone", "InstanceType"),
+    *("LaunchToken", "JoinToken"),
 )
 """The variables of a command: those of the Go system, and three more."""
 

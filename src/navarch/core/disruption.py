@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from navarch.core.schedule import time_zone
+from navarch.core.schedule import time_zone, window_day
 
 
 class Cause(StrEnum):
@@ -52,22 +52,14 @@ class DisruptionBudget:
     def applies(self, now: datetime) -> bool:
         """Return whether this budget applies at `now`."""
         local = now.astimezone(time_zone(self.time_zone))
-        if not self.hours:
-            return self._on(local)
-        begin, end = window(self.hours)
-        clock = local.time()
-        if begin < end:
-            return begin <= clock < end and self._on(local)
-        if clock >= begin:
-            return self._on(local)
-        return clock < end and self._on(local - timedelta(days=1))
+        day: datetime | None = local
+        if self.hours:
+            day = window_day(local, local.time(), *window(self.hours))
+        return day is not None and (not self.days or day.weekday() in self.days)
 
     def allows(self, size: int) -> int:
         """Return how many nodes of a pool of `size` may be out at once."""
         return max(self.nodes_max, int(size * self.share_max))
-
-    def _on(self, day: datetime) -> bool:
-        return not self.days or day.weekday() in self.days
 
 
 def window(hours: str) -> tuple[time, time]:
@@ -164,12 +156,9 @@ class GovernorSettings:
     nodes some always fail in the same way on the same day."""
 
 
-DEFAULT_SETTINGS = GovernorSettings()
-
-
 def default_settings() -> GovernorSettings:
     """Return the settings of a fleet without a configuration for them."""
-    return DEFAULT_SETTINGS
+    return GovernorSettings()
 
 
 class DeferredBy(StrEnum):

@@ -189,13 +189,10 @@ def _regroup(fleet: Fleet, written: Mapping[str, Node | None]) -> Mapping[str, A
         pool = record.pool
         assert before is None or before.pool == pool, f"{name} changed pool"
         members.setdefault(pool, {})[NodeId(name)] = node
-        more[pool] = more.get(pool, 0) + _is_present(node) - _is_present(before)
+        was, stays = before is not None and not before.gone, node is not None and not node.gone
+        more[pool] = more.get(pool, 0) + stays - was
     if not members:
         return {}
     grouped = {pool: fleet.in_pool(pool).with_changes(nodes) for pool, nodes in members.items()}
     counted = {pool: fleet.present_in(pool) + difference for pool, difference in more.items()}
     return {"by_pool": {**fleet.by_pool, **grouped}, "present": {**fleet.present, **counted}}
-
-
-def _is_present(node: Node | None) -> bool:
-    return node is not None and not node.gone

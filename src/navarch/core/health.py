@@ -17,6 +17,10 @@ class Health(StrEnum):
     UNKNOWN = "unknown"
 
 
+SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
+"""The rank of each verdict; the worst has the highest."""
+
+
 HEARTBEAT = "heartbeat"
 """The check that the control plane makes itself: whether the agent reported lately."""
 

@@ -89,11 +89,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return not NEXT_STATES[self.state]
 
     @property
-    def gpus_in_all(self) -> int:
-        """The GPUs of all its tasks together."""
-        return self.tasks * self.gpus
-
-    @property
     def task_names(self) -> tuple[str, ...]:
         """The names of its tasks, in order. A waiting job above the limit has none."""
         assert self.nodes or self.tasks <= TASKS_PER_JOB_MAX, f"{self.name}: {self.tasks} tasks"

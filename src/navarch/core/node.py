@@ -202,9 +202,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def provider(self) -> ProviderName | None:
         """The provider that owns the machine."""
-        launch = self.launch
-        place = launch.offering if launch else self.offering
-        return place.provider if place else None
+        return self.place.provider if self.place else None
 
     @property
     def host(self) -> str:
@@ -212,11 +210,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
         It outlives the node: the next node on the same machine has the same host.
         """
-        labels = self.labels
-        said = (
-            next((labels[name] for name in HOST_LABELS if labels.get(name)), "") if labels else ""
-        )
-        named = said or (self.topology.host if self.topology else "")
+        named = next((self.labels[name] for name in HOST_LABELS if self.labels.get(name)), "")
+        if not named and self.topology:
+            named = self.topology.host
         return f"{self.provider or ''}/{named}" if named else ""
 
     @property
@@ -236,8 +232,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.cordoned is not None:
             return False
-        found = self.conditions
-        return not found or all(condition.check != TESTING for condition in found)
+        return all(condition.check != TESTING for condition in self.conditions)
 
     @property
     def serving(self) -> bool:

@@ -5,7 +5,6 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 
@@ -58,22 +57,9 @@ class Cluster:
         return owner
 
     def _sign(self, owner: Owner) -> str:
-        return _signature(self.secret, "\0".join((self.id, owner.node, owner.pool, owner.token)))
-
-
-@lru_cache(maxsize=10_000)
-def _signature(secret: bytes, message: str) -> str:
-    # The labels of one machine are verified after each of its changes.
-    # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
-    signing = _keyed(secret).copy()
-    signing.update(message.encode())
-    return signing.hexdigest()[:32]
-
-
-@lru_cache(maxsize=10)
-def _keyed(secret: bytes) -> hmac.HMAC:
-    # Looking up the digest and hashing the key takes longer than hashing a message.
-    return hmac.new(secret, digestmod="sha256")
+        message = "\0".join((self.id, owner.node, owner.pool, owner.token))
+        # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
+        return hmac.digest(self.secret, message.encode(), "sha256").hex()[:32]
 
 
 PREFIX = "nvj1."
@@ -116,17 +102,14 @@ def read_join_token(cluster: Cluster, shown: str) -> Joiner | None:
     if not hmac.compare_digest(parts[2].encode(), _sign(cluster, node, launch).encode()):
         return None
     key = parts[3] if len(parts) == 4 else ""
-    return Joiner(node=node, launch=launch, machine=machine_of(key) if key else "")
-
-
-def machine_of(key: str) -> str:
-    """Return the stored form of a machine's key, from which the key cannot be derived."""
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
+    # The key cannot be derived from its hash, which is stored.
+    machine = hashlib.sha256(key.encode()).hexdigest()[:32] if key else ""
+    return Joiner(node=node, launch=launch, machine=machine)
 
 
 def _sign(cluster: Cluster, node: NodeId, launch: Token) -> str:
     message = "\0".join(("join", cluster.id, node, launch))
-    return hmac.new(cluster.secret, message.encode(), hashlib.sha256).hexdigest()[:48]
+    return hmac.digest(cluster.secret, message.encode(), "sha256").hex()[:48]
 
 
 def _plain(text: str) -> str:

@@ -1,9 +1,10 @@
 """Schedules: hours of the week with their own bounds."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from enum import StrEnum
 from functools import cache
+from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
@@ -20,6 +21,7 @@ class Day(StrEnum):
 
 
 DAYS = tuple(Day)
+T = TypeVar("T", int, time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +39,8 @@ class Window:
 
     def holds(self, local: datetime) -> bool:
         """Return whether `local` is within the window."""
-        if self.start < self.end:
-            return self.start <= local.hour < self.end and self._begins_on(local)
-        if local.hour >= self.start:
-            return self._begins_on(local)
-        return local.hour < self.end and self._begins_on(local - timedelta(days=1))
-
-    def _begins_on(self, local: datetime) -> bool:
-        return not self.days or DAYS[local.weekday()] in self.days
+        day = window_day(local, local.hour, self.start, self.end)
+        return day is not None and (not self.days or DAYS[day.weekday()] in self.days)
 
     def __str__(self) -> str:
         days = ", ".join(day.value for day in self.days) or "every day"
@@ -62,6 +58,18 @@ class Schedule:
         """Return the first window that holds at `now`."""
         local = now.astimezone(time_zone(self.time_zone))
         return next((window for window in self.windows if window.holds(local)), None)
+
+
+def window_day(local: datetime, clock: T, begin: T, end: T) -> datetime | None:
+    """Return the day on which daily hours that contain `local` began; None if none contain it.
+
+    Hours whose end is at or before their begin reach into the next day.
+    """
+    if begin < end:
+        return local if begin <= clock < end else None
+    if clock >= begin:
+        return local
+    return local - timedelta(days=1) if clock < end else None
 
 
 def is_time_zone(name: str) -> bool:

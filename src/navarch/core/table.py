@@ -38,12 +38,10 @@ class Table(Mapping[K, V], Generic[K, V]):
         return changed
 
     def __getitem__(self, key: K) -> V:
-        if key in self._overlay:
-            value = self._overlay[key]
-            if value is None:
-                raise KeyError(key)
-            return value
-        return self._base[key]
+        value = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return value
 
     def __contains__(self, key: object) -> bool:
         if key in self._overlay:
@@ -56,10 +54,8 @@ class Table(Mapping[K, V], Generic[K, V]):
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: V | D | None = None) -> V | D | None:
         """Return the value of `key`, or `default`, without raising a KeyError on the way."""
-        if key in self._overlay:
-            value = self._overlay[key]
-            return default if value is None else value
-        return self._base.get(key, default)
+        value = self._overlay[key] if key in self._overlay else self._base.get(key)
+        return default if value is None else value
 
     def __len__(self) -> int:
         base = self._base

@@ -38,10 +38,8 @@ PATTERNS = (
     (0xFFFFFFFF, 0),
     (0x55555555, 0),
     (0xAAAAAAAA, 0),
-    (
-        0x12345678,
-        0x9E3779B1,
-    ),  # a different value in every word: finds address lines that select the wrong one
+    # A different value in every word: finds address lines that select the wrong one.
+    (0x12345678, 0x9E3779B1),
 )
 TOUCH_BYTES = 16 << 20
 STREAM_BYTES = 8 << 30
@@ -128,7 +126,7 @@ def _sustain(cuda: Cuda, once: Callable[[], None], seconds: float) -> tuple[int,
     """Launch for at least `seconds` of device time; return the launches and the time."""
     spent, launches = 0.0, 0
     while spent < seconds or not launches:
-        spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
+        spent += cuda.timed(once, LAUNCHES_AT_ONCE)
         launches += LAUNCHES_AT_ONCE
     return launches, spent
 
@@ -156,12 +154,14 @@ def _burn_kernel(architecture: int) -> tuple[str, int]:
 
 
 def _gbs(cuda: Cuda, size: int, function: str, to: int, source: int) -> float:
-    def copy() -> None:
-        cuda.call(function, c_ulonglong(to), c_ulonglong(source), c_size_t(size), None)
+    arguments = (c_ulonglong(to), c_ulonglong(source), c_size_t(size), None)
+    return _copy_gbs(cuda, size, partial(cuda.call, function, *arguments))
 
+
+def _copy_gbs(cuda: Cuda, size: int, copy: Callable[[], None]) -> float:
     copy()
     cuda.wait()
-    return COPY_TIMES * size / cuda.timed(lambda: _repeat(copy, COPY_TIMES)) / 1e9
+    return COPY_TIMES * size / cuda.timed(copy, COPY_TIMES) / 1e9
 
 
 def _between(cuda: Cuda, here: int, size: int, bus: str) -> float:
@@ -171,25 +171,9 @@ def _between(cuda: Cuda, here: int, size: int, bus: str) -> float:
     cuda.call("cuCtxSetCurrent", cuda.context)
     # Refused if there is no peer access or if it is open already; the copy works either way.
     cuda.try_call("cuCtxEnablePeerAccess", other.context, 0)
-
-    arguments = (
-        *(c_ulonglong(there), other.context),
-        *(c_ulonglong(here), cuda.context),
-        c_size_t(size),
-        None,
-    )
-
-    def copy() -> None:
-        cuda.call("cuMemcpyPeerAsync", *arguments)
-
-    copy()
-    cuda.wait()
-    found = COPY_TIMES * size / cuda.timed(lambda: _repeat(copy, COPY_TIMES)) / 1e9
+    to, source = (c_ulonglong(there), other.context), (c_ulonglong(here), cuda.context)
+    copy = partial(cuda.call, "cuMemcpyPeerAsync", *to, *source, c_size_t(size), None)
+    found = _copy_gbs(cuda, size, copy)
     other.close()
     cuda.call("cuCtxSetCurrent", cuda.context)
     return found
-
-
-def _repeat(work: Callable[[], None], times: int) -> None:
-    for _ in range(times):
-        work()

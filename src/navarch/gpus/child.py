@@ -114,7 +114,9 @@ class NvmlChild:
             raise GpuHungError(f"the driver did not respond within {within_s:g} s") from error
         except (OSError, EOFError, ValueError) as error:
             self._restart_later(child)
-            raise GpuError(f"the process that calls the driver died{_how(child)}") from error
+            code = child.poll()
+            how = f" of signal {-code}" if code is not None and code < 0 else ""
+            raise GpuError(f"the process that calls the driver died{how}") from error
         self._new = False
         self._pause_s = self._rest_s[0]
         if reply.failure is not None:
@@ -196,8 +198,3 @@ def _of(gpu: Gpu, found: Mapping[str, T], reply: Reply) -> T:
 
 def _error(failure: ReadFailure) -> GpuError:
     return GpuLostError(failure.text) if failure.lost else GpuError(failure.text)
-
-
-def _how(child: "subprocess.Popen[bytes]") -> str:
-    code = child.poll()
-    return f" of signal {-code}" if code is not None and code < 0 else ""

@@ -32,11 +32,6 @@ class Cuda:
         self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, self._device)
 
     @property
-    def device(self) -> int:
-        """The device's CUDA ordinal."""
-        return self._device.value
-
-    @property
     def context(self) -> ctypes.c_void_p:
         """The context, for copies between devices."""
         return self._context
@@ -62,10 +57,6 @@ class Cuda:
         address = ctypes.c_ulonglong()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         return address.value
-
-    def free(self, address: int) -> None:
-        """Free memory."""
-        self.call("cuMemFree_v2", ctypes.c_ulonglong(address))
 
     def pinned(self, size: int) -> int:
         """Return the address of `size` bytes of pinned host memory."""
@@ -114,13 +105,14 @@ class Cuda:
         """Wait until all launched work has ended."""
         self.call("cuCtxSynchronize")
 
-    def timed(self, work: Callable[[], None]) -> float:
-        """Return how many seconds the device spent on `work`, by its own clock."""
+    def timed(self, work: Callable[[], None], times: int) -> float:
+        """Return how many seconds the device spent on `work`, done `times`, by its own clock."""
         first, last = ctypes.c_void_p(), ctypes.c_void_p()
         for event in (first, last):
             self.call("cuEventCreate", ctypes.byref(event), 0)
         self.call("cuEventRecord", first, None)
-        work()
+        for _ in range(times):
+            work()
         self.call("cuEventRecord", last, None)
         self.wait()
         milliseconds = ctypes.c_float()

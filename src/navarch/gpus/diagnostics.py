@@ -109,18 +109,14 @@ class CudaDiagnostics:
         try:
             output, _ = process.communicate(timeout=within_s)
         except subprocess.TimeoutExpired as error:
-            _abandon(process)
+            # One stuck in the driver, where signals are not delivered, is abandoned.
+            process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1.0)
             raise TestFailedError(f"the test did not end within {within_s:g} s") from error
         return process.returncode, output
-
-
-def _abandon(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process. One stuck in the driver, where signals are not delivered, is abandoned."""
-    process.kill()
-    if process.stdout is not None:
-        process.stdout.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=1.0)
 
 
 def _nothing() -> NoReturn:

@@ -14,6 +14,25 @@ HEADER = """.version {version}
 .address_size 64
 """
 
+_BURN_HEAD = """
+.visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil,
+  .param .u64 memory, .param .u64 mask)
+{
+.reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<136>; .reg .b32 %a<16>;
+.reg .b32 %s<40>; .reg .b64 %m<8>; .reg .b32 %b<16>; .reg .b32 %n<16>; .reg .b16 %h<4>;
+ld.param.u64 %d1, [rounds]; ld.param.u64 %d2, [answer]; ld.param.u64 %d3, [spoil];
+cvt.u32.u64 %r2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
+"""
+_BURN_TAIL = """
+setp.eq.u32 %p2, %r9, 0;
+@%p2 bra END;
+cvt.u64.u32 %d4, %r9;
+atom.global.add.u64 %d5, [%d2], %d4;
+END:
+ret;
+}
+"""
+
 DEPTH_MMA, DEPTH_WGMMA = 16, 64
 THREADS_BURN = 256
 MMA_PER_ROUND = 32
@@ -106,7 +125,7 @@ def mma_ptx() -> str:
     sums = [f"%f{i}" for i in range(128)]
     lines = [
         HEADER.format(version="7.0", target="sm_80"),
-        _burn_head(),
+        _BURN_HEAD,
         # g and t: NVIDIA's names for a lane's position in a fragment
         "and.b32 %r20, %r1, 31; shr.u32 %r21, %r20, 2;",
         "and.b32 %r22, %r20, 3; shl.b32 %r23, %r22, 1;",
@@ -133,7 +152,7 @@ def mma_ptx() -> str:
                 row, column = 16 * m + 8 * (i // 2), 8 * n + i % 2
                 place = f"add.u32 %r10, %r21, {row}; add.u32 %r11, %r23, {column};"
                 lines += _compare(sums[4 * (8 * m + n) + i], place, DEPTH_MMA, 4 * (8 * m + n) + i)
-    return "\n".join([*lines, _burn_tail()])
+    return "\n".join([*lines, _BURN_TAIL])
 
 
 def wgmma_ptx() -> str:
@@ -145,7 +164,7 @@ def wgmma_ptx() -> str:
     lines = [
         HEADER.format(version="8.0", target="sm_90a"),
         f".shared .align 1024 .b8 left[{_A_BYTES}]; .shared .align 1024 .b8 right[{_B_BYTES}];",
-        _burn_head(),
+        _BURN_HEAD,
     ]
     lines += _fill_shared()
     lines += [
@@ -184,7 +203,7 @@ def wgmma_ptx() -> str:
         row, column = 8 * (i // 2 % 2), 8 * (i // 4) + i % 2
         place = f"add.u32 %r10, %r24, {row}; add.u32 %r11, %r27, {column};"
         lines += _compare(sums[i], place, DEPTH_WGMMA, i)
-    return "\n".join([*lines, _burn_tail()])
+    return "\n".join([*lines, _BURN_TAIL])
 
 
 def _mma_round(sums: list[str], left: str) -> Iterator[str]:
@@ -207,30 +226,6 @@ def _wgmma_round(sums: list[str], sign: int) -> Iterator[str]:
             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
             f"{{{','.join(sums)}}}, %d{20 + step}, %d{24 + step}, %p3, {sign}, 1, 0, 0;"
         )
-
-
-def _burn_head() -> str:
-    return """
-.visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil,
-  .param .u64 memory, .param .u64 mask)
-{
-.reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<136>; .reg .b32 %a<16>;
-.reg .b32 %s<40>; .reg .b64 %m<8>; .reg .b32 %b<16>; .reg .b32 %n<16>; .reg .b16 %h<4>;
-ld.param.u64 %d1, [rounds]; ld.param.u64 %d2, [answer]; ld.param.u64 %d3, [spoil];
-cvt.u32.u64 %r2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
-"""
-
-
-def _burn_tail() -> str:
-    return """
-setp.eq.u32 %p2, %r9, 0;
-@%p2 bra END;
-cvt.u64.u32 %d4, %r9;
-atom.global.add.u64 %d5, [%d2], %d4;
-END:
-ret;
-}
-"""
 
 
 def _value(out: str, row: str, depth: str, *, left: bool) -> str:

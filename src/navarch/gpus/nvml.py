@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Sequence
-from datetime import datetime
 
 from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.gpus.nvml_health import CardReader
@@ -38,18 +37,22 @@ class NvmlGpus:
         """Return every GPU the driver lists."""
         count = ctypes.c_uint()
         self._nvml.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-        driver, cuda = self._driver_version(), self._cuda_version()
+        driver, version = self._text("nvmlSystemGetDriverVersion"), ctypes.c_int()
+        self._nvml.call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(version))
+        cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
         return [self._gpu(index, driver, cuda) for index in range(count.value)]
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
         """Return the metrics of a GPU; unsupported ones are zero."""
         handle = self._handle(gpu)
-        memory, load, power_mw = MemoryInfo(), Utilization(), ctypes.c_uint()
+        memory, load = MemoryInfo(), Utilization()
+        power_mw, degrees = ctypes.c_uint(), ctypes.c_uint()
         self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         self._nvml.try_call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
         self._nvml.try_call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power_mw))
+        self._nvml.try_call("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
         return GpuMetrics(
-            temperature_c=self._temperature(handle) or 0.0,
+            temperature_c=float(degrees.value),
             power_w=power_mw.value / 1000.0,
             utilization_pct=float(load.gpu),
             memory_used_bytes=float(memory.used),
@@ -72,7 +75,11 @@ class NvmlGpus:
             ):
                 break
             if event.type == _XID_CRITICAL_ERROR:
-                self._note(event, self._clock.now())
+                uuids = {handle.value: uuid for uuid, handle in self._handles.items()}
+                gpu = uuids.get(event.device, "unknown")
+                now, code = self._clock.now(), int(event.data)
+                self._happened += 1
+                self._events.append(GpuEvent(number=self._happened, at=now, gpu=gpu, code=code))
         return list(self._events)
 
     def settle(self, number: int) -> None:
@@ -120,24 +127,9 @@ class NvmlGpus:
             raise GpuLostError("GPU is lost")
         return self._handles[gpu.uuid]
 
-    def _temperature(self, handle: ctypes.c_void_p) -> float | None:
-        degrees = ctypes.c_uint()
-        known = self._nvml.try_call("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
-        return float(degrees.value) if known else None
-
-    def _driver_version(self) -> str:
+    def _text(self, function: str, *handle: ctypes.c_void_p) -> str:
         text = ctypes.create_string_buffer(_TEXT)
-        self._nvml.call("nvmlSystemGetDriverVersion", text, _TEXT)
-        return text.value.decode(errors="replace")
-
-    def _cuda_version(self) -> str:
-        version = ctypes.c_int()
-        self._nvml.call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(version))
-        return f"{version.value // 1000}.{version.value % 1000 // 10}"
-
-    def _text(self, function: str, handle: ctypes.c_void_p) -> str:
-        text = ctypes.create_string_buffer(_TEXT)
-        self._nvml.call(function, handle, text, _TEXT)
+        self._nvml.call(function, *handle, text, _TEXT)
         return text.value.decode(errors="replace")
 
     def _watch(self) -> None:
@@ -156,15 +148,3 @@ class NvmlGpus:
                 event_set,
             )
         self._event_set = event_set
-
-    def _note(self, event: Event, at: datetime) -> None:
-        uuids = {handle.value: uuid for uuid, handle in self._handles.items()}
-        self._happened += 1
-        self._events.append(
-            GpuEvent(
-                number=self._happened,
-                at=at,
-                gpu=uuids.get(event.device, "unknown"),
-                code=int(event.data),
-            )
-        )

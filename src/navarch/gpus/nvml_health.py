@@ -1,7 +1,8 @@
 """Read all health values of one GPU from NVML at once."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TypeVar
 
 from navarch.gpus.nvml_library import (
     INSUFFICIENT_SIZE,
@@ -15,9 +16,10 @@ from navarch.gpus.nvml_library import (
     RemapHistogram,
     SramStatus,
     Utilization,
-    versioned,
 )
 from navarch.ports.gpu import Fabric, GpuHealth, NvLink, SpareRows
+
+S = TypeVar("S", bound=ctypes.Structure)
 
 LINKS_MAX = 18
 HOLDERS_MAX = 64
@@ -53,10 +55,8 @@ class CardReader:
         self._nvml = nvml
         self._handle = handle
         self._number = ctypes.c_uint()
-        self._second = ctypes.c_uint()
         self._wide = ctypes.c_ulonglong()
         self._number_at = ctypes.byref(self._number)
-        self._second_at = ctypes.byref(self._second)
         self._wide_at = ctypes.byref(self._wide)
         self._fields = _ask_for([(field, 0) for field in _CARD_FIELDS])
         self._holders = (ProcessInfo * HOLDERS_MAX)()
@@ -68,17 +68,22 @@ class CardReader:
     def read(self) -> GpuHealth:
         """Return the GPU's readings; raise GpuLostError if it is lost."""
         fields = self._read_fields(self._fields)
-        ecc = self._pair("nvmlDeviceGetEccMode")
-        remapped, pending, failed = self._remapped()
         limits = self._limits()
+        margin = self._fill("nvmlDeviceGetMarginTemperature", _new(Margin, 1))
+        load = self._fill("nvmlDeviceGetUtilizationRates", Utilization())
+        sram = self._fill("nvmlDeviceGetSramEccErrorStatus", _new(SramStatus, 1))
+        rows = self._fill("nvmlDeviceGetRowRemapperHistogram", RemapHistogram())
+        fabric = self._fill("nvmlDeviceGetGpuFabricInfoV", _new(FabricInfo, 2))
+        _, remapped, pending, failed = self._numbers("nvmlDeviceGetRemappedRows", 4)
+        ecc_on, ecc_on_next = self._numbers("nvmlDeviceGetEccMode", 2)
         return GpuHealth(
             temperature_c=self._temperature(),
             slowdown_c=limits["slowdown"],
             shutdown_c=limits["shutdown"],
             memory_temperature_c=_float(fields[0]) if fields[0] else None,
             memory_max_c=limits["memory"],
-            margin_c=self._margin(),
-            utilization_pct=self._utilization(),
+            margin_c=None if margin is None else float(margin.degrees),
+            utilization_pct=None if load is None else float(load.gpu),
             sm_clock_mhz=self._uint("nvmlDeviceGetClockInfo", _CLOCK_SM),
             clock_reasons=self._ulong("nvmlDeviceGetCurrentClocksEventReasons"),
             software_slowdown_ns=fields[2],
@@ -91,13 +96,17 @@ class CardReader:
             ecc_corrected=self._ecc(_CORRECTED, _VOLATILE),
             ecc_uncorrected_ever=self._ecc(_UNCORRECTED, _AGGREGATE),
             ecc_corrected_ever=self._ecc(_CORRECTED, _AGGREGATE),
-            ecc_on=None if ecc is None else bool(ecc[0]),
-            ecc_on_next=None if ecc is None else bool(ecc[1]),
-            sram_worn=self._sram_worn(),
+            ecc_on=_bool(ecc_on),
+            ecc_on_next=_bool(ecc_on_next),
+            sram_worn=None if sram is None else bool(sram.threshold_exceeded),
             rows_remapped=remapped,
-            remap_pending=pending,
-            remap_failed=failed,
-            spare_rows=self._spare_rows(),
+            remap_pending=_bool(pending),
+            remap_failed=_bool(failed),
+            spare_rows=None
+            if rows is None
+            else SpareRows(
+                full=rows.max, high=rows.high, partial=rows.partial, low=rows.low, none=rows.none
+            ),
             pages_retired=self._pages_retired(),
             pages_pending=_bool(self._uint("nvmlDeviceGetRetiredPagesPendingStatus")),
             pcie_generation=self._uint("nvmlDeviceGetCurrPcieLinkGeneration"),
@@ -106,7 +115,9 @@ class CardReader:
             pcie_width_max=self._uint("nvmlDeviceGetMaxPcieLinkWidth"),
             pcie_replays=self._uint("nvmlDeviceGetPcieReplayCounter"),
             nvlinks=self._nvlinks(),
-            fabric=self._fabric(),
+            fabric=None
+            if fabric is None or fabric.state == 0
+            else Fabric(state=fabric.state, status=fabric.status, health_mask=fabric.health_mask),
             persistent=_bool(self._uint("nvmlDeviceGetPersistenceMode")),
             recovery_action=fields[1],
             holders=self._held_by(),
@@ -129,10 +140,14 @@ class CardReader:
     def _ulong(self, function: str, *arguments: object) -> int | None:
         return self._wide.value if self._has(function, *arguments, self._wide_at) else None
 
-    def _pair(self, function: str) -> tuple[int, int] | None:
-        if not self._has(function, self._number_at, self._second_at):
-            return None
-        return self._number.value, self._second.value
+    def _numbers(self, function: str, count: int) -> Sequence[int | None]:
+        """Return several values that one function reads; each is None if it is unsupported."""
+        found = [ctypes.c_uint() for _ in range(count)]
+        known = self._has(function, *(ctypes.byref(number) for number in found))
+        return [number.value if known else None for number in found]
+
+    def _fill(self, function: str, structure: S) -> S | None:
+        return structure if self._has(function, ctypes.byref(structure)) else None
 
     def _temperature(self) -> float | None:
         """Return the temperature. Every GPU supports it, so an error here is the GPU's."""
@@ -155,53 +170,22 @@ class CardReader:
             )
         return self._thresholds
 
-    def _margin(self) -> float | None:
-        margin = Margin(version=versioned(Margin, 1))
-        known = self._has("nvmlDeviceGetMarginTemperature", ctypes.byref(margin))
-        return float(margin.degrees) if known else None
-
-    def _utilization(self) -> float | None:
-        load = Utilization()
-        known = self._has("nvmlDeviceGetUtilizationRates", ctypes.byref(load))
-        return float(load.gpu) if known else None
-
-    def _sram_worn(self) -> bool | None:
-        status = SramStatus(version=versioned(SramStatus, 1))
-        known = self._has("nvmlDeviceGetSramEccErrorStatus", ctypes.byref(status))
-        return bool(status.threshold_exceeded) if known else None
-
-    def _remapped(self) -> tuple[int | None, bool | None, bool | None]:
-        counts = [ctypes.c_uint() for _ in range(4)]
-        if not self._has("nvmlDeviceGetRemappedRows", *(ctypes.byref(count) for count in counts)):
-            return None, None, None
-        _corrected, uncorrected, pending, failed = (count.value for count in counts)
-        return uncorrected, bool(pending), bool(failed)
-
-    def _spare_rows(self) -> SpareRows | None:
-        found = RemapHistogram()
-        if not self._has("nvmlDeviceGetRowRemapperHistogram", ctypes.byref(found)):
-            return None
-        return SpareRows(
-            full=found.max, high=found.high, partial=found.partial, low=found.low, none=found.none
-        )
-
     def _pages_retired(self) -> int | None:
         """Return the number of retired pages, for either cause."""
-        return _sum(self._pages(cause) for cause in (0, 1))
-
-    def _pages(self, cause: int) -> int | None:
-        # Without a buffer for the pages, NVML returns "insufficient size" and the count, which is
-        # all that is needed.
-        key = ("nvmlDeviceGetRetiredPages", cause)
-        if key in self._without:
-            return None
-        self._number.value = 0
-        status = self._nvml.attempt(
-            "nvmlDeviceGetRetiredPages", self._handle, cause, self._number_at, None
-        )
-        if status == NOT_SUPPORTED:
-            self._without.add(key)
-        return self._number.value if status in (OK, INSUFFICIENT_SIZE) else None
+        counts: list[int] = []
+        for cause in (0, 1):
+            key = ("nvmlDeviceGetRetiredPages", cause)
+            if key in self._without:
+                continue
+            # Without a buffer for the pages, NVML returns "insufficient size" and the count, which
+            # is all that is needed.
+            self._number.value = 0
+            status = self._nvml.attempt(key[0], self._handle, cause, self._number_at, None)
+            if status == NOT_SUPPORTED:
+                self._without.add(key)
+            elif status in (OK, INSUFFICIENT_SIZE):
+                counts.append(self._number.value)
+        return sum(counts) if counts else None
 
     def _nvlinks(self) -> tuple[NvLink, ...]:
         if self._links is None:
@@ -227,13 +211,6 @@ class CardReader:
         )
         return self._number.value if status == OK else None
 
-    def _fabric(self) -> Fabric | None:
-        info = FabricInfo(version=versioned(FabricInfo, 2))
-        known = self._has("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(info))
-        if not known or info.state == 0:
-            return None
-        return Fabric(state=info.state, status=info.status, health_mask=info.health_mask)
-
     def _held_by(self) -> tuple[int, ...]:
         self._number.value = HOLDERS_MAX
         known = self._has("nvmlDeviceGetComputeRunningProcesses_v3", self._number_at, self._holders)
@@ -252,9 +229,9 @@ def _ask_for(wanted: Sequence[tuple[int, int]]) -> "ctypes.Array[FieldValue]":
     return fields
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+def _new(structure: type[S], version: int) -> S:
+    """Return an empty structure with its version number in the first field."""
+    return structure(version=ctypes.sizeof(structure) | version << 24)
 
 
 def _float(value: int | None) -> float | None:

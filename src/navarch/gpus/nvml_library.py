@@ -131,11 +131,6 @@ class ProcessInfo(ctypes.Structure):
     )
 
 
-def versioned(structure: type[ctypes.Structure], version: int) -> int:
-    """Return the version number for a structure's first field."""
-    return ctypes.sizeof(structure) | version << 24
-
-
 class NvmlLibrary:
     """The library, initialised on first use and again after a failure."""
 

@@ -36,12 +36,13 @@ class WallClock:
 def main() -> None:
     """Reply on standard output to queries on standard input."""
     # Keep the output of libraries out of the replies.
-    replies = os.dup(1)
+    replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gpus = ListedGpus(NvmlGpus(WallClock()))
     while length := sys.stdin.buffer.read(LENGTH.size):
         query = Query(sys.stdin.buffer.read(LENGTH.unpack(length)[0]).decode())
-        _write(replies, frame(encode(handle(gpus, query))))
+        replies.write(frame(encode(handle(gpus, query))))
+        replies.flush()
 
 
 class ListedGpus:
@@ -78,7 +79,11 @@ def handle(gpus: ListedGpus, query: Query) -> Reply:
                 health, failures = _of_each(gpus.listed(), gpus.reader.health)
                 return Reply(health=health, failures=failures)
             case Query.EVENTS:
-                return _events(gpus.reader)
+                events = tuple(gpus.reader.events())
+                if events:
+                    # The agent holds them from here on.
+                    gpus.reader.settle(events[-1].number)
+                return Reply(events=events)
     except GpuError as error:
         return Reply(failure=_failure(error))
 
@@ -96,21 +101,8 @@ def _of_each(
     return found, failures
 
 
-def _events(gpus: GpuReader) -> Reply:
-    """Return the new events and settle them: the agent holds them from here on."""
-    events = tuple(gpus.events())
-    if events:
-        gpus.settle(events[-1].number)
-    return Reply(events=events)
-
-
 def _failure(error: GpuError) -> ReadFailure:
     return ReadFailure(text=str(error), lost=isinstance(error, GpuLostError))
-
-
-def _write(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
 
 
 if __name__ == "__main__":

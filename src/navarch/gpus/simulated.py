@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.ports.clock import Clock, Entropy
@@ -21,6 +21,12 @@ _LINK = {
 }
 _LINK_LOST = _LINK | {"current_link_speed": "Unknown", "current_link_width": "63"}
 """What Linux reads from a device that no longer responds: all bits set."""
+
+
+class _Work(NamedTuple):
+    pid: int
+    clock_mhz: int
+    power_w: float
 
 
 class SimulatedGpus:
@@ -54,7 +60,7 @@ class SimulatedGpus:
         self._ecc: dict[int, int] = {}
         self._driver_trouble = ""
         self._worn: dict[int, SpareRows] = {}
-        self._work: dict[int, tuple[int, int, float]] = {}
+        self._work: dict[int, _Work] = {}
 
     @property
     def count(self) -> int:
@@ -103,7 +109,7 @@ class SimulatedGpus:
 
     def work(self, pid: int, *, clock_mhz: int, power_w: float, index: int = 0) -> None:
         """Make a process keep a GPU busy."""
-        self._work[index] = (pid, clock_mhz, power_w)
+        self._work[index] = _Work(pid, clock_mhz, power_w)
 
     def lose(self, index: int = 0) -> None:
         """Take a GPU off the bus: the driver still lists it, but cannot reach it."""
@@ -146,24 +152,17 @@ class SimulatedGpus:
     def health(self, gpu: Gpu) -> GpuHealth:
         """Return the health readings of a GPU."""
         self._ask(gpu)
+        work = self._work.get(gpu.index)
         return GpuHealth(
             temperature_c=self._temperature(gpu),
             slowdown_c=SLOWDOWN_C,
             ecc_uncorrected=self._ecc.get(gpu.index, 0),
             spare_rows=self._worn.get(gpu.index),
-            **self._at_work(gpu),
+            utilization_pct=99.0 if work else None,
+            sm_clock_mhz=work.clock_mhz if work else None,
+            power_w=work.power_w if work else None,
+            holders=(work.pid,) if work else (),
         )
-
-    def _at_work(self, gpu: Gpu) -> dict[str, Any]:
-        if gpu.index not in self._work:
-            return {}
-        pid, clock_mhz, power_w = self._work[gpu.index]
-        return {
-            "utilization_pct": 99.0,
-            "sm_clock_mhz": clock_mhz,
-            "power_w": power_w,
-            "holders": (pid,),
-        }
 
     def events(self) -> Sequence[GpuEvent]:
         """Return the XIDs; the kernel log is readable even without a driver."""

@@ -2,17 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from operator import attrgetter
 
-from navarch.core.health import BOOT, POLICY, CheckResult, Condition, Health
+from navarch.core.health import BOOT, POLICY, SEVERITY, CheckResult, Condition, Health
 from navarch.core.records import evolve
 
 TIMES_MAX = 10
 """The highest count of consecutive reports. A condition that persists longer no longer changes."""
 
-_health_of = attrgetter("health")
 _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
-_SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
 def evaluate(
@@ -46,7 +43,8 @@ def evaluate(
 
 def worst(conditions: Iterable[Condition]) -> Health:
     """Return the worst health among `conditions`; healthy if there are none."""
-    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
+    healths = (condition.health for condition in conditions)
+    return max(healths, key=SEVERITY.__getitem__, default=Health.HEALTHY)
 
 
 def is_proven(condition: Condition, unhealthy_after: int) -> bool:
@@ -58,19 +56,17 @@ def is_proven(condition: Condition, unhealthy_after: int) -> bool:
 
 def explain(conditions: Sequence[Condition]) -> str:
     """Return the conditions as one line, worst first."""
-    if len(conditions) > 1:
-        conditions = sorted(
-            conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check)
-        )
-    return "; ".join(map(_describe, conditions))
-
-
-def _describe(condition: Condition) -> str:
-    kind = condition.check.partition("/")[0]
-    reason = condition.reason or str(condition.health)
-    if not reason.lower().startswith(kind.lower()):
-        reason = f"{kind}: {reason}"
-    return f"{reason} ({condition.times} times in a row)" if condition.times > 1 else reason
+    ordered = sorted(conditions, key=lambda c: (-SEVERITY[c.health], not c.fatal, c.since, c.check))
+    words: list[str] = []
+    for condition in ordered:
+        kind = condition.check.partition("/")[0]
+        reason = condition.reason or str(condition.health)
+        if not reason.lower().startswith(kind.lower()):
+            reason = f"{kind}: {reason}"
+        if condition.times > 1:
+            reason += f" ({condition.times} times in a row)"
+        words.append(reason)
+    return "; ".join(words)
 
 
 def _condition(
@@ -89,7 +85,8 @@ def _condition(
     )
     if before is None:
         return after
-    if before.lasting and before.boot_id == boot_id and _milder(result, before):
+    is_milder = SEVERITY[result.health] < SEVERITY[before.health]
+    if before.lasting and before.boot_id == boot_id and is_milder:
         return before
     if before.health is not result.health or before.fatal is not result.fatal:
         return after
@@ -97,7 +94,3 @@ def _condition(
         # The condition is unchanged except that it now applies to the current boot.
         return evolve(before, boot_id=boot_id)
     return evolve(after, since=before.since, times=before.times + 1)
-
-
-def _milder(result: CheckResult, before: Condition) -> bool:
-    return _SEVERITY[result.health] < _SEVERITY[before.health]

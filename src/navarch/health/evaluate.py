@@ -4,14 +4,15 @@ Everything here is pure. `control/health/ingest.py` reads the state that it need
 follows from it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import msgspec
 
 from navarch.core.event import Event, about
 from navarch.core.fleet import Fleet
-from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.health import CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
@@ -80,15 +81,22 @@ def sort_results(
     Neither contains results that repeat a recorded event.
     """
     new: list[JudgedResult] = []
-    repeated: set[int] = set()
-    results = list(report.results)
+    kept: dict[int, CheckResult] = dict(enumerate(report.results))
     for item in judged:
-        results[item.position] = item.result
+        verdict, result = item.verdict, item.result
         if is_repeated(item, node, is_recorded):
-            repeated.add(item.position)
-        elif _is_new(item, node):
+            del kept[item.position]
+            continue
+        kept[item.position] = result
+        before = _condition_of(node, result)
+        is_event = result.lasting and (before is None or bool(result.facts.get("at")))
+        is_changed = before is None or (before.health, before.fatal) != (
+            verdict.health,
+            verdict.fatal,
+        )
+        if is_event or (verdict.health is not Health.HEALTHY and is_changed):
             new.append(item)
-    return new, [result for place, result in enumerate(results) if place not in repeated]
+    return new, list(kept.values())
 
 
 def find_incidents(
@@ -118,7 +126,30 @@ def events_of(
         )
         for item in new
     ]
-    return [*events, *_incident_events(fleet, incidents, now)]
+    for incident in incidents:
+        before = fleet.incidents.get(incident.id)
+        cause = incident.check, incident.node, incident.kind
+        if not incident.is_open:
+            kind, reason = "incident.closed", incident.note
+        elif before is None:
+            action = f"; asks for {incident.action}" if incident.action else ""
+            kind, reason = "incident.opened", f"{incident.kind}: {incident.title}{action}"
+        elif (before.check, before.node, before.kind) != cause:
+            kind = "incident.changed"
+            reason = f"the cause is now {incident.kind}: {incident.title}"
+        else:
+            continue
+        facts = {
+            "kind": str(incident.kind),
+            "node": str(incident.node),
+            "state": str(incident.state),
+            "action": incident.action,
+        }
+        subject, because = about("incident", incident.id), (about("node", incident.node),)
+        events.append(
+            Event(at=now, about=subject, kind=kind, reason=reason, because=because, facts=facts)
+        )
+    return events
 
 
 def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool:
@@ -130,7 +161,7 @@ def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool
     at, verdict = item.result.facts.get("at"), item.verdict
     if not item.result.lasting or not at:
         return False
-    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    before = _condition_of(node, item.result)
     if before is not None and before.facts.get("at") == at:
         return (before.health, before.fatal) == (verdict.health, verdict.fatal)
     if verdict.health is not Health.HEALTHY:
@@ -151,23 +182,6 @@ def is_timeless(item: JudgedResult) -> bool:
     return item.verdict.steady and not item.verdict.broken
 
 
-def incident_event(incident: Incident, kind: str, reason: str, now: datetime) -> Event:
-    """Return the journal's event about an incident."""
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind=kind,
-        reason=reason,
-        because=(about("node", incident.node),),
-        facts={
-            "kind": str(incident.kind),
-            "node": str(incident.node),
-            "state": str(incident.state),
-            "action": incident.action,
-        },
-    )
-
-
 def at_boot(node: Node, report: HealthReport) -> Node:
     """Return `node` at the boot that `report` is about."""
     return evolve(node, boot_id=report.boot_id) if is_of_past_boot(node, report) else node
@@ -175,30 +189,15 @@ def at_boot(node: Node, report: HealthReport) -> Node:
 
 def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:
     """Return the time of an event as its source reports it, unless that is impossible."""
-    reported = result.facts.get("at", "")
-    if not reported and report.at is None:
-        return now
     at = report.at or now
-    try:
-        known = datetime.fromisoformat(reported) if reported else at
-    except ValueError:
-        known = at
-    if known.tzinfo is None or known > now + AHEAD_MAX:
-        return now
-    return min(known, now)
+    if reported := result.facts.get("at"):
+        with suppress(ValueError):
+            at = datetime.fromisoformat(reported)
+    return now if at.tzinfo is None or at > now + AHEAD_MAX else min(at, now)
 
 
-def _is_new(item: JudgedResult, node: Node) -> bool:
-    """Return whether a result must be recorded."""
-    before = next((c for c in node.conditions if c.check == item.result.check), None)
-    if item.result.lasting and (before is None or item.result.facts.get("at")):
-        return True
-    if item.verdict.health is Health.HEALTHY:
-        return False
-    return before is None or (before.health, before.fatal) != (
-        item.verdict.health,
-        item.verdict.fatal,
-    )
+def _condition_of(node: Node, result: CheckResult) -> Condition | None:
+    return next((c for c in node.conditions if c.check == result.check), None)
 
 
 def _incident_of(item: JudgedResult, incidents: Iterable[Incident]) -> str:
@@ -214,21 +213,3 @@ def _incident_of(item: JudgedResult, incidents: Iterable[Incident]) -> str:
             if symptom.check == result.check and symptom.node == node:
                 return incident.id
     return ""
-
-
-def _incident_events(fleet: Fleet, incidents: Iterable[Incident], now: datetime) -> Iterator[Event]:
-    for incident in incidents:
-        before = fleet.incidents.get(incident.id)
-        if not incident.is_open:
-            yield incident_event(incident, "incident.closed", incident.note, now)
-        elif before is None:
-            action = f"; asks for {incident.action}" if incident.action else ""
-            reason = f"{incident.kind}: {incident.title}{action}"
-            yield incident_event(incident, "incident.opened", reason, now)
-        elif (before.check, before.node, before.kind) != (
-            incident.check,
-            incident.node,
-            incident.kind,
-        ):
-            reason = f"the cause is now {incident.kind}: {incident.title}"
-            yield incident_event(incident, "incident.changed", reason, now)

@@ -5,6 +5,7 @@ import os
 import platform
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from navarch.hosts.kmsg import DEVICE, Kmsg
@@ -15,17 +16,9 @@ LOG_RECORDS_MAX = 2000
 PROCESSES_MAX = 500
 _NVIDIA = "0x10de"
 _BUS_FILES = (
-    "device",
-    "class",
-    "current_link_speed",
-    "current_link_width",
-    "max_link_speed",
-    "max_link_width",
-    "power_state",
-    "numa_node",
-    "aer_dev_correctable",
-    "aer_dev_nonfatal",
-    "aer_dev_fatal",
+    *("device", "class", "current_link_speed", "current_link_width", "max_link_speed"),
+    *("max_link_width", "power_state", "numa_node"),
+    *("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"),
 )
 
 
@@ -73,10 +66,9 @@ class LinuxFacts:
     def processes(self) -> Sequence[Mapping[str, str]]:
         """Return the processes with an NVIDIA device open; only root sees those of other users."""
         return [
-            {"pid": process.name, "name": _read(process / "comm"), "state": _state(process)}
-            for process in sorted(_entries(self._proc), key=lambda path: path.name.zfill(10))
-            if process.name.isdecimal() and _holds_gpu(process)
-        ][:PROCESSES_MAX]
+            {"pid": process.name, "name": _read(process / "comm"), "state": (stat or [""])[0][:1]}
+            for process, stat in islice(_gpu_processes(self._proc), PROCESSES_MAX)
+        ]
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of kernel and driver."""
@@ -93,11 +85,16 @@ class LinuxFacts:
 
 def gpu_holders(proc: Path) -> Iterator[tuple[int, int, str]]:
     """Yield pid, parent pid and name of the processes with an NVIDIA device open."""
+    for process, stat in _gpu_processes(proc):
+        parent = int(stat[1]) if len(stat) > 1 and stat[1].isdecimal() else 0
+        yield int(process.name), parent, _read(process / "comm") or "unnamed"
+
+
+def _gpu_processes(proc: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folder of each process with an NVIDIA device open, and its state in words."""
     for process in sorted(_entries(proc), key=lambda path: path.name.zfill(10)):
         if process.name.isdecimal() and _holds_gpu(process):
-            words = _read(process / "stat").rpartition(")")[2].split()
-            parent = int(words[1]) if len(words) > 1 and words[1].isdecimal() else 0
-            yield int(process.name), parent, _read(process / "comm") or "unnamed"
+            yield process, _read(process / "stat").rpartition(")")[2].split()
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -110,10 +107,6 @@ def _read(file: Path) -> str:
         return file.read_bytes()[:16384].decode("utf-8", "replace").strip()
     except OSError:
         return ""
-
-
-def _state(process: Path) -> str:
-    return _read(process / "stat").rpartition(")")[2].strip()[:1]
 
 
 def _holds_gpu(process: Path) -> bool:

@@ -22,7 +22,8 @@ ANSWER_S = 3.0
 
 def read_filesystems(proc: Path, fstab: Path) -> Iterator[Filesystem]:
     """Yield each filesystem that holds data once, however often it is mounted."""
-    writable = _mounted_for_writing(word(fstab))
+    entries = [line.split() for line in word(fstab).splitlines() if line.lstrip()[:1] != "#"]
+    writable = {e[1] for e in entries if len(e) >= 4 and "ro" not in e[3].split(",")}
     seen: set[str] = set()
     for line in read_text(proc / "self" / "mountinfo").splitlines():
         mount = parse_mount(line)
@@ -44,12 +45,6 @@ def parse_mount(line: str) -> tuple[str, str, str, bool] | None:
     # The superblock's options count: the kernel sets them to `ro` when a disk fails.
     read_only = "ro" in fields[5].split(",") or "ro" in rest[2].split(",")
     return fields[2], path, rest[0], read_only
-
-
-def _mounted_for_writing(fstab: str) -> set[str]:
-    """Return the paths that fstab mounts writable."""
-    entries = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
-    return {e[1] for e in entries if len(e) >= 4 and "ro" not in e[3].split(",")}
 
 
 def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesystem:

@@ -30,7 +30,11 @@ class Kmsg:
 
     def __init__(self, clock: Clock, device: Path = DEVICE, *, file: int | None = None) -> None:
         self._clock = clock
-        self._file = _open(device) if file is None else file
+        try:
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            self._file = os.open(device, flags) if file is None else file
+        except OSError as error:
+            raise HostError(f"{device}: {error.strerror}") from error
         self._live = False
         self._lost = 0
 
@@ -85,13 +89,6 @@ def open_kmsg(clock: Clock) -> Kmsg | None:
     with contextlib.suppress(HostError):
         return Kmsg(clock)
     return None
-
-
-def _open(device: Path) -> int:
-    try:
-        return os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise HostError(f"{device}: {error.strerror}") from error
 
 
 @dataclass(slots=True)

@@ -3,19 +3,12 @@
 import ctypes
 import platform
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from navarch.hosts.filesystems import read_filesystems
 from navarch.hosts.sysfs import names, number, read_text, word
-from navarch.ports.host import (
-    CpuTimes,
-    Filesystem,
-    HostError,
-    Memory,
-    MemoryErrors,
-    NetworkPort,
-)
+from navarch.ports.host import CpuTimes, Filesystem, HostError, Memory, MemoryErrors, NetworkPort
 
 PCI_VENDOR_NVIDIA = "0x10de"
 PCI_CLASSES_GPU = ("0x0300", "0x0302")
@@ -39,7 +32,7 @@ class LinuxHost:
 
     def boot_id(self) -> str:
         """Return the kernel's boot id."""
-        return self._read("sys/kernel/random/boot_id").strip()
+        return read_text(self._proc / "sys/kernel/random/boot_id").strip()
 
     def hostname(self) -> str:
         """Return the hostname."""
@@ -64,11 +57,11 @@ class LinuxHost:
 
     def cpu_times(self) -> CpuTimes:
         """Return CPU time since boot."""
-        return parse_cpu_times(self._read("stat"))
+        return parse_cpu_times(read_text(self._proc / "stat"))
 
     def memory(self) -> Memory:
         """Return main memory."""
-        return parse_memory(self._read("meminfo"))
+        return parse_memory(read_text(self._proc / "meminfo"))
 
     # For the host checks
 
@@ -89,16 +82,41 @@ class LinuxHost:
 
     def network_ports(self) -> Sequence[NetworkPort]:
         """Return the ports of InfiniBand and RoCE adapters."""
-        return tuple(read_ports(self._sys))
+        adapters = self._sys / "class" / "infiniband"
+        found: list[NetworkPort] = []
+        for adapter in names(adapters):
+            for port in names(adapters / adapter / "ports"):
+                folder = adapters / adapter / "ports" / port
+                found.append(
+                    NetworkPort(
+                        name=f"{adapter}/{port}",
+                        state=_after_number(word(folder / "state")),
+                        physical=_after_number(word(folder / "phys_state")),
+                        rate=word(folder / "rate"),
+                        ethernet=word(folder / "link_layer") == "Ethernet",
+                        link_downed=number(folder / "counters" / "link_downed"),
+                        symbol_errors=number(folder / "counters" / "symbol_error"),
+                    )
+                )
+        return tuple(found)
 
     def oom_kills(self) -> int | None:
         """Return the number of OOM kills since boot."""
-        lines = (line.split() for line in self._read("vmstat").splitlines())
+        lines = (line.split() for line in read_text(self._proc / "vmstat").splitlines())
         return next((int(value) for name, value in lines if name == "oom_kill"), None)
 
     def clock_error_s(self) -> float | None:
-        """Return the estimated error of the clock."""
-        return clock_error_s()
+        """Return the estimated error of the clock; infinity if it is not synchronised."""
+        timex = _Timex(modes=0)
+        try:
+            state = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
+        except (AttributeError, OSError):
+            return None
+        if state < 0:
+            return None
+        if timex.status & _UNSYNCHRONISED or state == _CLOCK_ERROR:
+            return float("inf")
+        return float(timex.esterror) / 1e6
 
     def gpu_functions(self) -> int | None:
         """Return how many NVIDIA GPUs are on the PCI bus."""
@@ -146,16 +164,9 @@ class LinuxHost:
             return False
         return namespace == INITIAL_PID_NAMESPACE
 
-    def _read(self, name: str) -> str:
-        return read_text(self._proc / name)
-
 
 JOB_VARIABLES = (
-    "NAVARCH_JOB_ID",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "FLUX_JOB_ID",
+    *("NAVARCH_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"),
     "TORCHELASTIC_RUN_ID",
 )
 """The variables with a process's job id: ours first, then Slurm, PBS, LSF, Flux, and PyTorch's
@@ -203,33 +214,13 @@ def parse_memory(meminfo: str) -> Memory:
     return Memory(total_bytes=kib["MemTotal"] * 1024, available_bytes=kib["MemAvailable"] * 1024)
 
 
-def read_ports(sys: Path) -> Iterator[NetworkPort]:
-    """Yield every port of every InfiniBand or RoCE adapter."""
-    adapters = sys / "class" / "infiniband"
-    for adapter in names(adapters):
-        for port in names(adapters / adapter / "ports"):
-            yield _port(f"{adapter}/{port}", adapters / adapter / "ports" / port)
-
-
-def _port(name: str, folder: Path) -> NetworkPort:
-    return NetworkPort(
-        name=name,
-        state=_after_number(word(folder / "state")),
-        physical=_after_number(word(folder / "phys_state")),
-        rate=word(folder / "rate"),
-        ethernet=word(folder / "link_layer") == "Ethernet",
-        link_downed=number(folder / "counters" / "link_downed"),
-        symbol_errors=number(folder / "counters" / "symbol_error"),
-    )
-
-
 def _after_number(text: str) -> str:
     """Return `ACTIVE` for `4: ACTIVE`."""
     return text.partition(":")[2].strip() or text
 
 
 _UNSYNCHRONISED = 0x0040
-_ERROR = 5
+_CLOCK_ERROR = 5
 
 
 class _Timex(ctypes.Structure):
@@ -242,17 +233,3 @@ class _Timex(ctypes.Structure):
         ("status", ctypes.c_int),
         ("rest", ctypes.c_byte * 256),
     )
-
-
-def clock_error_s() -> float | None:
-    """Return the estimated clock error in seconds; infinity if it is not synchronised."""
-    timex = _Timex(modes=0)
-    try:
-        state = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
-    except (AttributeError, OSError):
-        return None
-    if state < 0:
-        return None
-    if timex.status & _UNSYNCHRONISED or state == _ERROR:
-        return float("inf")
-    return float(timex.esterror) / 1e6

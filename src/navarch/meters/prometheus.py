@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlencode
 
 import msgspec
@@ -46,7 +47,7 @@ class PrometheusMeter:
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
         """Return the results of the queries; raise MetricsError if one of them fails."""
-        return await self._offload.run(lambda: self._query_all(pool))
+        return await self._offload.run(partial(self._query_all, pool))
 
     def _query_all(self, pool: PoolName) -> PoolMetrics:
         queries = self._queries
@@ -62,13 +63,10 @@ class PrometheusMeter:
             return 0.0
         text = query.replace(POOL, pool)
         base = self._queries.url.rstrip("/")
-        return parse_response(self._get(f"{base}/api/v1/query?{urlencode({'query': text})}"), text)
-
-    def _get(self, url: str) -> bytes:
         try:
             response = request(
                 "GET",
-                url,
+                f"{base}/api/v1/query?{urlencode({'query': text})}",
                 headers={"User-Agent": "navarch", **self._queries.headers},
                 timeout_s=self._queries.timeout.total_seconds(),
                 body_bytes_max=RESPONSE_BYTES_MAX,
@@ -80,7 +78,7 @@ class PrometheusMeter:
             location = response.headers.get("location", "another URL")
             raise MetricsError(f"prometheus: {self._queries.url} has moved to {location}")
         # The body of an error response explains what is wrong with the query.
-        return response.body
+        return parse_response(response.body, text)
 
 
 def parse_response(body: bytes, query: str) -> float:
@@ -99,7 +97,13 @@ def parse_response(body: bytes, query: str) -> float:
     if len(values) != 1:
         remedy = "add `or vector(0)`" if not values else "aggregate them, as with sum(...)"
         raise MetricsError(f"prometheus: {query}: {len(values)} series, not one; {remedy}")
-    return _number(values[0], query)
+    try:
+        value = float(values[0])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise MetricsError(f"prometheus: {query}: {values[0]} is not a valid amount")
+    return value
 
 
 def _values(data: "_Data", query: str) -> list[str]:
@@ -111,16 +115,6 @@ def _values(data: "_Data", query: str) -> list[str]:
     except msgspec.ValidationError as error:
         raise MetricsError(f"prometheus: {query}: {error}") from error
     raise MetricsError(f"prometheus: {query}: returns a {data.result_type}, not a number")
-
-
-def _number(text: str, query: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise MetricsError(f"prometheus: {query}: {text} is not a valid amount")
-    return value
 
 
 class _Series(msgspec.Struct):

@@ -187,13 +187,6 @@ def test_a_switch_may_leave_out_severity_and_colon() -> None:
     assert (found.kind, found.code, found.pci) == (Kind.SXID, 26007, "0000:06:00.0")
 
 
-def test_newer_drivers_name_the_cause() -> None:
-    found = parse_line("NVRM: Xid (PCI:0000:55:00): 45, pid=1, Ch 7 caused by previous Xid 48")
-
-    assert found is not None
-    assert found.caused_by == 48
-
-
 @given(cut=st.integers(min_value=0, max_value=len(LINE)), junk=st.text(max_size=20))
 def test_any_damaged_line_can_be_read(cut: int, junk: str) -> None:
     found = parse_line(LINE[:cut])

@@ -14,7 +14,7 @@ from navarch.core.records import evolve
 from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group
-from navarch.health.incidents.status import close_if_over, live_nodes
+from navarch.health.incidents.status import close_if_over, update_incident
 from navarch.testing.worlds import NOW, a_node
 
 NODE = a_node("training-0", boot_id="boot-1")
@@ -208,7 +208,9 @@ def test_an_incident_ends_with_silence_unless_a_condition_remains() -> None:
     assert over is not None
     assert (over.state, over.closed_at) == (IncidentState.RESOLVED, late)
     gone = evolve(sick, phase=Phase.GONE)
-    assert close_if_over(incident, live_nodes(incident, {NODE.id: gone}), now=early) is not None
+    update = update_incident(incident, {NODE.id: gone}, {}, now=early)
+    assert update is not None
+    assert update[0].state is IncidentState.RESOLVED
 
 
 @pytest.mark.parametrize("state", [IncidentState.RECOVERING, IncidentState.HELD])

@@ -1,16 +1,14 @@
 """Check that GPUs copy memory at the expected speed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import msgspec
 
-from navarch.core.health import CheckResult, Health
-from navarch.health.checks.issues import WEEKLY, Issue, combine, degraded, in_use, not_run
-from navarch.ports.checks import MachineView
-from navarch.ports.diagnostics import CopyFigures, Diagnostics, NotRunError, TestFailedError
-from navarch.ports.gpu import GpuError
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.checks.issues import ActiveCheck, Issue, combine, degraded, find_slow
+from navarch.ports.diagnostics import Diagnostics, NotRunError, TestFailedError
 
 SLOW = 0.7
 """A GPU is slow below this share of the fastest GPU in the same machine."""
@@ -30,53 +28,27 @@ TOOL_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandwidthCheck:
+class BandwidthCheck(ActiveCheck):
     """Measures copies between host and device, on the device, and between devices.
 
     If `nvbandwidth` is installed, its results are added.
     """
 
     name: str = "bandwidth"
-    interval: timedelta | None = WEEKLY
 
-    def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Measure every GPU."""
-        if view.diagnostics is None:
-            yield not_run(self.name, "this machine has no way to use its GPUs")
-            return
-        try:
-            gpus = view.gpus.list_gpus()
-            if used := in_use(view, gpus):
-                yield not_run(self.name, used)
-                return
-            figures = view.diagnostics.copies(gpus)
-        except (NotRunError, GpuError) as error:
-            yield not_run(self.name, str(error))
-            return
-        except TestFailedError as error:
-            yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
-            return
-        slow, summary = _run_nvbandwidth(view.diagnostics)
-        result = combine(self.name, [*_slow(figures), *slow])
-        words = "; ".join(filter(None, (result.reason, *_summary(figures), summary)))
-        yield CheckResult(check=self.name, health=result.health, reason=words)
-
-
-def _slow(figures: Sequence[CopyFigures]) -> Iterator[Issue]:
-    for field, way in WAYS:
-        found = [(index, getattr(one, field)) for index, one in enumerate(figures)]
-        known = [(index, gbs) for index, gbs in found if gbs is not None]
-        best = max((gbs for _, gbs in known), default=0.0)
-        for index, gbs in known:
-            if gbs < SLOW * best:
-                yield degraded(f"GPU {index} moves {gbs:.0f} of {best:.0f} GB/s {way}")
-
-
-def _summary(figures: Sequence[CopyFigures]) -> Iterator[str]:
-    for field, way in WAYS:
-        known = [gbs for one in figures if (gbs := getattr(one, field)) is not None]
-        if known:
-            yield f"{min(known):.0f} GB/s {way}"
+    def _test(self, gpus: Sequence[Gpu], diagnostics: Diagnostics) -> CheckResult:
+        figures = diagnostics.copies(gpus)
+        issues: list[Issue] = []
+        measurements: list[str] = []
+        for field, way in WAYS:
+            found = {index: getattr(one, field) for index, one in enumerate(figures)}
+            known = {index: gbs for index, gbs in found.items() if gbs is not None}
+            if known:
+                measurements.append(f"{min(known.values()):.0f} GB/s {way}")
+            for index, gbs in find_slow(known, SLOW):
+                issues.append(degraded(f"GPU {index} moves {gbs} GB/s {way}"))
+        slow, summary = _run_nvbandwidth(diagnostics)
+        return combine(self.name, [*issues, *slow], [*measurements, summary])
 
 
 class _Case(msgspec.Struct):
@@ -110,20 +82,17 @@ def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
     passed = [case for case in output.testcases if case.status == "Passed"]
     if not passed:
         return [], f"nvbandwidth did not finish: {output.error or f'code {run.code}'}"
+    slow: list[Issue] = []
+    for case in passed:
+        # A host-device test has one row, with one figure per GPU.
+        cells = case.bandwidth_matrix[0] if len(case.bandwidth_matrix) == 1 else []
+        column = {index: _number(cell) for index, cell in enumerate(cells)}
+        known = {index: figure for index, figure in column.items() if figure is not None}
+        for index, figure in find_slow(known, SLOW):
+            reached = f"GPU {index} reaches {figure} GB/s in nvbandwidth's {case.name}"
+            slow.append(degraded(reached))
     sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
-    return [slow for case in passed for slow in _slow_column(case)], f"nvbandwidth: {sums}"
-
-
-def _slow_column(case: _Case) -> Iterator[Issue]:
-    """Yield the slow GPUs of a host-device test, which has one figure per GPU."""
-    if len(case.bandwidth_matrix) != 1:
-        return
-    figures = [_number(cell) for cell in case.bandwidth_matrix[0]]
-    best = max((figure for figure in figures if figure is not None), default=0.0)
-    for index, figure in enumerate(figures):
-        if figure is not None and figure < SLOW * best:
-            reached = f"{figure:.0f} of {best:.0f} GB/s"
-            yield degraded(f"GPU {index} reaches {reached} in nvbandwidth's {case.name}")
+    return slow, f"nvbandwidth: {sums}"
 
 
 def _number(cell: str) -> float | None:

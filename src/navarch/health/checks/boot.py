@@ -32,12 +32,22 @@ class BootCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Check the machine as a whole, then each GPU."""
+        faults, waiting = self._find_faults(view)
+        if faults:
+            health, reason = Health.UNHEALTHY, "; ".join(faults)
+        elif waiting:
+            health, reason = Health.UNKNOWN, "; ".join(waiting)
+        else:
+            health, reason = Health.HEALTHY, ""
+        yield CheckResult(check=self.name, health=health, reason=reason)
+
+    def _find_faults(self, view: MachineView) -> tuple[list[str], list[str]]:
+        """Return what is broken, and what is still starting."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            yield self._failed(f"the GPU driver does not respond: {error}")
-            return
-        faults = [*_count(view, gpus), *_versions(view, gpus)]
+            return [f"the GPU driver does not respond: {error}"], []
+        faults = [*_machine_faults(view, gpus)]
         waiting: list[str] = []
         for gpu in gpus:
             try:
@@ -45,35 +55,29 @@ class BootCheck:
             except GpuError as error:
                 faults.append(f"GPU {gpu.index} cannot be read: {error}")
                 continue
-            faults += [f"GPU {gpu.index} {words}" for words in _card(view, gpu, facts)]
-            waiting += _still_starting(gpu, facts)
+            faults += [f"GPU {gpu.index} {words}" for words in _card_faults(view, gpu, facts)]
+            if facts.fabric is not None and facts.fabric.state != _FABRIC_COMPLETED:
+                waiting.append(f"GPU {gpu.index} is waiting for the NVLink fabric")
         if not (faults or waiting):
             # Run this only if all else passed: it is slow, and would fail for the same reasons.
             faults += [words for gpu in gpus for words in _touch(view, gpu)]
-        if faults:
-            yield self._failed("; ".join(faults))
-        elif waiting:
-            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason="; ".join(waiting))
-        else:
-            yield CheckResult(check=self.name, health=Health.HEALTHY)
-
-    def _failed(self, reason: str) -> CheckResult:
-        return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
+        return faults, waiting
 
 
-def _count(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
-    found = len(gpus)
-    expected = view.gpus_expected
-    if expected is None and view.kind is not None:
-        expected = view.kind.gpus
-    if expected is not None and found != expected:
-        yield f"{found} of {expected} GPUs found"
-    elif not found and expected != 0:
+def expected_gpus(view: MachineView) -> int | None:
+    """Return how many GPUs the machine should have; None if that is unknown."""
+    if view.gpus_expected is None and view.kind is not None:
+        return view.kind.gpus
+    return view.gpus_expected
+
+
+def _machine_faults(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
+    """Yield missing GPUs, and a driver library that does not match the loaded kernel module."""
+    expected = expected_gpus(view)
+    if expected is not None and len(gpus) != expected:
+        yield f"{len(gpus)} of {expected} GPUs found"
+    elif not gpus and expected != 0:
         yield "no GPUs found"
-
-
-def _versions(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
-    """Yield a mismatch between the loaded kernel module and the driver library."""
     try:
         module = view.host.gpu_module_version()
     except HostError:
@@ -84,7 +88,7 @@ def _versions(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
             yield f"the kernel module has version {module}, the driver library {version}"
 
 
-def _card(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
+def _card_faults(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
     gib = gpu.memory_bytes / (1 << 30)
     if view.kind is not None and gpu.memory_bytes and gib < MEMORY_SHARE * view.kind.gpu_memory_gib:
         yield f"has {gib:.0f} GiB of memory instead of {view.kind.gpu_memory_gib:g}"
@@ -98,11 +102,6 @@ def _card(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
         yield f"has NVLink {', '.join(down)} down"
     if facts.fabric is not None and facts.fabric.state == _FABRIC_COMPLETED and facts.fabric.status:
         yield f"was rejected by the NVLink fabric (status {facts.fabric.status})"
-
-
-def _still_starting(gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
-    if facts.fabric is not None and facts.fabric.state != _FABRIC_COMPLETED:
-        yield f"GPU {gpu.index} is waiting for the NVLink fabric"
 
 
 def _touch(view: MachineView, gpu: Gpu) -> Iterator[str]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
+from navarch.health.checks.boot import expected_gpus
+from navarch.health.checks.issues import not_checked
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError
 
@@ -21,13 +23,10 @@ class CountCheck:
         try:
             listed = len(view.gpus.list_gpus())
         except GpuError as error:
-            reason = f"not checked: {error}"
-            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
+            yield not_checked(self.name, error)
             return
         present = view.host.gpu_functions()
-        wanted = view.gpus_expected
-        if wanted is None and view.kind is not None:
-            wanted = view.kind.gpus
+        wanted = expected_gpus(view)
         fault = ""
         if wanted is not None and listed < wanted:
             fault = f"{listed} of {wanted} GPUs found"

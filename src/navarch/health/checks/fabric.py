@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 
-from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
+from navarch.health.checks.issues import GpuCheck, Issue, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -24,26 +22,22 @@ _CONFIGURATION_SHIFT, _CONFIGURATION_MASK, _RIGHT = 8, 0xF, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FabricCheck:
+class FabricCheck(GpuCheck):
     """Decodes the fabric's state and health mask. A fabric that is still starting is skipped."""
 
     name: str = "fabric"
-    interval: timedelta | None = None
 
-    def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Check every GPU."""
-        yield check_each_gpu(self.name, view, _find_issues)
-
-
-def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
-    fabric, name = facts.fabric, f"GPU {gpu.index}"
-    if fabric is None or fabric.state != COMPLETED:
-        return
-    if fabric.status:
-        yield unhealthy(f"{name} was rejected by the NVLink fabric (status {fabric.status})")
-    for shift, words, bad in _FLAGS:
-        if fabric.health_mask >> shift & 0b11 == _YES:
-            yield (unhealthy if bad else degraded)(f"{name} {words} in the NVLink fabric")
-    configuration = fabric.health_mask >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK
-    if configuration > _RIGHT:
-        yield unhealthy(f"{name} is configured wrongly in the NVLink fabric (kind {configuration})")
+    def _find_issues(self, _view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
+        fabric, name = health.fabric, f"GPU {gpu.index}"
+        if fabric is None or fabric.state != COMPLETED:
+            return
+        if fabric.status:
+            yield unhealthy(f"{name} was rejected by the NVLink fabric (status {fabric.status})")
+        for shift, words, bad in _FLAGS:
+            if fabric.health_mask >> shift & 0b11 == _YES:
+                yield (unhealthy if bad else degraded)(f"{name} {words} in the NVLink fabric")
+        configuration = fabric.health_mask >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK
+        if configuration > _RIGHT:
+            yield unhealthy(
+                f"{name} is configured wrongly in the NVLink fabric (kind {configuration})"
+            )

@@ -1,18 +1,17 @@
-"""Issues that checks find, and the one result that a check makes of them."""
+"""Issues that checks find, and what the checks of issues have in common."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.inventory import Gpu
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import Diagnostics, NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError, GpuHealth
 
+HOUR = timedelta(hours=1)
 WEEKLY = timedelta(days=7)
-
-_RANK = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,92 +33,131 @@ def unhealthy(text: str, *, fatal: bool = False) -> Issue:
     return Issue(health=Health.UNHEALTHY, text=text, fatal=fatal)
 
 
-def combine(check: str, issues: Iterable[Issue]) -> CheckResult:
+def combine(
+    check: str,
+    issues: Iterable[Issue],
+    measurements: Iterable[str] = (),
+    facts: Mapping[str, str] | None = None,
+) -> CheckResult:
     """Return one result with the text of all issues and the health of the worst."""
     found = list(issues)
     return CheckResult(
         check=check,
-        health=max((i.health for i in found), key=_RANK.__getitem__, default=Health.HEALTHY),
-        reason="; ".join(issue.text for issue in found),
+        health=max((i.health for i in found), key=SEVERITY.__getitem__, default=Health.HEALTHY),
+        reason="; ".join([*(issue.text for issue in found), *measurements]),
         fatal=any(issue.fatal for issue in found),
+        facts=facts or {},
     )
 
 
-FindIssues = Callable[[Gpu, GpuHealth], Iterable[Issue]]
+def rise_in_hour(view: MachineView, counter: str, value: int) -> int:
+    """Return by how much a counter has risen within the last hour."""
+    return view.history.rise(counter, value, at=view.now, within=HOUR)
 
 
-def check_each_gpu(check: str, view: MachineView, find_issues: FindIssues) -> CheckResult:
-    """Return the issues of every GPU that can be read.
+def not_checked(check: str, error: GpuError) -> CheckResult:
+    """Return the result of a check that could not list the GPUs."""
+    return CheckResult(check=check, health=Health.UNKNOWN, reason=f"not checked: {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCheck:
+    """A check of the host around the GPUs; a subclass finds the issues."""
+
+    name: str
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Check the host once."""
+        yield combine(self.name, self._find_issues(view))
+
+    def _find_issues(self, view: MachineView) -> Iterator[Issue]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCheck:
+    """A check of one aspect of every GPU; a subclass finds the issues of one.
 
     Unreadable GPUs are left to the `gpu` check: if every check reported them, one fault would
     look like twenty.
     """
-    try:
-        gpus = view.gpus.list_gpus()
-    except GpuError as error:
-        return CheckResult(check=check, health=Health.UNKNOWN, reason=f"not checked: {error}")
-    issues: list[Issue] = []
-    unread = ""
-    for gpu in gpus:
+
+    name: str
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Check every GPU that can be read."""
         try:
-            issues += find_issues(gpu, view.gpus.health(gpu))
+            gpus = view.gpus.list_gpus()
         except GpuError as error:
-            unread = f"GPU {gpu.index} not checked: {error}"
-    if unread and not issues:
-        return CheckResult(check=check, health=Health.UNKNOWN, reason=unread)
-    return combine(check, issues)
+            yield not_checked(self.name, error)
+            return
+        issues: list[Issue] = []
+        facts: dict[str, str] = {}
+        unread = ""
+        for gpu in gpus:
+            try:
+                health = view.gpus.health(gpu)
+                facts |= self._facts(gpu, health)
+                issues += self._find_issues(view, gpu, health)
+            except GpuError as error:
+                unread = f"GPU {gpu.index} not checked: {error}"
+        if unread and not issues:
+            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=unread, facts=facts)
+        else:
+            yield combine(self.name, issues, facts=facts)
+
+    def _find_issues(self, view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
+        raise NotImplementedError
+
+    def _facts(self, gpu: Gpu, health: GpuHealth) -> Mapping[str, str]:
+        """Return facts about one GPU that the result carries even if the GPU is healthy."""
+        del gpu, health
+        return {}
 
 
-GpuTest = Callable[[Gpu, Diagnostics], Iterator[Issue | str]]
-"""Yields measurements as text, and faults as issues."""
-
-
-def run_on_each_gpu(
-    check: str,
-    view: MachineView,
-    test: GpuTest,
-    compare: Callable[[], Iterable[Issue]] = tuple,
-) -> CheckResult:
-    """Run `test` on one idle GPU after the other and return its issues and measurements.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveCheck:
+    """A test that uses idle GPUs, weekly or on request; a subclass runs it.
 
     A test that could not run is reported as such; it has not passed.
     """
-    if view.diagnostics is None:
-        return not_run(check, "this machine has no way to use its GPUs")
-    issues: list[Issue] = []
-    measurements: list[str] = []
-    try:
+
+    name: str
+    interval: timedelta | None = WEEKLY
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Run the test if no GPU is in use."""
+        try:
+            yield self._run_if_idle(view)
+        except (NotRunError, GpuError) as error:
+            yield not_run(self.name, str(error))
+        except TestFailedError as error:
+            yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
+
+    def _run_if_idle(self, view: MachineView) -> CheckResult:
+        if view.diagnostics is None:
+            return not_run(self.name, "this machine has no way to use its GPUs")
         gpus = view.gpus.list_gpus()
-        if used := in_use(view, gpus):
-            return not_run(check, used)
         for gpu in gpus:
-            try:
-                for found in test(gpu, view.diagnostics):
-                    if isinstance(found, str):
-                        measurements.append(found)
-                    else:
-                        issues.append(found)
-            except TestFailedError as error:
-                issues.append(unhealthy(f"GPU {gpu.index} failed: {error}"))
-    except (NotRunError, GpuError) as error:
-        return not_run(check, str(error))
-    if not gpus:
-        return not_run(check, "there are no GPUs")
-    result = combine(check, [*issues, *compare()])
-    reason = "; ".join(filter(None, (result.reason, *measurements)))
-    return CheckResult(check=check, health=result.health, reason=reason, fatal=result.fatal)
+            if holders := view.gpus.health(gpu).holders:
+                pids = ", ".join(map(str, holders))
+                return not_run(self.name, f"GPU {gpu.index} is in use by process {pids}")
+        return self._test(gpus, view.diagnostics)
 
-
-def in_use(view: MachineView, gpus: Sequence[Gpu]) -> str:
-    """Return which GPU is in use, and by which processes; empty if all are idle."""
-    for gpu in gpus:
-        holders = view.gpus.health(gpu).holders
-        if holders:
-            pids = ", ".join(map(str, holders))
-            return f"GPU {gpu.index} is in use by process {pids}"
-    return ""
+    def _test(self, gpus: Sequence[Gpu], diagnostics: Diagnostics) -> CheckResult:
+        raise NotImplementedError
 
 
 def not_run(check: str, why: str) -> CheckResult:
     """Return the result of a test that did not run: unknown, not healthy."""
     return CheckResult(check=check, health=Health.UNKNOWN, reason=f"not run: {why}")
+
+
+def find_slow(figures: Mapping[int, float], share: float) -> Iterator[tuple[int, str]]:
+    """Yield each GPU below `share` of the fastest, with its figure, such as `12 of 40`."""
+    best = max(figures.values(), default=0.0)
+    for index, figure in sorted(figures.items()):
+        if figure < share * best:
+            yield index, f"{figure:.0f} of {best:.0f}"

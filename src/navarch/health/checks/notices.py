@@ -13,11 +13,9 @@ def judge_notices(notices: Iterable[Notice]) -> tuple[CheckResult, ...]:
     decides what follows from it.
     """
     standing = list(notices)
-    return tuple(_result(kind, [x for x in standing if x.kind is kind]) for kind in NoticeKind)
-
-
-def _result(kind: NoticeKind, notices: list[Notice]) -> CheckResult:
-    if not notices:
-        return CheckResult(check=kind.value, health=Health.HEALTHY)
-    reason = "; ".join(notice.reason for notice in notices)
-    return CheckResult(check=kind.value, health=Health.DEGRADED, reason=reason)
+    results: list[CheckResult] = []
+    for kind in NoticeKind:
+        reasons = [notice.reason for notice in standing if notice.kind is kind]
+        health = Health.DEGRADED if reasons else Health.HEALTHY
+        results.append(CheckResult(check=kind.value, health=health, reason="; ".join(reasons)))
+    return tuple(results)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
+from navarch.health.checks.issues import GpuCheck, Issue, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -24,21 +23,16 @@ _KEEPS_WORKING = frozenset({3, 4, 5})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryCheck:
+class RecoveryCheck(GpuCheck):
     """Reports the driver's recovery action, even if no XID was seen."""
 
     name: str = "recovery"
     interval: timedelta | None = timedelta(seconds=1)
 
-    def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Check every GPU."""
-        yield check_each_gpu(self.name, view, _find_issues)
-
-
-def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
-    action = facts.recovery_action
-    if not action:
-        return
-    words = f"the driver requires {WORDS.get(action, f'action {action}')}"
-    issue = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
-    yield issue(f"GPU {gpu.index}: {words}")
+    def _find_issues(self, _view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
+        action = health.recovery_action
+        if not action:
+            return
+        words = f"the driver requires {WORDS.get(action, f'action {action}')}"
+        issue = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
+        yield issue(f"GPU {gpu.index}: {words}")

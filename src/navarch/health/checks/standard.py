@@ -40,14 +40,6 @@ def standard_checks() -> tuple[HealthCheck, ...]:
         BootCheck(),
         NvmlCheck(),
         XidCheck(),
-        *gpu_checks(),
-        *host_checks(),
-    )
-
-
-def gpu_checks() -> tuple[HealthCheck, ...]:
-    """Return the checks that each read one aspect of the GPUs."""
-    return (
         RecoveryCheck(),
         EccCheck(),
         RowsCheck(),
@@ -60,12 +52,6 @@ def gpu_checks() -> tuple[HealthCheck, ...]:
         HoldersCheck(),
         SettingsCheck(),
         WorkCheck(),
-    )
-
-
-def host_checks() -> tuple[HealthCheck, ...]:
-    """Return the checks of the host around the GPUs."""
-    return (
         InfinibandCheck(),
         DiskCheck(),
         MountsCheck(),

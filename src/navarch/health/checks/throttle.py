@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.checks.issues import Issue, check_each_gpu, degraded
+from navarch.health.checks.issues import GpuCheck, Issue, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -15,7 +14,7 @@ SLOWDOWN, THERMAL, BRAKE, SOFTWARE_THERMAL = 0x08, 0x40, 0x80, 0x20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottleCheck:
+class ThrottleCheck(GpuCheck):
     """Adds up how long heat or power slowed a GPU, from the GPU's counters.
 
     The current bits may be set for a millisecond only, while the counters cover the whole time
@@ -23,25 +22,22 @@ class ThrottleCheck:
     """
 
     name: str = "throttle"
-    interval: timedelta | None = None
     lately: timedelta = timedelta(minutes=10)
     share_max: float = 0.1
     """The largest share of `lately` that a GPU may be slowed."""
 
-    def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Check every GPU."""
-        yield check_each_gpu(
-            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
-        )
-
-    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
         counters = {
-            "heat": facts.thermal_slowdown_ns,
-            "heat, by the driver,": facts.software_slowdown_ns,
-            "the power supply": facts.power_brake_ns,
+            "heat": health.thermal_slowdown_ns,
+            "heat, by the driver,": health.software_slowdown_ns,
+            "the power supply": health.power_brake_ns,
         }
         if all(counter is None for counter in counters.values()):
-            yield from _by_bits(gpu, facts)
+            busy, reasons = (health.utilization_pct or 0.0) > 0.0, health.clock_reasons or 0
+            if busy and reasons & (SLOWDOWN | THERMAL | SOFTWARE_THERMAL):
+                yield degraded(f"GPU {gpu.index} is slowed by heat")
+            elif busy and reasons & BRAKE:
+                yield degraded(f"GPU {gpu.index} is slowed by the power supply")
             return
         for cause, total_ns in counters.items():
             if total_ns is None:
@@ -57,13 +53,3 @@ class ThrottleCheck:
                     f"GPU {gpu.index} was slowed by {cause} for {slowed / 10:.0f} s"
                     f" of the last {minutes:.0f} minutes"
                 )
-
-
-def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
-    reasons, busy = facts.clock_reasons or 0, (facts.utilization_pct or 0.0) > 0.0
-    if not busy:
-        return
-    if reasons & (SLOWDOWN | THERMAL | SOFTWARE_THERMAL):
-        yield degraded(f"GPU {gpu.index} is slowed by heat")
-    elif reasons & BRAKE:
-        yield degraded(f"GPU {gpu.index} is slowed by the power supply")

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
+from navarch.health.checks.issues import not_checked
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuHealth
 from navarch.ports.host import HostError
@@ -44,8 +45,7 @@ class WorkCheck:
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            reason = f"not checked: {error}"
-            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
+            yield not_checked(self.name, error)
             return
         busy = {f"{WORK}{gpu.uuid}": words for gpu in gpus if (words := _work(view, gpu))}
         yield CheckResult(check=self.name, health=Health.HEALTHY, facts=busy)

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment, assess
-from navarch.health.xid.catalogue import Kind, driver_branch
+from navarch.health.xid.catalogue import Kind, driver_branch, kind_of
 from navarch.ports.checks import EventSource, MachineView
-from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
+from navarch.ports.gpu import GpuError, GpuEvent
 
 CONTEXT_SWITCH = 109
 """Context switch timeouts have harmless causes, such as a long kernel or a debugger, so only a
@@ -18,8 +18,6 @@ once."""
 REPEATED_WITHIN = timedelta(hours=24)
 ONE_CRASH = timedelta(seconds=1)
 """Errors on one GPU within this time are attributed to the same process."""
-
-_SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +33,27 @@ class XidCheck:
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Report the events since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
-        yield from (self._source_result(source) for source in view.sources)
+        yield from map(self._source_result, view.sources)
         events = _with_processes(view.gpus.events())
-        names, branch = _names(view.gpus) if events else ({}, None)
-        together: dict[str, list[GpuEvent]] = {}
+        try:
+            listed = view.gpus.list_gpus() if events else ()
+        except GpuError:
+            listed = ()
+        names = {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}
+        branch = driver_branch(listed[0].driver_version) if listed else None
+        together: dict[str, list[tuple[GpuEvent, Assessment]]] = {}
         for event in events:
-            together.setdefault(self._subject(event, branch), []).append(event)
+            assessment = assess_xid(event.code, event.text, branch=branch)
+            subject = f"{self.name}/{event.code}/{event.gpu}"
+            if assessment.health is Health.HEALTHY and event.pid is not None:
+                # Crashes of two processes are separate incidents. They leave no condition on the
+                # node, so the names do not accumulate.
+                subject += f"/{event.pid}"
+            together.setdefault(subject, []).append((event, assessment))
         for subject, alike in together.items():
-            event, assessment = _gravest(alike, branch)
-            if event.code == CONTEXT_SWITCH and not _is_repeated(alike, view):
+            # The most severe event; of several, the latest.
+            event, assessment = max(reversed(alike), key=lambda pair: SEVERITY[pair[1].health])
+            if event.code == CONTEXT_SWITCH and not _is_repeated([e for e, _ in alike], view):
                 assessment = replace(assessment, fatal=False, health=Health.DEGRADED)
             again = f" ({len(alike)} times)" if len(alike) > 1 else ""
             where = names.get(event.gpu, event.gpu)
@@ -57,16 +67,6 @@ class XidCheck:
                 action=str(assessment.action),
                 facts=_facts(event, assessment, where, len(alike)),
             )
-
-    def _subject(self, event: GpuEvent, branch: int | None) -> str:
-        """Return the name of a result: code and GPU, and for application faults the process.
-
-        Crashes of two processes are separate incidents. They leave no condition on the node, so the
-        names do not accumulate.
-        """
-        subject = f"{self.name}/{event.code}/{event.gpu}"
-        harmless = assess_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
-        return f"{subject}/{event.pid}" if harmless and event.pid is not None else subject
 
     def _source_result(self, source: EventSource) -> CheckResult:
         """Return whether a source reports the errors that other sources see.
@@ -102,12 +102,12 @@ def _is_repeated(events: Sequence[GpuEvent], view: MachineView) -> bool:
 
 def assess_xid(code: int, text: str = "", *, branch: int | None = None) -> Assessment:
     """Return the assessment of an XID on a GPU, or of an SXid on a switch."""
-    return assess(_kind(code), code, text, branch=branch)
+    return assess(kind_of(code), code, text, branch=branch)
 
 
 def label(code: int) -> str:
     """Return a code with its kind: `XID 79`, `SXid 12028`."""
-    return f"{_kind(code).label} {code}"
+    return f"{kind_of(code).label} {code}"
 
 
 def describe_xid(assessment: Assessment, text: str) -> str:
@@ -123,26 +123,28 @@ def _with_processes(events: Sequence[GpuEvent]) -> list[GpuEvent]:
     A stack overflow prints two lines without a process and one with it.
     """
     named = [event for event in events if event.pid is not None]
-    return [_named_after(event, named) for event in events]
-
-
-def _named_after(event: GpuEvent, named: Sequence[GpuEvent]) -> GpuEvent:
-    if event.pid is not None or event.code >= 10_000:
-        return event
-    near = [
-        other for other in named if other.gpu == event.gpu and abs(other.at - event.at) <= ONE_CRASH
-    ]
-    if not near:
-        return event
-    other = min(near, key=lambda other: (abs(other.at - event.at), other.number))
-    return replace(event, pid=other.pid, process=other.process)
+    filled: list[GpuEvent] = []
+    for event in events:
+        near: list[GpuEvent] = []
+        if event.pid is None and kind_of(event.code) is Kind.XID:
+            near = [
+                other
+                for other in named
+                if other.gpu == event.gpu and abs(other.at - event.at) <= ONE_CRASH
+            ]
+        if near:
+            nearest = min(near, key=lambda other: (abs(other.at - event.at), other.number))
+            filled.append(replace(event, pid=nearest.pid, process=nearest.process))
+        else:
+            filled.append(event)
+    return filled
 
 
 def _facts(event: GpuEvent, assessment: Assessment, where: str, times: int) -> dict[str, str]:
     """Return the facts for policies and incidents; unknown ones are omitted."""
     known = {
         "code": str(event.code),
-        "kind": str(_kind(event.code)),
+        "kind": str(kind_of(event.code)),
         "class": str(assessment.entry.origin),
         "gpu": event.gpu,
         "gpu_index": where.removeprefix("GPU ") if where != event.gpu else "",
@@ -155,26 +157,3 @@ def _facts(event: GpuEvent, assessment: Assessment, where: str, times: int) -> d
         "times": str(times) if times > 1 else "",
     }
     return {name: value for name, value in known.items() if value}
-
-
-def _kind(code: int) -> Kind:
-    return Kind.SXID if code >= 10_000 else Kind.XID
-
-
-def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Assessment]:
-    """Return the most severe event; of several, the latest."""
-    assessed = [(event, assess_xid(event.code, event.text, branch=branch)) for event in events]
-    gravest = max(_SEVERITY[assessment.health] for _, assessment in assessed)
-    return [
-        (e, assessment) for e, assessment in assessed if _SEVERITY[assessment.health] == gravest
-    ][-1]
-
-
-def _names(gpus: GpuReader) -> tuple[dict[str, str], int | None]:
-    """Return each GPU's display name, and the driver's branch; empty if it does not respond."""
-    try:
-        listed = gpus.list_gpus()
-    except GpuError:
-        return {}, None
-    branch = next((driver_branch(gpu.driver_version) for gpu in listed), None)
-    return {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}, branch

@@ -9,11 +9,11 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
 from navarch.core.instance import NoticeKind
 from navarch.core.node import Node
+from navarch.health.xid.catalogue import SXIDS_FROM
 
 NVLINK_LABEL = "nvlink_domain"
 """The label with a node's NVLink domain. A node without it is a domain of its own."""
 
-SXIDS_FROM = 10_000
 
 _CAUSED = re.compile(r"caused by previous Xid \d+")
 
@@ -75,26 +75,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> IncidentKind:
         """The kind of incident that this finding alone would open."""
-        code = self.code
-        if code:
-            return self._kind_of(code)
+        if self.code:
+            origin = self.result.facts.get("class", "")
+            if origin == "fabric" or (self.code.isdecimal() and int(self.code) >= SXIDS_FROM):
+                return IncidentKind.FABRIC
+            return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
         check = self.result.check.partition("/")[0]
         if check in _FABRIC:
             return IncidentKind.FABRIC
         if check in _NETWORK:
             return IncidentKind.NETWORK
         return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
-
-    def _kind_of(self, code: str) -> IncidentKind:
-        origin = self.result.facts.get("class", "")
-        if origin == "fabric" or (code.isdecimal() and int(code) >= SXIDS_FROM):
-            return IncidentKind.FABRIC
-        return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
-
-    @property
-    def rank(self) -> int:
-        """How likely it is the cause; lower is likelier."""
-        return rank_of(self.code, self.result.reason)
 
     @property
     def opens(self) -> bool:

@@ -6,7 +6,6 @@ restart.
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from operator import attrgetter
 
 from navarch.core.event import Event, about
 from navarch.core.ids import NodeId, RecoveryId
@@ -14,8 +13,6 @@ from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.core.recovery import Recovery, RecoveryState
-
-_check_of = attrgetter("check")
 
 _ACTED_ON = (IncidentState.RECOVERING, IncidentState.HELD)
 
@@ -35,25 +32,28 @@ def update_incident(
     now: datetime,
 ) -> tuple[Incident, Event] | None:
     """Return an open incident in its current state with the event to journal; None if unchanged."""
-    present = live_nodes(incident, nodes)
+    there = (nodes.get(name) for name in incident.nodes)
+    present = [node for node in there if node is not None and not node.gone]
     # An incident without a live node is over, whatever its state was.
     current = with_current_state(incident, present, recoveries) if present else incident
     closed = close_if_over(current, present, recoveries, now=now)
-    if closed is not None:
-        return closed, _closed_event(closed, now)
-    if current is not incident:
-        return current, _state_event(current, describe_state(current, nodes), now)
-    return None
-
-
-def live_nodes(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
-    """Return the nodes of an incident that are not gone."""
-    found: list[Node] = []
-    for name in incident.nodes:
-        node = nodes.get(name)
-        if node is not None and not node.gone:
-            found.append(node)
-    return found
+    if closed is None and current is incident:
+        return None
+    after = closed or current
+    because = [about("node", after.node)]
+    facts = {"kind": str(after.kind), "state": str(after.state)}
+    if closed is None:
+        facts["recovery"] = after.recovery
+        if after.recovery:
+            because.append(about("recovery", after.recovery))
+    return after, Event(
+        at=now,
+        about=about("incident", after.id),
+        kind="incident.closed" if closed else f"incident.{after.state}",
+        reason=after.note if closed else describe_state(after, nodes),
+        because=tuple(because),
+        facts=facts,
+    )
 
 
 def with_current_state(
@@ -65,12 +65,12 @@ def with_current_state(
 
     `present` are its live nodes. Returns the same object if nothing changed.
     """
-    checks = set(map(_check_of, incident.symptoms))
+    checks = {symptom.check for symptom in incident.symptoms}
     is_recovering = is_held = False
     recovery = incident.recovery
     for node in present:
         ongoing = recoveries.get(node.recovery) if node.recovery is not None else None
-        is_seen = not checks.isdisjoint(map(_check_of, node.conditions))
+        is_seen = any(condition.check in checks for condition in node.conditions)
         if ongoing is not None and not ongoing.over and (is_seen or ongoing.check in checks):
             recovery = ongoing.id
             is_recovering = True
@@ -89,34 +89,6 @@ def with_current_state(
     return evolve(incident, state=state, recovery=recovery)
 
 
-def closing_reason(
-    incident: Incident,
-    present: Collection[Node],
-    recoveries: Mapping[RecoveryId, Recovery] = _NO_RECOVERIES,
-    *,
-    now: datetime,
-) -> str | None:
-    """Return why an incident is over, or None if it is not.
-
-    `present` are its live nodes. An incident stays open while one of them has a condition of its
-    checks: silence does not prove that a GPU that fell off the bus is back.
-    """
-    if not present:
-        return "its node is gone"
-    if incident.state in _ACTED_ON:
-        return None
-    checks = set(map(_check_of, incident.symptoms))
-    for node in present:
-        if not checks.isdisjoint(map(_check_of, node.conditions)):
-            return None
-    recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
-    if recovery is not None and recovery.state is RecoveryState.SUCCEEDED:
-        return f"mended: {recovery.history[-1].outcome}" if recovery.history else "mended"
-    if now < quiet_at(incident):
-        return None
-    return f"no further symptom for {SILENCE.total_seconds():.0f} s"
-
-
 def close_if_over(
     incident: Incident,
     present: Collection[Node],
@@ -124,10 +96,24 @@ def close_if_over(
     *,
     now: datetime,
 ) -> Incident | None:
-    """Return the closed incident if it is over, else None."""
-    why = closing_reason(incident, present, recoveries, now=now)
-    if why is None:
+    """Return the closed incident if it is over, else None.
+
+    `present` are its live nodes. An incident stays open while one of them has a condition of its
+    checks: silence does not prove that a GPU that fell off the bus is back.
+    """
+    checks = {symptom.check for symptom in incident.symptoms}
+    is_seen = any(condition.check in checks for node in present for condition in node.conditions)
+    recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
+    if not present:
+        why = "its node is gone"
+    elif incident.state in _ACTED_ON or is_seen:
         return None
+    elif recovery is not None and recovery.state is RecoveryState.SUCCEEDED:
+        why = f"mended: {recovery.history[-1].outcome}" if recovery.history else "mended"
+    elif now < quiet_at(incident):
+        return None
+    else:
+        why = f"no further symptom for {SILENCE.total_seconds():.0f} s"
     note = f"{incident.note}; {why}" if incident.note else why
     return evolve(incident, state=IncidentState.RESOLVED, closed_at=now, note=note)
 
@@ -137,7 +123,7 @@ def incident_inputs(node: Node) -> object:
 
     The progress of a drain or termination is not part of it.
     """
-    checks = [*map(_check_of, node.conditions)]
+    checks = [condition.check for condition in node.conditions]
     return node.gone, checks, node.recovery, node.retiring, node.held
 
 
@@ -162,39 +148,8 @@ def describe_state(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
         held = next((n.held for n in present if n.held is not None and not n.held.released), None)
         return f"held back: {held.because}" if held is not None else "held back"
     if incident.state is IncidentState.RECOVERING:
-        for node in present:
-            if node.retiring is not None:
-                if node.recovery:
-                    break
-                return f"{node.id} is being replaced"
+        leaving = next((node for node in present if node.retiring is not None), None)
+        if leaving is not None and not leaving.recovery:
+            return f"{leaving.id} is being replaced"
         return f"being mended: {incident.recovery}"
     return "nothing is being done about it"
-
-
-def _closed_event(incident: Incident, now: datetime) -> Event:
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind="incident.closed",
-        reason=incident.note,
-        because=(about("node", incident.node),),
-        facts={"kind": str(incident.kind), "state": str(IncidentState.RESOLVED)},
-    )
-
-
-def _state_event(incident: Incident, reason: str, now: datetime) -> Event:
-    because = [about("node", incident.node)]
-    if incident.recovery:
-        because.append(about("recovery", incident.recovery))
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind=f"incident.{incident.state}",
-        reason=reason,
-        because=tuple(because),
-        facts={
-            "kind": str(incident.kind),
-            "state": str(incident.state),
-            "recovery": incident.recovery,
-        },
-    )

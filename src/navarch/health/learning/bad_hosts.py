@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import attrgetter
 
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.inventory import Inventory
@@ -18,8 +17,6 @@ REMEMBERED = timedelta(days=90)
 
 _UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
-_uuid_of = attrgetter("uuid")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnedMachine:
@@ -32,13 +29,12 @@ class ReturnedMachine:
 
 def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
     """Return the names that identify a machine: those of its host and of its GPUs."""
-    labels, topology = inventory.labels, node.topology
-    hosts = dict.fromkeys(filter(None, map(labels.get, HOST_LABELS)))
-    if topology is not None and topology.host:
-        hosts[topology.host] = None
-    named = [f"{node.provider or ''}/{host}" for host in hosts]
-    gpus = filter(_UUID.fullmatch, map(_uuid_of, inventory.gpus))
-    return (*named, *map(str.lower, gpus))
+    hosts = [inventory.labels.get(name, "") for name in HOST_LABELS]
+    if node.topology is not None:
+        hosts.append(node.topology.host)
+    named = [f"{node.provider or ''}/{host}" for host in dict.fromkeys(hosts) if host]
+    gpus = [gpu.uuid.lower() for gpu in inventory.gpus if _UUID.fullmatch(gpu.uuid)]
+    return (*named, *gpus)
 
 
 def hardware_faults(node: Node) -> list[Condition]:

@@ -75,7 +75,9 @@ def score_lemons(
         mine += [other for other in by_host.get(node.host, ()) if other.node != name]
         if node.gone or not mine:
             continue
-        expected = max(exposure[name], _days_since_first(mine, now)) * fleet
+        # The machine has been known at least since its first strike, under any node.
+        first = max(min(incident.opened_at for incident in mine), now - WINDOW)
+        expected = max(exposure[name], (now - first) / timedelta(days=1)) * fleet
         found.append(_lemon(node, mine, expected))
         found += _parts(node, mine, expected / max(node.gpus or 8, 1))
     return sorted(found, key=lambda each: (-each.score, each.node, each.slot, each.gpu))
@@ -94,12 +96,6 @@ def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lem
         hit = [incident for incident in unplaced if gpu in incident.gpus]
         if len(hit) >= STRIKES_MIN:
             yield _lemon(node, hit, expected, gpu=gpu)
-
-
-def _days_since_first(strikes: Iterable[Incident], now: datetime) -> float:
-    """Return how many days the machine has been known at least, under any node."""
-    first = min(incident.opened_at for incident in strikes)
-    return (now - max(first, now - WINDOW)) / timedelta(days=1)
 
 
 def exposure_days(node: Node, *, now: datetime) -> float:

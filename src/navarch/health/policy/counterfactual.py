@@ -78,61 +78,57 @@ def compare_policies(
     `start` fill the rules' windows but are not compared. The effect that an action would have had
     on later events is unknown and ignored.
     """
-    before, after = _Replay(old), _Replay(new)
+    engines = Engine(old), Engine(new)
+    judged: list[tuple[NodeId, Verdict, Verdict]] = []
     differences: list[Difference] = []
-    count, since = 0, None
+    since: datetime | None = None
     for event in events:
         occurrence = occurrence_of(event)
         if occurrence is None:
             continue
+        before, after = (engine.judge(occurrence) for engine in engines)
+        for engine, verdict in zip(engines, (before, after), strict=True):
+            engine.note(verdict)
         if start is not None and event.at < start:
-            for replay in (before, after):
-                replay.engine.note(replay.engine.judge(occurrence))
             continue
-        count += 1
-        since = occurrence.at if since is None else min(since, occurrence.at)
-        node = occurrence.node.id
-        one = before.judge(node, before.engine.judge(occurrence))
-        other = after.judge(node, after.engine.judge(occurrence))
-        if (one.health, one.fatal, one.action) != (other.health, other.fatal, other.action):
-            differences.append(
-                Difference(at=occurrence.at, node=node, what=event.reason, old=one, new=other)
-            )
+        at, node = occurrence.at, occurrence.node.id
+        since = at if since is None else min(since, at)
+        judged.append((node, before, after))
+        outcomes = (before.health, before.fatal, before.action)
+        if outcomes != (after.health, after.fatal, after.action):
+            one, other = _outcome(before), _outcome(after)
+            differences.append(Difference(at=at, node=node, what=event.reason, old=one, new=other))
     return PolicyComparison(
-        old=before.tally(),
-        new=after.tally(),
-        events=count,
+        old=_tally((node, before) for node, before, _ in judged),
+        new=_tally((node, after) for node, _, after in judged),
+        events=len(judged),
         since=since,
         differences=tuple(differences),
     )
 
 
-class _Replay:
-    def __init__(self, policy: Policy) -> None:
-        self.engine = Engine(policy)
-        self._verdicts: Counter[str] = Counter()
-        self._actions: Counter[str] = Counter()
-        self._out: set[NodeId] = set()
-        self._fatal = 0
-        self._broken = 0
+def _outcome(verdict: Verdict) -> PolicyOutcome:
+    return PolicyOutcome(
+        health=verdict.health, fatal=verdict.fatal, action=verdict.action, rule=verdict.rule
+    )
 
-    def judge(self, node: NodeId, verdict: Verdict) -> PolicyOutcome:
-        self.engine.note(verdict)
-        self._verdicts[str(verdict.health)] += 1
-        self._actions[verdict.action or "none"] += 1
-        self._fatal += verdict.fatal
-        self._broken += bool(verdict.broken)
+
+def _tally(judged: Iterable[tuple[NodeId, Verdict]]) -> PolicyTally:
+    verdicts: Counter[str] = Counter()
+    actions: Counter[str] = Counter()
+    out: set[NodeId] = set()
+    fatal = broken = 0
+    for node, verdict in judged:
+        verdicts[str(verdict.health)] += 1
+        actions[verdict.action or "none"] += 1
+        fatal += verdict.fatal
+        broken += bool(verdict.broken)
         if verdict.health is Health.UNHEALTHY:
-            self._out.add(node)
-        return PolicyOutcome(
-            health=verdict.health, fatal=verdict.fatal, action=verdict.action, rule=verdict.rule
-        )
-
-    def tally(self) -> PolicyTally:
-        return PolicyTally(
-            verdicts=dict(sorted(self._verdicts.items())),
-            actions=dict(sorted(self._actions.items())),
-            fatal=self._fatal,
-            nodes_out=len(self._out),
-            broken=self._broken,
-        )
+            out.add(node)
+    return PolicyTally(
+        verdicts=dict(sorted(verdicts.items())),
+        actions=dict(sorted(actions.items())),
+        fatal=fatal,
+        nodes_out=len(out),
+        broken=broken,
+    )

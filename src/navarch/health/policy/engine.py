@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.records import evolve
 from navarch.health.policy.expression import (
@@ -19,9 +19,6 @@ from navarch.health.policy.expression import (
 )
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
-
-_SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
-
 
 MatchKey = tuple[str, str, str]
 """A node, a rule, and the GPU (empty for the node as a whole)."""
@@ -92,31 +89,24 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     considered depends on the time, on the machine's phase or on a count."""
 
 
-@dataclass(slots=True)
 class Engine:
     """Judges occurrences by one policy. Only `note` changes its state."""
 
-    policy: Policy
-    windows: Windows = field(default_factory=Windows)
-    remembers: bool = field(init=False)
-    """Whether verdicts depend on earlier occurrences."""
-    revision: str = field(init=False)
-    """An identifier of exactly these rules; it changes with any rule."""
-    _conditions: Expressions = field(init=False)
-    _variables_used: frozenset[str] = field(init=False)
-    _time_dependent: list[bool] = field(init=False)
-
-    def __post_init__(self) -> None:
-        for rule in self.policy.rules:
+    def __init__(self, policy: Policy) -> None:
+        conditions = [rule.condition for rule in policy.rules]
+        for rule in policy.rules:
             flaw = find_flaw(rule.condition)
             assert flaw is None, f"{rule.name}: {flaw.message}"
-        conditions = [rule.condition for rule in self.policy.rules]
-        self.remembers = self.policy.memory > timedelta(0)
-        rules = hashlib.sha256(msgspec.json.encode(self.policy)).hexdigest()[:8]
-        self.revision = f"{self.policy.name}@{rules}"
+        self.policy = policy
+        self.windows = Windows()
+        self.remembers = policy.memory > timedelta(0)
+        """Whether verdicts depend on earlier occurrences."""
+        rules = hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:8]
+        self.revision = f"{policy.name}@{rules}"
+        """An identifier of exactly these rules; it changes with any rule."""
         self._conditions = Expressions(conditions)
         self._variables_used = variables_used(conditions)
-        self._time_dependent = [depends_on_moment(rule.condition) for rule in self.policy.rules]
+        self._time_dependent = [depends_on_moment(condition) for condition in conditions]
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
         """Return the verdict of the first rule that matches.
@@ -125,12 +115,18 @@ class Engine:
         that cannot be evaluated must not hide a fault: the other rules are tried, and their verdict
         stands only if it is at least as severe as the check's own.
         """
+        result = occurrence.result
+        default = Verdict(health=result.health, fatal=result.fatal, action=result.action)
         broken: list[str] = []
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        results = self._evaluate_conditions(occurrence)
-        for rule, when, holds in zip(self.policy.rules, self._time_dependent, results, strict=True):
+        holding: Iterable[bool | str]
+        try:
+            holding = self._conditions.hold(variables(occurrence, self._variables_used))
+        except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
+            holding = [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
+        for rule, when, holds in zip(self.policy.rules, self._time_dependent, holding, strict=True):
             if holds is False and not when:
                 continue
             counts = holds is True and (rule.within is not None or bool(rule.phases))
@@ -138,22 +134,11 @@ class Engine:
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
-                decided = _verdict_of(rule, occurrence.result)
+                decided = _verdict_of(rule, result)
                 break
-        if decided is None or (
-            broken and _rank(_default_verdict(occurrence.result)) > _rank(decided)
-        ):
-            decided = _default_verdict(occurrence.result)
-        if steady and not broken and not matches:
-            return decided
+        if decided is None or (broken and _rank(default) > _rank(decided)):
+            decided = default
         return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
-
-    def _evaluate_conditions(self, occurrence: Occurrence) -> Iterable[bool | str]:
-        """Return for each rule whether its condition holds, or the error as text."""
-        try:
-            return self._conditions.hold(variables(occurrence, self._variables_used))
-        except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
-            return [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
 
     def note(self, verdict: Verdict) -> None:
         """Store the matches of a verdict that has been committed."""
@@ -242,9 +227,5 @@ def _verdict_of(rule: Rule, result: CheckResult) -> Verdict:
     )
 
 
-def _default_verdict(result: CheckResult) -> Verdict:
-    return Verdict(health=result.health, fatal=result.fatal, action=result.action)
-
-
 def _rank(verdict: Verdict) -> tuple[int, bool]:
-    return _SEVERITY[verdict.health], verdict.fatal
+    return SEVERITY[verdict.health], verdict.fatal

@@ -1,7 +1,8 @@
 """Conditions in CEL: compiled once, and validated before use."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -42,28 +43,29 @@ class Expressions:
         # Each on its own lines: a condition may end with a comment.
         together = ",".join(f"(\n{text}\n)" for text in texts)
         self._each = [_environment().compile(text) for text in texts]
-        self._together = _compiled(f"[{together}]")
+        self._together: cel.Expression | None = None
+        # The compiler may reject the combined size, though it accepts each condition.
+        with suppress(RuntimeError):
+            self._together = _environment().compile(f"[{together}]")
 
-    def hold(self, values: Mapping[str, Any]) -> Iterable[bool | str]:
+    def hold(self, values: Mapping[str, Any]) -> Sequence[bool | str]:
         """Return for each condition whether it holds, or the error as text."""
-        if not self._cacheable:
-            return self._evaluate(values)
-        key = repr(values)
-        results = self._known.get(key)
-        if results is None:
+        key = repr(values) if self._cacheable else ""
+        if key in self._known:
+            return self._known[key]
+        activation = _environment().Activation(values)
+        found = None if self._together is None else _evaluated(self._together, activation)
+        if isinstance(found, list):
+            results = [item.value() for item in found]
+        else:
+            # At least one condition fails to evaluate; evaluate the others by themselves.
+            found = [_evaluated(each, activation) for each in self._each]
+            results = [each if isinstance(each, bool) else str(each) for each in found]
+        if self._cacheable:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            results = self._known[key] = tuple(self._evaluate(values))
+            self._known[key] = results
         return results
-
-    def _evaluate(self, values: Mapping[str, Any]) -> Iterator[bool | str]:
-        activation = _environment().Activation(values)
-        if self._together is not None:
-            found = _evaluated(self._together, activation)
-            if isinstance(found, list):
-                return (item.value() for item in found)
-        # At least one condition fails to evaluate; evaluate the others by themselves.
-        return (_truth(_evaluated(each, activation)) for each in self._each)
 
 
 def _evaluated(condition: cel.Expression, activation: cel.Activation) -> object:
@@ -77,17 +79,6 @@ def _evaluated(condition: cel.Expression, activation: cel.Activation) -> object:
         return str(error) or repr(error)
 
 
-def _truth(value: object) -> bool | str:
-    return value if isinstance(value, bool) else str(value)
-
-
-def _compiled(text: str) -> cel.Expression | None:
-    try:
-        return _environment().compile(text)
-    except RuntimeError:
-        return None  # The compiler rejects the combined size, though each condition is accepted.
-
-
 def find_flaw(text: str) -> Flaw | None:
     """Return the first error in a condition; None if it is valid."""
     if len(text) > CONDITION_MAX:
@@ -96,7 +87,7 @@ def find_flaw(text: str) -> Flaw | None:
         compiled = _environment().compile(text)
     except RuntimeError as error:
         return _flaw(text, str(error))
-    unknown = next(_unknown_fields(text), None)
+    unknown = _find_unknown_field(text)
     if unknown is not None:
         return unknown
     kind = compiled.return_type()
@@ -133,7 +124,7 @@ def variables_used(texts: Iterable[str]) -> frozenset[str]:
 def constant(text: str) -> bool | None:
     """Return the value of a condition that is always true or always false; else None."""
     try:
-        value = _nothing_known().compile(text).eval(data={}).value()
+        value = cel.NewEnv(variables={}).compile(text).eval(data={}).value()
     except RuntimeError:
         return None
     return value if isinstance(value, bool) else None
@@ -156,14 +147,13 @@ def _environment() -> cel.Env:
     return cel.NewEnv(variables={**dict.fromkeys(FIELDS, free), "phase": cel.Type.STRING})
 
 
-@cache
-def _nothing_known() -> cel.Env:
-    return cel.NewEnv(variables={})
-
-
 _WHERE = re.compile(r"<input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
+_FUNCTIONS = (
+    *("has", "size", "matches", "startsWith", "endsWith", "contains", "exists", "all"),
+    *("int", "double", "string", "timestamp", "duration"),
+)
 
 
 def _flaw(text: str, error: str) -> Flaw:
@@ -173,8 +163,19 @@ def _flaw(text: str, error: str) -> Flaw:
     line, column, message = int(found[1]), int(found[2]), found[3].strip()
     undeclared = _UNDECLARED.search(message)
     if undeclared is not None:
+        name = undeclared[1]
+        head = name.partition(".")[0]
         is_called = text.split("\n")[line - 1][column - 1 : column] == "("
-        return _undeclared(undeclared[1], line, column, is_called=is_called)
+        known = _FUNCTIONS if is_called else (*FIELDS, "phase")
+        close = get_close_matches(head, known, n=1, cutoff=0.6)
+        # The compiler points behind some names; report their beginning.
+        behind = is_called or "." in name
+        return Flaw(
+            message=f'unknown {"function" if is_called else "variable"} "{head}"',
+            remedy=f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}",
+            line=line,
+            column=max(1, column - len(head)) if behind else column,
+        )
     overload = _OVERLOAD.search(message)
     if overload is not None:
         name, types = overload[1].strip("_@"), overload[2]
@@ -192,26 +193,6 @@ def _flaw(text: str, error: str) -> Flaw:
     )
 
 
-_FUNCTIONS = (
-    *("has", "size", "matches", "startsWith", "endsWith", "contains", "exists", "all"),
-    *("int", "double", "string", "timestamp", "duration"),
-)
-
-
-def _undeclared(name: str, line: int, column: int, *, is_called: bool) -> Flaw:
-    head = name.partition(".")[0]
-    known = _FUNCTIONS if is_called else (*FIELDS, "phase")
-    close = get_close_matches(head, known, n=1, cutoff=0.6)
-    # The compiler points behind some names; report their beginning.
-    behind = is_called or "." in name
-    return Flaw(
-        message=f'unknown {"function" if is_called else "variable"} "{head}"',
-        remedy=f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}",
-        line=line,
-        column=max(1, column - len(head)) if behind else column,
-    )
-
-
 _TOKEN = re.compile(
     r"""(?P<text>'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
     r"|(?P<comment>//[^\n]*)"
@@ -220,8 +201,11 @@ _TOKEN = re.compile(
 )
 
 
-def _unknown_fields(text: str) -> Iterator[Flaw]:
-    """Yield fields that no event, check, GPU or node has: CEL reports them at run time only."""
+def _find_unknown_field(text: str) -> Flaw | None:
+    """Return the first field that no event, check, GPU or node has.
+
+    CEL reports them at run time only.
+    """
     for found in _TOKEN.finditer(text):
         variable, field = found["variable"], found["field"]
         if variable is None or field in FIELDS[variable]:
@@ -229,7 +213,7 @@ def _unknown_fields(text: str) -> Iterator[Flaw]:
         close = get_close_matches(field, FIELDS[variable], n=1, cutoff=0.6)
         at = found.start("field")
         line = text.count("\n", 0, at) + 1
-        yield Flaw(
+        return Flaw(
             message=f'{variable} has no field "{field}"',
             remedy=f'did you mean "{variable}.{close[0]}"?'
             if close
@@ -237,3 +221,4 @@ def _unknown_fields(text: str) -> Iterator[Flaw]:
             line=line,
             column=at - (text.rfind("\n", 0, at) + 1) + 1,
         )
+    return None

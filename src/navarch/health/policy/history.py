@@ -1,8 +1,8 @@
 """Findings in the journal, with all that another policy needs to judge them later."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from operator import itemgetter
 
 from navarch.core.event import Event, about
 from navarch.core.health import CheckResult, Condition, Health
@@ -28,7 +28,6 @@ _LABEL = "label."
 _NONE = "-"
 _NOWHERE = Offering(provider=ProviderName(""), instance_type="", region="", zone="")
 _TRUE = {True: "yes", False: ""}
-_has_value = itemgetter(1)
 
 
 def finding_event(
@@ -61,10 +60,11 @@ def finding_event(
         "gpus": str(node.gpus or ""),
         "health": str(node.health),
         "cordoned": _TRUE[node.cordoned is not None],
-        "conditions": _conditions(node) if node.conditions else "",
+        "conditions": _written(node.conditions),
     }
-    if node.labels:
-        facts |= {f"{_LABEL}{name}": value for name, value in _labels(node).items()}
+    for name, value in list(node.labels.items())[:LABELS_MAX]:
+        if len(name) + len(value) <= LABEL_MAX:
+            facts[f"{_LABEL}{name}"] = value
     facts |= {f"{_FACT}{name}": value for name, value in result.facts.items() if name != "at"}
     return Event(
         at=now,
@@ -72,7 +72,7 @@ def finding_event(
         kind=FINDING,
         reason=result.reason or f"{result.check} is {result.health}",
         because=(about("incident", incident),) if incident else (),
-        facts=dict(filter(_has_value, facts.items())),
+        facts={name: value for name, value in facts.items() if value},
     )
 
 
@@ -81,7 +81,10 @@ def occurrence_of(event: Event) -> Occurrence | None:
     facts = event.facts
     if event.kind != FINDING or "check" not in facts or "said" not in facts:
         return None
-    at = _moment(facts.get("at", ""), event.at)
+    at = event.at
+    with suppress(ValueError):
+        recorded = datetime.fromisoformat(facts.get("at", ""))
+        at = at if recorded.tzinfo is None else recorded
     return Occurrence(
         result=CheckResult(
             check=facts["check"],
@@ -124,23 +127,14 @@ def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
     )
 
 
-def _labels(node: Node) -> dict[str, str]:
-    kept = list(node.labels.items())[:LABELS_MAX]
-    return {name: value for name, value in kept if len(name) + len(value) <= LABEL_MAX}
-
-
-def _conditions(node: Node) -> str:
-    return ";".join(_written(c) for c in node.conditions[:CONDITIONS_MAX] if _can_be_written(c))
-
-
-def _can_be_written(condition: Condition) -> bool:
-    parts = (condition.check, condition.facts.get("code", ""), condition.facts.get("gpu", ""))
-    return not any(";" in part or " " in part for part in parts)
-
-
-def _written(condition: Condition) -> str:
-    code, gpu = (condition.facts.get(name) or _NONE for name in ("code", "gpu"))
-    return f"{condition.health} {condition.check} {code} {gpu}"
+def _written(conditions: Sequence[Condition]) -> str:
+    parts: list[str] = []
+    for condition in conditions[:CONDITIONS_MAX]:
+        code, gpu = (condition.facts.get(name) or _NONE for name in ("code", "gpu"))
+        words = (str(condition.health), condition.check, code, gpu)
+        if not any(";" in word or " " in word for word in words):
+            parts.append(" ".join(words))
+    return ";".join(parts)
 
 
 def _condition(written: str, at: datetime) -> Condition:
@@ -152,11 +146,3 @@ def _condition(written: str, at: datetime) -> Condition:
         rest = [code, gpu] if name == "xid" and gpu else []
     known = {key: x for key, x in zip(("code", "gpu"), rest, strict=False) if x != _NONE}
     return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
-
-
-def _moment(text: str, otherwise: datetime) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return otherwise
-    return found if found.tzinfo is not None else otherwise

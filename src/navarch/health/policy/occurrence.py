@@ -10,35 +10,18 @@ import msgspec
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.policy import MachinePhase
+from navarch.health.xid.catalogue import SXIDS_FROM
 
 EVENT_FIELDS = (
-    "timestamp",
-    "gpu_index",
-    "gpu_uuid",
-    "system",
-    "event_type",
-    "message",
-    "metrics",
-    "check",
-    "class",
-    "sources",
-    "process",
+    *("timestamp", "gpu_index", "gpu_uuid", "system", "event_type", "message", "metrics"),
+    *("check", "class", "sources", "process"),
 )
 """The first seven have the names that the Go system uses."""
 CHECK_FIELDS = ("name", "health", "fatal", "action", "lasting")
 GPU_FIELDS = ("health", "checks", "codes")
 NODE_FIELDS = (
-    "name",
-    "pool",
-    "provider",
-    "region",
-    "zone",
-    "instance_type",
-    "labels",
-    "gpus",
-    "health",
-    "checks",
-    "cordoned",
+    *("name", "pool", "provider", "region", "zone", "instance_type", "labels", "gpus"),
+    *("health", "checks", "cordoned"),
 )
 FIELDS = {"event": EVENT_FIELDS, "check": CHECK_FIELDS, "gpu": GPU_FIELDS, "node": NODE_FIELDS}
 VARIABLES = (*FIELDS, "phase")
@@ -63,7 +46,6 @@ _TYPES = {
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": True, "false": False}
-SXIDS_FROM = 10_000
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,16 +171,12 @@ def _node(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
-def _phase(occurrence: Occurrence) -> str:
-    return str(occurrence.phase)
-
-
 _VARIABLES: dict[str, Callable[[Occurrence], Any]] = {
     "event": _event,
     "check": _check,
     "gpu": _gpu,
     "node": _node,
-    "phase": _phase,
+    "phase": lambda occurrence: str(occurrence.phase),
 }
 
 

@@ -8,9 +8,6 @@ from enum import StrEnum
 from navarch.core.health import Health
 from navarch.core.node import Node, Phase
 
-RESULTS = (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)
-"""The results that a rule may have, mildest first."""
-
 COUNT_MAX = 1000
 """The highest `count` of a rule."""
 

@@ -42,13 +42,14 @@ def unjudged_results(
                 results.append(CheckResult(check=each.check, health=Health.HEALTHY))
     for result, verdict in failed:
         rules = "; rule ".join(verdict.broken)
+        names = ", ".join(each.partition(": ")[0] for each in verdict.broken)
         results.append(
             CheckResult(
                 check=POLICY + result.check,
                 health=Health.UNKNOWN,
                 reason=f"policy {engine.policy.name} cannot judge {result.check}: rule {rules}",
                 lasting=result.lasting,
-                facts={REVISION: engine.revision, RULES: _names(verdict)},
+                facts={REVISION: engine.revision, RULES: names},
             )
         )
     return results
@@ -78,7 +79,3 @@ def failure_events(before: Node, after: Node, now: datetime) -> list[Event]:
 
 def _failure(condition: Condition) -> tuple[str, str]:
     return condition.facts.get(REVISION, ""), condition.facts.get(RULES, "")
-
-
-def _names(verdict: Verdict) -> str:
-    return ", ".join(each.partition(": ")[0] for each in verdict.broken)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from navarch.core.health import Health
 from navarch.health.xid.action import Action
-from navarch.health.xid.catalogue import Entry, Kind, Origin, find_sxid, find_xid, health_of
+from navarch.health.xid.catalogue import Entry, Kind, Origin, find_sxid, find_xid
 from navarch.health.xid.nvlink import explain_74, read_nvlink5
 from navarch.health.xid.recovery import parse_recovery, required_recovery
 
@@ -22,15 +22,57 @@ class Assessment:
     """The part of the text that changed or refined the catalogue's decision."""
 
 
+_BY_WORDS = {
+    # A remap may be pending a reset, or impossible.
+    64: (
+        (
+            r"table is full|all reserved rows|no (?:more )?spare|HW limit|full inforom",
+            Action.REPLACE,
+            "no spare rows are left",
+        ),
+        (
+            r"already pending|pending (?:row remap|bank remap|LTS swap)",
+            Action.RESET_GPU,
+            "the remap waits for a reset",
+        ),
+        (
+            r"\binternal\b.*\berror\b",
+            Action.RESET_GPU,
+            "an internal error: reset and check again",
+        ),
+    ),
+    # The text names what activates the repair, which can wait until the next drain.
+    160: (
+        ("node reboot", Action.REBOOT_NODE, "a reboot activates the repair"),
+        ("gpu reset", Action.RESET_GPU, "a reset activates the repair"),
+    ),
+}
+"""The action and the reason that words of the text call for, by XID; the first match counts."""
+_NVLINK5 = frozenset(range(144, 151))
+_DECIDED_BY_TEXT = frozenset({51, 74, 154, *_BY_WORDS, *_NVLINK5})
+
+
 def assess(kind: Kind, code: int, text: str = "", *, branch: int | None = None) -> Assessment:
     """Return the assessment of an error. Without text, the catalogue alone decides."""
     if kind is Kind.SXID:
         return _assess_sxid(find_sxid(code, text=text, branch=branch), text)
     entry = find_xid(code, branch=branch)
+    if code not in _DECIDED_BY_TEXT:
+        return _assessment(entry)
     if code in _NVLINK5:
         return _assess_nvlink5(entry, text, branch)
-    by_text = _BY_TEXT.get(code)
-    return _assessment(entry) if by_text is None else by_text(entry, text)
+    if code == 154:
+        return _assess_recovery(entry, text)
+    if code == 74:
+        return _assessment(entry, why=explain_74(text))
+    if code == 51 and text and "BAD_TSG" not in text:
+        # Recent drivers reused the code, and only their meaning needs an action.
+        why = "an older driver's meaning of the code"
+        return _assessment(entry, action=Action.NONE, fatal=False, why=why)
+    for words, action, why in _BY_WORDS.get(code, ()):
+        if re.search(words, text, re.IGNORECASE):
+            return _assessment(entry, action=action, why=why)
+    return _assessment(entry)
 
 
 def _assessment(
@@ -42,44 +84,18 @@ def _assessment(
 ) -> Assessment:
     is_fatal = entry.fatal if fatal is None else fatal
     severity = entry.severity if fatal is None or is_fatal else "warning"
+    health = Health.DEGRADED
+    if is_fatal:
+        health = Health.UNHEALTHY
+    elif severity == "info" or entry.origin in (Origin.APP, Origin.INFO):
+        health = Health.HEALTHY
     return Assessment(
         entry=entry,
         action=entry.action if action is None else action,
         fatal=is_fatal,
-        health=health_of(entry.origin, severity, fatal=is_fatal),
+        health=health,
         why=why,
     )
-
-
-def _assess_bad_task_group(entry: Entry, text: str) -> Assessment:
-    """51: recent drivers reused the code, and only their meaning needs an action."""
-    if not text or "BAD_TSG" in text:
-        return _assessment(entry)
-    return _assessment(
-        entry, action=Action.NONE, fatal=False, why="an older driver's meaning of the code"
-    )
-
-
-_REMAP_PENDING = re.compile(
-    r"already pending|pending (?:row remap|bank remap|LTS swap)", re.IGNORECASE
-)
-_NO_SPARES = re.compile(
-    r"table is full|all reserved rows|no (?:more )?spare|HW limit|full inforom", re.IGNORECASE
-)
-_INTERNAL = re.compile(r"\binternal\b.*\berror\b", re.IGNORECASE)
-
-
-def _assess_remap_failure(entry: Entry, text: str) -> Assessment:
-    """64: a remap may be pending a reset, or impossible."""
-    if _NO_SPARES.search(text):
-        return _assessment(entry, action=Action.REPLACE, why="no spare rows are left")
-    if _REMAP_PENDING.search(text):
-        return _assessment(entry, action=Action.RESET_GPU, why="the remap waits for a reset")
-    if _INTERNAL.search(text):
-        return _assessment(
-            entry, action=Action.RESET_GPU, why="an internal error: reset and check again"
-        )
-    return _assessment(entry)
 
 
 def _assess_recovery(entry: Entry, text: str) -> Assessment:
@@ -98,33 +114,9 @@ def _assess_recovery(entry: Entry, text: str) -> Assessment:
     )
 
 
-def _assess_repair(entry: Entry, text: str) -> Assessment:
-    """160: the text names what activates the repair, which can wait until the next drain."""
-    lower = text.lower()
-    if "node reboot" in lower:
-        return _assessment(entry, action=Action.REBOOT_NODE, why="a reboot activates the repair")
-    if "gpu reset" in lower:
-        return _assessment(entry, action=Action.RESET_GPU, why="a reset activates the repair")
-    return _assessment(entry)
-
-
-def _assess_nvlink4(entry: Entry, text: str) -> Assessment:
-    return _assessment(entry, why=explain_74(text))
-
-
-_BY_TEXT = {
-    51: _assess_bad_task_group,
-    64: _assess_remap_failure,
-    74: _assess_nvlink4,
-    154: _assess_recovery,
-    160: _assess_repair,
-}
-_NVLINK5 = frozenset(range(144, 151))
-
-
 def is_decided_by_number(kind: Kind, code: int) -> bool:
     """Return whether the assessment depends on the code alone."""
-    return kind is Kind.XID and code not in _BY_TEXT and code not in _NVLINK5
+    return kind is Kind.XID and code not in _DECIDED_BY_TEXT
 
 
 def decisive(kind: Kind, code: int, text: str) -> str:
@@ -162,8 +154,3 @@ def _assess_sxid(entry: Entry, text: str) -> Assessment:
             entry, action=Action.NONE, fatal=False, why="the switch calls it non-fatal"
         )
     return _assessment(entry)
-
-
-def is_application_fault(assessment: Assessment) -> bool:
-    """Return whether an error is the application's fault, not the machine's."""
-    return assessment.entry.origin is Origin.APP and not assessment.fatal

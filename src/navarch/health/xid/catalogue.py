@@ -7,7 +7,6 @@ from enum import StrEnum
 from functools import cache
 from importlib import resources
 
-from navarch.core.health import Health
 from navarch.health.xid.action import Action
 
 RENUMBERED_AT = 550
@@ -24,6 +23,14 @@ class Kind(StrEnum):
     def label(self) -> str:
         """The kind in NVIDIA's spelling."""
         return "XID" if self is Kind.XID else "SXid"
+
+
+SXIDS_FROM = 10_000
+
+
+def kind_of(code: int) -> Kind:
+    """Return the kind of a code; the numbers of XIDs and SXids do not overlap."""
+    return Kind.SXID if code >= SXIDS_FROM else Kind.XID
 
 
 class Origin(StrEnum):
@@ -58,43 +65,74 @@ class Entry:
     until: int | None = None
     advice: str = ""
 
-    def known_to(self, branch: int | None) -> bool:
-        """Return whether drivers of `branch` use the code with this meaning."""
-        if branch is None:
-            return True
-        return (self.since or 0) <= branch <= (self.until or branch)
-
-
-def health_of(origin: Origin, severity: str, *, fatal: bool) -> Health:
-    """Return the health of hardware that reports such an error."""
-    if fatal:
-        return Health.UNHEALTHY
-    if severity == "info" or origin in (Origin.APP, Origin.INFO):
-        return Health.HEALTHY
-    return Health.DEGRADED
-
 
 @cache
 def xids() -> Mapping[int, Entry]:
     """Return every XID by its code."""
-    return {entry.code: entry for entry in map(_xid, rows("xid.csv"))}
+    found: dict[int, Entry] = {}
+    for row in rows("xid.csv"):
+        code = int(row["code"])
+        found[code] = Entry(
+            kind=Kind.XID,
+            code=code,
+            mnemonic=row["mnemonic"],
+            meaning=row["meaning"],
+            origin=Origin(row["class"]),
+            severity=row["severity"],
+            action=Action(row["action"]),
+            fatal=row["fatal"] == "true",
+            since=int(row["since"] or 0) or None,
+            until=int(row["until"] or 0) or None,
+            advice=row["advice"],
+        )
+    return found
 
 
 @cache
 def sxids() -> Mapping[int, Entry]:
     """Return every SXid by its code since R550."""
-    return {entry.code: entry for entry in map(_sxid, rows("sxid.csv"))}
+    found: dict[int, Entry] = {}
+    for row in rows("sxid.csv"):
+        code, mnemonic = int(row["code"]), row["mnemonic"]
+        found[code] = Entry(
+            kind=Kind.SXID,
+            code=code,
+            mnemonic=mnemonic,
+            meaning=row["prints"] or mnemonic.removeprefix("HW_").replace("_", " ").lower(),
+            origin=Origin.FABRIC,
+            severity=row["severity"],
+            action=Action(row["action"]),
+            fatal=row["fatal"] == "true",
+            advice="The severity word in the line counts for more than this row.",
+        )
+    return found
 
 
 def find_xid(code: int, *, branch: int | None = None) -> Entry:
     """Return the entry of an XID; `unknown` if the catalogue or the driver lacks it."""
     entry = xids().get(code)
-    return entry if entry is not None and entry.known_to(branch) else unknown(Kind.XID, code)
+    if entry is None:
+        return unknown(Kind.XID, code)
+    if branch is not None and not (entry.since or 0) <= branch <= (entry.until or branch):
+        return unknown(Kind.XID, code)
+    return entry
 
 
 def find_sxid(code: int, *, text: str = "", branch: int | None = None) -> Entry:
-    """Return the entry of an SXid, for any driver."""
-    return sxids().get(_current_code(code, text, branch)) or unknown(Kind.SXID, code)
+    """Return the entry of an SXid, for any driver.
+
+    Before R550, multicast errors were 28000 to 28006 and reduction errors 29000 to 29006, a
+    thousand less than now. The text distinguishes them, else the driver's branch.
+    """
+    current = code
+    if 28000 <= code <= 29006:
+        if "MC " in text:
+            current = 29000 + code % 1000
+        elif "Red " in text:
+            current = 30000 + code % 1000
+        elif branch is not None and branch < RENUMBERED_AT:
+            current = code + 1000
+    return sxids().get(current) or unknown(Kind.SXID, code)
 
 
 @cache
@@ -124,48 +162,3 @@ def rows(name: str) -> Iterator[dict[str, str]]:
     file = resources.files("navarch.health.xid").joinpath("data", name)
     with file.open(encoding="utf-8") as lines:
         yield from csv.DictReader(lines)
-
-
-def _current_code(code: int, text: str, branch: int | None) -> int:
-    """Return the code since R550 for what `code` meant.
-
-    Before, multicast errors were 28000 to 28006 and reduction errors 29000 to 29006, a thousand
-    less than now. The text distinguishes them, else the driver's branch.
-    """
-    if not 28000 <= code <= 29006:
-        return code
-    if text.find("MC ") >= 0:
-        return 29000 + code % 1000
-    if text.find("Red ") >= 0:
-        return 30000 + code % 1000
-    return code + 1000 if branch is not None and branch < RENUMBERED_AT else code
-
-
-def _xid(row: Mapping[str, str]) -> Entry:
-    return Entry(
-        kind=Kind.XID,
-        code=int(row["code"]),
-        mnemonic=row["mnemonic"],
-        meaning=row["meaning"],
-        origin=Origin(row["class"]),
-        severity=row["severity"],
-        action=Action(row["action"]),
-        fatal=row["fatal"] == "true",
-        since=int(row["since"] or 0) or None,
-        until=int(row["until"] or 0) or None,
-        advice=row["advice"],
-    )
-
-
-def _sxid(row: Mapping[str, str]) -> Entry:
-    return Entry(
-        kind=Kind.SXID,
-        code=int(row["code"]),
-        mnemonic=row["mnemonic"],
-        meaning=row["prints"] or row["mnemonic"].removeprefix("HW_").replace("_", " ").lower(),
-        origin=Origin.FABRIC,
-        severity=row["severity"],
-        action=Action(row["action"]),
-        fatal=row["fatal"] == "true",
-        advice="The severity word in the line counts for more than this row.",
-    )

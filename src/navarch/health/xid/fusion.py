@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from navarch.health.xid.assessment import decisive
-from navarch.health.xid.catalogue import Kind
+from navarch.health.xid.catalogue import kind_of
 from navarch.ports.checks import EventSource
 
 WINDOW = timedelta(seconds=2)
@@ -76,14 +76,7 @@ class Fusion:
     when not all sources were open, do not count as missed.
     """
 
-    def __init__(
-        self,
-        sources: Iterable[str],
-        *,
-        began: datetime | None = None,
-        window: timedelta = WINDOW,
-    ) -> None:
-        self._window = window
+    def __init__(self, sources: Iterable[str], *, began: datetime | None = None) -> None:
         self._began = began
         self._recent: list[XidEvent] = []
         self._made = 0
@@ -98,81 +91,67 @@ class Fusion:
         """Return the events that `observations` create or change."""
         touched: dict[int, XidEvent] = {}
         for observation in observations:
-            event = self._join(observation) or self._make(observation)
+            event = self._add(observation)
             touched[event.number] = event
         self._close(now)
         return list(touched.values())
 
-    def _join(self, observation: Observation) -> XidEvent | None:
-        """Add an observation to the nearest matching event, if there is one."""
-        same = [event for event in self._recent if self._same(event, observation)]
-        if not same:
-            return None
-        event = min(same, key=lambda event: (abs(observation.at - event.at), event.number))
-        joined = replace(
-            event,
-            text=event.text or observation.text,
-            observations=(*event.observations, observation),
+    def _add(self, observation: Observation) -> XidEvent:
+        """Add an observation to the nearest matching event, or to a new one."""
+        known = self._sources.get(observation.source, EventSource(name=observation.source))
+        same = [event for event in self._recent if _is_of_event(observation, event)]
+        if same:
+            before = min(same, key=lambda event: (abs(observation.at - event.at), event.number))
+            is_new = observation.source not in before.sources
+            event = replace(
+                before,
+                text=before.text or observation.text,
+                observations=(*before.observations, observation),
+            )
+            self._recent[self._recent.index(before)] = event
+        else:
+            is_new = True
+            self._made += 1
+            event = XidEvent(
+                number=self._made,
+                at=observation.at,
+                device=observation.device,
+                code=observation.code,
+                text=observation.text,
+                observations=(observation,),
+            )
+            self._recent.append(event)
+        self._sources[observation.source] = replace(
+            known, lines=known.lines + 1, events=known.events + is_new, last_at=observation.at
         )
-        self._recent[self._recent.index(event)] = joined
-        is_first = observation.source not in event.sources
-        self._count(observation.source, lines=1, events=int(is_first), last_at=observation.at)
-        return joined
-
-    def _same(self, event: XidEvent, observation: Observation) -> bool:
-        if (event.device, event.code) != (observation.device, observation.code):
-            return False
-        if abs(observation.at - event.at) > self._window:
-            return False
-        earlier = [s.at for s in event.observations if s.source == observation.source]
-        if earlier and observation.at - earlier[-1] > BURST:
-            return False
-        if not event.text or not observation.text:
-            return True
-        kind = Kind.SXID if event.code >= 10_000 else Kind.XID
-        # Two links that go down, or two recovery actions, are two events however close.
-        return decisive(kind, event.code, event.text) == decisive(
-            kind, event.code, observation.text
-        )
-
-    def _make(self, observation: Observation) -> XidEvent:
-        self._made += 1
-        event = XidEvent(
-            number=self._made,
-            at=observation.at,
-            device=observation.device,
-            code=observation.code,
-            text=observation.text,
-            observations=(observation,),
-        )
-        self._recent.append(event)
-        self._count(observation.source, lines=1, events=1, last_at=observation.at)
         return event
 
     def _close(self, now: datetime) -> None:
         """Drop events that can no longer be joined, and count the sources that missed them."""
-        over = [event for event in self._recent if now - event.at > self._window]
-        self._recent = [event for event in self._recent if now - event.at <= self._window]
+        over = [event for event in self._recent if now - event.at > WINDOW]
+        self._recent = [event for event in self._recent if now - event.at <= WINDOW]
         for event in over:
             if self._began is not None and event.at < self._began:
                 continue
             for source, known in self._sources.items():
-                if source in event.sources:
-                    self._sources[source] = replace(known, missed_in_a_row=0)
-                else:
-                    self._sources[source] = replace(
-                        known,
-                        missed=known.missed + 1,
-                        missed_in_a_row=known.missed_in_a_row + 1,
-                    )
+                is_missed = source not in event.sources
+                self._sources[source] = replace(
+                    known,
+                    missed=known.missed + is_missed,
+                    missed_in_a_row=known.missed_in_a_row + 1 if is_missed else 0,
+                )
 
-    def _count(
-        self, source: str, *, lines: int = 0, events: int = 0, last_at: datetime | None = None
-    ) -> None:
-        known = self._sources.get(source, EventSource(name=source))
-        self._sources[source] = replace(
-            known,
-            lines=known.lines + lines,
-            events=known.events + events,
-            last_at=last_at or known.last_at,
-        )
+
+def _is_of_event(observation: Observation, event: XidEvent) -> bool:
+    if (event.device, event.code) != (observation.device, observation.code):
+        return False
+    if abs(observation.at - event.at) > WINDOW:
+        return False
+    earlier = [s.at for s in event.observations if s.source == observation.source]
+    if earlier and observation.at - earlier[-1] > BURST:
+        return False
+    if not event.text or not observation.text:
+        return True
+    kind, code = kind_of(event.code), event.code
+    # Two links that go down, or two recovery actions, are two events however close.
+    return decisive(kind, code, event.text) == decisive(kind, code, observation.text)

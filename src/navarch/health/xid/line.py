@@ -29,14 +29,7 @@ class XidLine(NamedTuple):
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
-    @property
-    def caused_by(self) -> int | None:
-        """The XID that caused this one, if the driver names it (R575 and later)."""
-        found = _CAUSE.search(self.text)
-        return None if found is None else int(found[1])
 
-
-_CAUSE = re.compile(r"caused by previous Xid (\d+)")
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 """A PCI address as drivers print it."""
 _XID = re.compile(rf"Xid \((?:PCI:)?({ADDRESS})(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): ")

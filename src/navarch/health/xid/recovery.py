@@ -4,30 +4,12 @@ It is read by number only: the text changed between R565 and R610, and will agai
 """
 
 import re
-from dataclasses import dataclass
-from enum import IntEnum
+from typing import NamedTuple
 
 from navarch.health.xid.action import Action
 
-FIELD = 230
-EVENT = 0x8000
 
-
-class RecoveryCode(IntEnum):
-    """The driver's recovery actions."""
-
-    NONE = 0
-    RESET_GPU = 1
-    REBOOT_NODE = 2
-    DRAIN_P2P = 3
-    DRAIN_AND_RESET = 4
-    RECOVER_IMEX = 5
-    RESET_BUS = 6
-    REBOOT_SYSTEM = 7
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredRecovery:
+class RequiredRecovery(NamedTuple):
     """The action, severity and description of a recovery code."""
 
     action: Action
@@ -35,43 +17,24 @@ class RequiredRecovery:
     words: str
 
 
-_REQUIRED: dict[int, RequiredRecovery] = {
-    RecoveryCode.NONE: RequiredRecovery(
-        action=Action.NONE, fatal=False, words="nothing more is needed"
-    ),
-    RecoveryCode.RESET_GPU: RequiredRecovery(
-        action=Action.RESET_GPU, fatal=True, words="a GPU reset"
-    ),
-    RecoveryCode.REBOOT_NODE: RequiredRecovery(
-        action=Action.REBOOT_NODE, fatal=True, words="a reboot"
-    ),
+_REQUIRED = {
+    0: RequiredRecovery(Action.NONE, False, "nothing more is needed"),
+    1: RequiredRecovery(Action.RESET_GPU, True, "a GPU reset"),
+    2: RequiredRecovery(Action.REBOOT_NODE, True, "a reboot"),
     # Work on a single GPU may continue until the reset.
-    RecoveryCode.DRAIN_P2P: RequiredRecovery(
-        action=Action.RESET_GPU, fatal=False, words="an end of peer-to-peer work, then a reset"
-    ),
-    RecoveryCode.DRAIN_AND_RESET: RequiredRecovery(
-        action=Action.RESET_GPU, fatal=True, words="a drain and a GPU reset"
-    ),
-    RecoveryCode.RECOVER_IMEX: RequiredRecovery(
-        action=Action.CHECK_FABRIC, fatal=False, words="a recovery of the IMEX domain"
-    ),
+    3: RequiredRecovery(Action.RESET_GPU, False, "an end of peer-to-peer work, then a reset"),
+    4: RequiredRecovery(Action.RESET_GPU, True, "a drain and a GPU reset"),
+    5: RequiredRecovery(Action.CHECK_FABRIC, False, "a recovery of the IMEX domain"),
     # Tenants cannot reset the bus; a reboot does.
-    RecoveryCode.RESET_BUS: RequiredRecovery(
-        action=Action.REBOOT_NODE, fatal=True, words="a bus reset"
-    ),
-    RecoveryCode.REBOOT_SYSTEM: RequiredRecovery(
-        action=Action.REBOOT_NODE, fatal=True, words="a reboot of the whole system"
-    ),
+    6: RequiredRecovery(Action.REBOOT_NODE, True, "a bus reset"),
+    7: RequiredRecovery(Action.REBOOT_NODE, True, "a reboot of the whole system"),
 }
-
 _CHANGED = re.compile(r"\bto\s+(0x[0-9a-fA-F]+|\d+)\b")
 
 
 def required_recovery(number: int) -> RequiredRecovery:
     """Return what a recovery code requires; an unknown code decides nothing."""
-    unknown = RequiredRecovery(
-        action=Action.DYNAMIC, fatal=False, words=f"recovery action {number}"
-    )
+    unknown = RequiredRecovery(Action.DYNAMIC, False, f"recovery action {number}")
     return _REQUIRED.get(number, unknown)
 
 

@@ -1,7 +1,7 @@
 """Notices of the EC2 instance metadata service, version 2."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from navarch.core.instance import Notice, NoticeKind
 from navarch.hosts.metadata.http import UNAUTHORIZED, fetch, text
@@ -33,29 +33,24 @@ class AwsMetadata:
 
     def look(self) -> Sequence[Notice]:
         """Return notices of reclaim, of the risk of one, and of scheduled maintenance."""
-        return (*self._reclaim(), *self._rebalance(), *self._scheduled())
-
-    def _reclaim(self) -> Iterator[Notice]:
+        notices: list[Notice] = []
         found = self._get("spot/instance-action")
         if isinstance(found, dict) and found.get("action"):
             reason = f"{found['action']} at {found.get('time', 'an unknown time')}"
-            yield Notice(kind=NoticeKind.RECLAIM, reason=reason)
-
-    def _rebalance(self) -> Iterator[Notice]:
+            notices.append(Notice(kind=NoticeKind.RECLAIM, reason=reason))
         found = self._get("events/recommendations/rebalance")
         if isinstance(found, dict):
             since = found.get("noticeTime", "an unknown time")
             reason = f"likely to be reclaimed, by a rebalance recommendation of {since}"
-            yield Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
-
-    def _scheduled(self) -> Iterator[Notice]:
+            notices.append(Notice(kind=NoticeKind.MAINTENANCE, reason=reason))
         found = self._get("events/maintenance/scheduled")
         for event in found if isinstance(found, list) else ():
             if not isinstance(event, dict) or str(event.get("State", "")).lower() in OVER:
                 continue
             what = event.get("Code") or event.get("Description") or "an event"
             reason = f"{what} from {event.get('NotBefore', 'an unknown time')}"
-            yield Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
+            notices.append(Notice(kind=NoticeKind.MAINTENANCE, reason=reason))
+        return tuple(notices)
 
     def _get(self, path: str) -> object:
         """Return the decoded value at `path`; None if there is none."""
