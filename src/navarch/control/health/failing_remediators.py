@@ -43,9 +43,6 @@ class FailingRemediators:
         self._strict = strict
         self._failures: dict[PoolName, _Failure] = {}
 
-    def __contains__(self, pool: PoolName) -> bool:
-        return pool in self._failures
-
     def call(
         self, pool: Pool, nodes: Sequence[Node], remediator: Remediator, now: datetime
     ) -> Sequence[tuple[Node, Treatment]] | None:

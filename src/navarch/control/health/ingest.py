@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
+from navarch.control.runtime.journal import read_journal
 from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
@@ -213,13 +214,10 @@ class HealthIngest:
     async def _recall(self, engine: Engine, node: NodeId, now: datetime) -> None:
         """Let a policy that counts read a node's past findings from the journal."""
         since = now - engine.policy.memory
-        number = 0
-        while page := await self._store.events(after=number, about=about("node", node)):
-            number = page[-1].number
-            for entry in page:
-                if entry.event.kind != FINDING or entry.event.at < since:
-                    continue
-                occurrence = occurrence_of(entry.event)
-                if occurrence is not None:
-                    engine.note(engine.judge(occurrence))
+        for entry in await read_journal(self._store, about=about("node", node)):
+            if entry.event.kind != FINDING or entry.event.at < since:
+                continue
+            occurrence = occurrence_of(entry.event)
+            if occurrence is not None:
+                engine.note(engine.judge(occurrence))
         self._recalled[node] = engine

@@ -3,7 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import Operation, OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.ids import NodeId
@@ -12,16 +14,15 @@ from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
 
-class NodeController:
+class NodeController(Controller):
     """Advances every node in one of `phases` for which `concerns` is true."""
 
-    name: str
     phases: frozenset[Phase]
+    queue: WorkQueue[NodeId]
 
     def __init__(self, clock: Clock, store: Store, operations: OperationRunner) -> None:
         assert Phase.GONE not in self.phases, "there is nothing to do for a node that is gone"
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store)
         self._operations = operations
         nodes = store.fleet().nodes.values()
         self.queue = WorkQueue([node.id for node in nodes if self._needs_work(node)])
@@ -74,7 +75,7 @@ class NodeController:
 
         Return when to come back if one of that key has failed lately.
         """
-        return self._operations.send(key, operation, slow=slow, then=lambda: self.look_at(node))
+        return self._operations.send(key, operation, slow=slow, then=partial(self.look_at, node))
 
     def _needs_work(self, node: Node) -> bool:
         return node.phase in self.phases and self.concerns(node)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -69,8 +70,7 @@ class DrainController(NodeController):
         if polled_at is not None and now < polled_at + POLL:
             return polled_at + POLL
         assert node.pool is not None, node.id
-        pool = node.pool
-        return self.start(node.id, key, lambda: self._poll(node.id, pool))
+        return self.start(node.id, key, partial(self._poll, node.id, node.pool))
 
     async def is_empty(self, node: NodeId) -> bool:
         """Query about a node that has just begun to drain; without an answer it is not empty.

@@ -2,6 +2,7 @@
 
 import contextlib
 from datetime import datetime, timedelta
+from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
@@ -56,7 +57,7 @@ class TerminationController(NodeController):
         assert launch is not None, node.id
         assert launch.instance is not None, node.id
         provider, instance = launch.offering.provider, launch.instance
-        return self.start(node.id, key, lambda: self._terminate(node.id, provider, instance))
+        return self.start(node.id, key, partial(self._terminate, node.id, provider, instance))
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
         # A machine that is not found is gone already; a listing will show that.

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
 from navarch.core.errors import ConflictError
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.ports.store import Store
@@ -26,7 +26,7 @@ async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) 
 
 
 async def update_with_retry(
-    store: Store, name: NodeId, proposal: Callable[[Fleet, Node], Change | None]
+    store: Store, name: NodeId, proposal: Callable[[Node], Change | None]
 ) -> None:
     """Commit the change that `proposal` returns for the newest state of a node, if any.
 
@@ -36,7 +36,7 @@ async def update_with_retry(
     async def attempt() -> None:
         fleet = store.fleet()
         node = fleet.nodes.get(name)
-        change = None if node is None else proposal(fleet, node)
+        change = None if node is None else proposal(node)
         if change is not None and not change.empty:
             await store.commit(change, based_on=fleet.revision)
 
