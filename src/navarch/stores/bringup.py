@@ -1,7 +1,9 @@
 """Bring-up logs of the control plane: in memory, or as files next to its store."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,11 +42,12 @@ class FolderBringUpLogs:
 
     async def keep(self, log: BringUpLog) -> None:
         """Write a log atomically."""
-        await self._offload.run(lambda: self._keep(log))
+        await self._offload.run(partial(self._keep, log))
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of a node, oldest first."""
-        return await self._offload.run(lambda: _oldest_first(self._read_all(node)))
+        place = self._place(node)
+        return await self._offload.run(lambda: _oldest_first(_read(place.glob("*.json"))))
 
     def _keep(self, log: BringUpLog) -> None:
         place = self._place(log.node)
@@ -58,25 +61,23 @@ class FolderBringUpLogs:
                 writing.flush()
                 os.fsync(writing.fileno())
             new.replace(file)
-            for old in _oldest_first(self._read_all(log.node))[:-LOGS_MAX]:
+            for old in _oldest_first(_read(place.glob("*.json")))[:-LOGS_MAX]:
                 (place / f"{quote(old.id, safe='')}.json").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{place}: the bring-up log cannot be written: {error}") from error
-
-    def _read_all(self, node: NodeId) -> Sequence[BringUpLog]:
-        files = sorted(self._place(node).glob("*.json"))
-        return [log for file in files if (log := _read(file)) is not None]
 
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
 
 
-def _read(file: Path) -> BringUpLog | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=BringUpLog)
-    except (OSError, msgspec.DecodeError):
-        return None
+def _read(files: Iterable[Path]) -> list[BringUpLog]:
+    """Return the logs in `files`, except those that cannot be read."""
+    found: list[BringUpLog] = []
+    for file in files:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(file.read_bytes(), type=BringUpLog))
+    return found
 
 
 def _oldest_first(logs: Iterable[BringUpLog]) -> Sequence[BringUpLog]:

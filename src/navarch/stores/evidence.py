@@ -1,6 +1,9 @@
 """Evidence bundles of the control plane: in memory, or as files next to its store."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,19 +52,20 @@ class FolderArchive:
 
     async def keep(self, evidence: Evidence) -> None:
         """Write a bundle atomically."""
-        await self._offload.run(lambda: self._keep(evidence))
+        await self._offload.run(partial(self._keep, evidence))
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
-        return await self._offload.run(lambda: _newest_first(self._read_all(node)))
+        place = self._place(node)
+        return await self._offload.run(lambda: _newest_first(_read(place.glob("*.json"))))
 
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle."""
         file = self._place(node) / f"{quote(name, safe='')}.json"
-        found = await self._offload.run(lambda: _read(file))
-        if found is None:
+        found = await self._offload.run(lambda: _read([file]))
+        if not found:
             raise NotFoundError(f"no evidence {name} of node {node}")
-        return found
+        return found[0]
 
     def _keep(self, evidence: Evidence) -> None:
         place = self._place(evidence.note.node)
@@ -70,25 +74,23 @@ class FolderArchive:
         new = file.with_suffix(".part")
         new.write_bytes(msgspec.json.encode(evidence))
         new.replace(file)
-        for note in _newest_first(self._read_all(evidence.note.node))[KEPT_MAX:]:
+        for note in _newest_first(_read(place.glob("*.json")))[KEPT_MAX:]:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
-
-    def _read_all(self, node: NodeId) -> Sequence[Evidence]:
-        files = sorted(self._place(node).glob("*.json"))
-        return [evidence for file in files if (evidence := _read(file)) is not None]
 
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
 
 
-def _read(file: Path) -> Evidence | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Evidence)
-    except (OSError, msgspec.DecodeError):
-        return None
+def _read(files: Iterable[Path]) -> list[Evidence]:
+    """Return the bundles in `files`, except those that cannot be read."""
+    found: list[Evidence] = []
+    for file in files:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(file.read_bytes(), type=Evidence))
+    return found
 
 
 def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
     notes = [evidence.note for evidence in kept]
-    return sorted(notes, key=lambda note: (note.taken_at, note.id), reverse=True)
+    return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)

@@ -219,11 +219,8 @@ class TelemetryTable:
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return the mean utilization of each node's GPUs, in percent; None without readings."""
-        if len(nodes) == 1:
-            return [self._utilization(nodes[0])]
         found: list[float | None] = [None] * len(nodes)
-        known = self._rows.get
-        rows = np.array([known(node, -1) for node in nodes], np.int64)
+        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
         gpus = np.where(rows < 0, 0, self._gpus[rows])
         few = np.flatnonzero((gpus > 0) & (gpus <= GPUS_PER_ROW))
         used = self._readings[rows[few], _UTILIZATION]
@@ -237,18 +234,6 @@ class TelemetryTable:
             assert metrics is not None, nodes[place]
             found[place] = sum(gpu.utilization_pct for gpu in metrics.gpus) / len(metrics.gpus)
         return found
-
-    def _utilization(self, node: NodeId) -> float | None:
-        """Return the mean of one node: reports need one at a time, by the thousand in a storm."""
-        row = self._rows.get(node, -1)
-        gpus = 0 if row < 0 else int(self._gpus[row])
-        if gpus == 0:
-            return None
-        used: list[float] = self._readings[row, _UTILIZATION, :gpus].tolist()
-        if gpus > GPUS_PER_ROW:
-            for more in self._more[node]:
-                used += self._readings[more, _UTILIZATION].tolist()
-        return sum(used[:gpus]) / gpus
 
     def bytes_per_node(self) -> float:
         """Return the memory per node, including its name in the index."""
@@ -290,23 +275,15 @@ class TelemetryTable:
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
             # Only readings are lost; the next heartbeats bring new ones.
             return False
-        self._restore_rows(names, more, saved[1:])
-        return True
-
-    def _restore_rows(
-        self,
-        names: list[str | None],
-        more: dict[str, list[int]],
-        saved: list[npt.NDArray[np.generic]],
-    ) -> None:
         old = {NodeId(name): row for row, name in enumerate(names) if name is not None}
         known = [node for node in self._rows if node in old and node not in more]
         target = np.array([self._rows[node] for node in known], np.int64)
         source = np.array([old[node] for node in known], np.int64)
-        host, gpus, readings = saved
+        _, host, gpus, readings = saved
         self._host[target] = host[source]
         self._gpus[target] = gpus[source]
         self._readings[target] = readings[source]
+        return True
 
     def _write(self, node: NodeId, row: int, metrics: NodeMetrics) -> None:
         self._host[row] = metrics.cpu_pct, metrics.memory_pct

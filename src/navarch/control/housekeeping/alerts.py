@@ -68,9 +68,7 @@ class AlertController(Controller):
         revision = self._store.fleet().revision
         if self._operations.busy(self.name) or revision == self._read_to:
             return
-        due = self._operations.send(
-            self.name, self._send, then=partial(self.queue.add, self.name)
-        )
+        due = self._operations.send(self.name, self._send, then=partial(self.queue.add, self.name))
         if due is not None:
             self.queue.add_at(self.name, due)
 
