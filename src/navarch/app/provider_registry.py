@@ -12,10 +12,10 @@ from navarch.app.providers import ProviderContext, build_provider, renew_provide
 from navarch.clock.system import ThreadOffload
 from navarch.config import Config
 from navarch.config.provider import FakeConfig
-from navarch.core.errors import NotPossibleError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
+from navarch.service.fleet import not_simulated
 
 
 class ProviderRegistry:
@@ -94,9 +94,7 @@ class ProviderRegistry:
             if machines.has(node):
                 await machines.inject(node, result)
                 return
-        raise NotPossibleError(
-            f"node {node} is not simulated; faults can be injected into simulated nodes only"
-        )
+        await not_simulated(node, result)
 
 
 def _threads(name: str, closing: ExitStack) -> ThreadOffload:

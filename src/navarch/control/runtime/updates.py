@@ -1,7 +1,8 @@
 """Commits that are tried again after a conflict."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, TypeVarTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change
@@ -9,6 +10,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.ports.store import Store
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -23,6 +25,16 @@ async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) 
         except ConflictError:
             continue
     return await attempt(*args)
+
+
+def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return `method`, repeated as long as it raises ConflictError."""
+
+    @wraps(method)
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await until_no_conflict(partial(method, *args, **kwargs))
+
+    return repeated
 
 
 async def update_with_retry(
