@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 from navarch.app.addresses import Address
 from navarch.app.extensions import Extensions
-from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
+from navarch.app.fake import FakeMachines
 from navarch.app.offer_catalog import Account
 from navarch.app.providers import ProviderContext, build_provider, renew_provider
-from navarch.clock.system import ThreadOffload
 from navarch.config import Config
 from navarch.config.provider import FakeConfig
 from navarch.core.health import CheckResult
@@ -36,8 +34,7 @@ class ProviderRegistry:
         token: Callable[[], str | None],
     ) -> None:
         """Build the configured providers. Agents of simulated machines connect to `http`."""
-        disks = _threads("navarch-fake-disk", context.closing)
-        probes = _threads("navarch-fake-probe", context.closing)
+        disks, probes = context.threads("fake-disk"), context.threads("fake-probe")
         for provider in config.providers.values():
             if not isinstance(provider, FakeConfig):
                 self._clouds.append(build_provider(provider, context))
@@ -47,7 +44,7 @@ class ProviderRegistry:
                     context.clock,
                     context.entropy,
                     tasks,
-                    _fake_settings(provider),
+                    provider,
                     directory=context.data_dir / "fake" / provider.name,
                     server=f"http://{http.reachable()}",
                     token=token,
@@ -95,24 +92,3 @@ class ProviderRegistry:
                 await machines.inject(node, result)
                 return
         await not_simulated(node, result)
-
-
-def _threads(name: str, closing: ExitStack) -> ThreadOffload:
-    threads = ThreadOffload(name)
-    closing.callback(threads.close)
-    return threads
-
-
-def _fake_settings(config: FakeConfig) -> FakeSettings:
-    return FakeSettings(
-        name=config.name,
-        gpus=config.gpu_count,
-        gpu_model=config.gpu_type,
-        boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
-        bad_boots=config.bad_boot_share,
-        prices=config.prices,
-        spot_prices=config.spot_prices,
-        stock=config.stock,
-        reservations=config.reservations,
-        blocks=BLOCKS if config.blocks is None else config.blocks,
-    )

@@ -228,7 +228,13 @@ def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
         engine = engine_at(host)
     except InvalidError as error:
         raise StartError(f"provider {config.name!r}: {error}") from error
-    key = {"PUBLIC_KEY": _public_key(config)} if config.ssh_public_key_path else {}
+    key: dict[str, str] = {}
+    if config.ssh_public_key_path:
+        try:
+            text = Path(config.ssh_public_key_path).expanduser().read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
+        key = {"PUBLIC_KEY": text.strip()}
     containers = Containers(
         image=config.image,
         network=config.network,
@@ -238,14 +244,6 @@ def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
         environment=lambda request: {**context.agents.variables(request, config.name), **key},
     )
     return Docker(engine, containers, name=config.name)
-
-
-def _public_key(config: DockerConfig) -> str:
-    path = config.ssh_public_key_path or ""
-    try:
-        return Path(path).expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
 
 
 def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
