@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -266,23 +266,8 @@ def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
 def _host(host: HostConfig, config: BareMetalConfig) -> "Host":
     from navarch.providers.baremetal import Host
 
-    return Host(
-        name=host.name,
-        address=host.address,
-        instance_type=host.instance_type,
-        host_key=host.host_key,
-        private_address=host.private_address,
-        region=host.region,
-        zone=host.zone,
-        block=host.block,
-        rack=host.rack,
-        gpus=host.gpus,
-        gpu_type=host.gpu_type,
-        ssh_user=host.ssh_user,
-        ssh_port=host.ssh_port,
-        ssh_key_file=config.ssh_private_key_path or "",
-        labels=host.labels,
-    )
+    given = {field.name: getattr(host, field.name) for field in fields(host)}
+    return Host(**given, ssh_key_file=config.ssh_private_key_path or "")
 
 
 _BUILDERS: Mapping[str, Callable[[ProviderConfig, ProviderContext], Provider]] = {

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
@@ -117,9 +118,7 @@ class HealthIngest:
             report = evolve(report, results=tuple(r for r in report.results if r.lasting))
         judged = await self._judge(node, report, now)
         new, results = sort_results(judged, node, report, self._index.symptoms.contains)
-        incidents = find_incidents(
-            new, at_boot(node, report), lambda found: self._around(fleet, node, found)
-        )
+        incidents = find_incidents(new, at_boot(node, report), partial(self._around, fleet, node))
         because = tuple([about("incident", each.id) for each in incidents if each.is_open])
         if is_past:
             after, events = with_past_results(

@@ -143,8 +143,8 @@ class RemediationController(Controller):
         self._governed_by = self._settings()
         for pool, due in self._due.items():
             self.queue.add_by(pool, due)
-        for pool, retry_at in self._failing.retries():
-            self.queue.add_by(pool, retry_at)
+        for pool, failure in self._failing.failures.items():
+            self.queue.add_by(pool, failure.retry_at)
         if not self._index.domains.waiting:
             return
         now = self._clock.now()
@@ -196,7 +196,7 @@ class RemediationController(Controller):
         self, pool: Pool, outages: Mapping[Scope, Outage], now: datetime
     ) -> tuple[list[Action], Sequence[tuple[Node, Treatment]]]:
         """Return the actions that need no permission, and what the pool's remediator proposes."""
-        nodes = self._nodes_of(pool)
+        nodes = list(self._index.domains.pools.get(pool.name, {}).values())
         notices = plan_notices(nodes)
         actions: list[Action] = [*notices, *plan_returns(nodes)]
         leaving = {notice.node for notice in notices}
@@ -214,12 +214,13 @@ class RemediationController(Controller):
             actions += self._failing.hold_nodes(pool.name, nodes, now)
             return actions, ()
         treated = {node.id for node, _ in treatments}
-        actions += _no_longer_deferred([node for node in nodes if node.id not in treated])
+        for node in nodes:
+            if node.held is not None and node.id not in treated:
+                reason = f"the reason to {node.held.action} it is gone"
+                if node.held.by is DeferredBy.REMEDIATOR:
+                    reason = "the remediator works again and proposes nothing"
+                actions.append(Defer(node=node.id, held=None, reason=reason))
         return actions, treatments
-
-    def _nodes_of(self, pool: Pool) -> list[Node]:
-        """Return the nodes of a pool that remediation may have a decision about."""
-        return list(self._index.domains.pools.get(pool.name, {}).values())
 
     def _govern(
         self,
@@ -283,12 +284,13 @@ class RemediationController(Controller):
         ]
         if pool.name in loops:
             held.append(loops[pool.name].reason)
-        unreachable = _unreachable(self._nodes_of(pool), outages)
+        nodes = self._index.domains.pools.get(pool.name, {}).values()
+        unreachable = _unreachable(nodes, outages)
         held += [outage.words for outage in unreachable]
         # A suspected change explains more than a spent budget.
-        reason = self._failing.reason_for(pool.name) or min(
-            held, key=lambda words: ("suspected" not in words, words), default=None
-        )
+        reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
+        if (failure := self._failing.failures.get(pool.name)) is not None:
+            reason = f"{failure.because}; no node of the pool is remediated until it works again"
         if reason is None:
             self._paused.discard(pool.name)
         else:
@@ -356,16 +358,6 @@ def recovery_context(
         can_power_cycle=provider is not None and provider.can_power_cycle,
         others=[each for each in fleet.recoveries.values() if each.node == node.id],
     )
-
-
-def _no_longer_deferred(nodes: Iterable[Node]) -> Iterator[Action]:
-    """Yield the ends of deferrals: no action on these nodes is proposed any more."""
-    for node in nodes:
-        if node.held is not None:
-            reason = f"the reason to {node.held.action} it is gone"
-            if node.held.by is DeferredBy.REMEDIATOR:
-                reason = "the remediator works again and proposes nothing"
-            yield Defer(node=node.id, held=None, reason=reason)
 
 
 def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:

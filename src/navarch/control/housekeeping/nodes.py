@@ -1,13 +1,12 @@
 """Housekeeping: forgets nodes that are long gone, and prunes the journal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import Node
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -33,11 +32,15 @@ class HousekeepingController(Controller):
     def __init__(self, clock: Clock, store: Store) -> None:
         super().__init__(clock, store)
         self.queue.add_at(JOURNAL, clock.now() + PRUNE_EVERY)
-        self._queue_gone(store.fleet().nodes.values())
+        for node in store.fleet().nodes.values():
+            if node.gone:
+                self.queue.add_at(node.id, node.since + KEEP)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the nodes that are gone for the time when they are forgotten."""
-        self._queue_gone(committed.change.nodes)
+        for node in committed.change.nodes:
+            if node.gone:
+                self.queue.add_at(node.id, node.since + KEEP)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
         """Forget the nodes that are due, and prune the journal if it is due."""
@@ -49,8 +52,3 @@ class HousekeepingController(Controller):
         known = [name for name in keys if name in fleet.nodes]
         if known:
             await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
-
-    def _queue_gone(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            if node.gone:
-                self.queue.add_at(node.id, node.since + KEEP)

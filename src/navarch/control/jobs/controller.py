@@ -1,6 +1,6 @@
 """Jobs: gives waiting jobs GPUs, and protects the GPUs that jobs hold."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.pools.usage import Readings
@@ -57,11 +57,15 @@ class JobController(Controller):
         self._pause_ends = clock.now()
         self._reported: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is reported once."""
-        self._queue_over(store.fleet().jobs.values())
+        for job in store.fleet().jobs.values():
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the placement if jobs, nodes or the configuration have changed."""
-        self._queue_over(committed.change.jobs)
+        for job in committed.change.jobs:
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
         if committed.before.jobs is not committed.after.jobs:
             self.queue.add(PLACEMENT)
         elif committed.after.jobs:
@@ -79,11 +83,6 @@ class JobController(Controller):
             await self._store.commit(Change(forget_jobs=old), based_on=fleet.revision)
         elif PLACEMENT in keys and fleet.jobs:
             await self._place(fleet, now)
-
-    def _queue_over(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            if job.over:
-                self.queue.add_at(job.name, job.since + KEEP)
 
     async def _place(self, fleet: Fleet, now: datetime) -> None:
         scheduling = self._scheduled_with = self._scheduling()

@@ -71,12 +71,8 @@ class BringUpController(NodeController):
     ) -> None:
         self._providers = providers
         self._bringup = bringup
-        self._memories: dict[NodeId, _Memory] = {}
-        super().__init__(clock, store, operations)
-
-    def forget(self, node: NodeId) -> None:
-        """Drop what is remembered about a node that is gone."""
-        self._memories.pop(node, None)
+        self._machines: dict[NodeId, _Memory] = {}
+        super().__init__(clock, store, operations, memories=[self._machines])
 
     def concerns(self, node: Node) -> bool:
         """Return whether `node` has a machine and its pool a set-up."""
@@ -93,9 +89,9 @@ class BringUpController(NodeController):
         assert node.launch is not None, node.id
         setup, launch = self._bringup.setup(node.pool), node.launch
         assert setup is not None, node.id
-        memory = self._memories.get(node.id)
+        memory = self._machines.get(node.id)
         if memory is None or memory.launch != launch.token:
-            memory = self._memories[node.id] = _Memory(launch=launch.token)
+            memory = self._machines[node.id] = _Memory(launch=launch.token)
         if memory.logs is None:
             return self.start(node.id, key, partial(self._recall, node, memory))
         if memory.redial_at is not None and now < memory.redial_at:

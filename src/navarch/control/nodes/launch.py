@@ -105,7 +105,7 @@ class LaunchController(NodeController):
         except OutcomeUnknownError as error:
             await self._record_doubt(launch, error)
         except ProviderError as error:
-            self._settle(launch)
+            self._observations.unsure_since.pop(launch.token, None)
             failures = self._transient_failures.pop(launch.token, 0) + 1
             if isinstance(error, TransientError) and failures < TRANSIENT_MAX:
                 self._transient_failures[launch.token] = failures
@@ -114,14 +114,11 @@ class LaunchController(NodeController):
             answer = partial(refused, token=launch.token, error=error, now=now)
             await update_with_retry(self._store, launch.node, answer)
         else:
-            self._settle(launch)
+            self._observations.unsure_since.pop(launch.token, None)
             self._transient_failures.pop(launch.token, None)
             now = self._clock.now()
             answer = partial(accepted, token=launch.token, instance=instance, now=now)
             await update_with_retry(self._store, launch.node, answer)
-
-    def _settle(self, launch: Launch) -> None:
-        self._observations.unsure_since.pop(launch.token, None)
 
     async def _record_doubt(self, launch: Launch, error: OutcomeUnknownError) -> None:
         event = Event(

@@ -35,15 +35,11 @@ class TerminationController(NodeController):
         self._providers = providers
         self._observations = observations
         self._called_at: dict[NodeId, datetime] = {}
-        super().__init__(clock, store, operations)
+        super().__init__(clock, store, operations, memories=[self._called_at])
 
     def concerns(self, node: Node) -> bool:
         """Return whether `node` has a machine."""
         return node.instance is not None
-
-    def forget(self, node: NodeId) -> None:
-        """Drop the time of the last call for a node that is gone."""
-        self._called_at.pop(node, None)
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Request the end of the machine, unless that was done lately."""

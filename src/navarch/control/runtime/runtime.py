@@ -149,7 +149,7 @@ class _Worker:
         return self.controller.queue.next_due()
 
     def start(self) -> None:
-        """Start a round; none may be under way."""
+        """Start a round. None may be under way."""
         assert self._start is not None
         self._start.set_result(None)
 

@@ -37,6 +37,7 @@ def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any
     return repeated
 
 
+@retried
 async def update_with_retry(
     store: Store, name: NodeId, proposal: Callable[[Node], Change | None]
 ) -> None:
@@ -44,12 +45,8 @@ async def update_with_retry(
 
     Only another change of the same node is a conflict, so a few attempts suffice.
     """
-
-    async def attempt() -> None:
-        fleet = store.fleet()
-        node = fleet.nodes.get(name)
-        change = None if node is None else proposal(node)
-        if change is not None and not change.empty:
-            await store.commit(change, based_on=fleet.revision)
-
-    await until_no_conflict(attempt)
+    fleet = store.fleet()
+    node = fleet.nodes.get(name)
+    change = None if node is None else proposal(node)
+    if change is not None and not change.empty:
+        await store.commit(change, based_on=fleet.revision)
