@@ -147,10 +147,6 @@ class FakeMachines:
             for gpus in sorted({self._config.gpu_count, 1})
         ]
 
-    def has(self, node: NodeId) -> bool:
-        """Return whether one of these machines was bought for `node`."""
-        return any(machine.request.name == node for machine in self.cloud.alive())
-
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Inject a fault into the machine of `node`, or clear it."""
         machines = [machine.id for machine in self.cloud.alive() if machine.request.name == node]

@@ -88,7 +88,7 @@ class ProviderRegistry:
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
         for machines in self._fakes:
-            if machines.has(node):
+            if any(machine.request.name == node for machine in machines.cloud.alive()):
                 await machines.inject(node, result)
                 return
         await not_simulated(node, result)

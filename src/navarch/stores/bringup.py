@@ -1,6 +1,5 @@
 """Bring-up logs of the control plane: in memory, or as files next to its store."""
 
-import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from navarch.core.bringup import LOGS_MAX, BringUpLog
 from navarch.core.errors import StoreError
 from navarch.core.ids import NodeId
 from navarch.ports.offload import Offload
+from navarch.stores.snapshot import read_records
 
 
 class MemoryBringUpLogs:
@@ -46,8 +46,7 @@ class FolderBringUpLogs:
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of a node, oldest first."""
-        place = self._place(node)
-        return await self._offload.run(lambda: _oldest_first(_read(place.glob("*.json"))))
+        return await self._offload.run(lambda: _oldest_first(self._read_all(node)))
 
     def _keep(self, log: BringUpLog) -> None:
         place = self._place(log.node)
@@ -61,23 +60,17 @@ class FolderBringUpLogs:
                 writing.flush()
                 os.fsync(writing.fileno())
             new.replace(file)
-            for old in _oldest_first(_read(place.glob("*.json")))[:-LOGS_MAX]:
+            for old in _oldest_first(self._read_all(log.node))[:-LOGS_MAX]:
                 (place / f"{quote(old.id, safe='')}.json").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{place}: the bring-up log cannot be written: {error}") from error
 
+    def _read_all(self, node: NodeId) -> Sequence[BringUpLog]:
+        return read_records(self._place(node).glob("*.json"), BringUpLog)
+
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
-
-
-def _read(files: Iterable[Path]) -> list[BringUpLog]:
-    """Return the logs in `files`, except those that cannot be read."""
-    found: list[BringUpLog] = []
-    for file in files:
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            found.append(msgspec.json.decode(file.read_bytes(), type=BringUpLog))
-    return found
 
 
 def _oldest_first(logs: Iterable[BringUpLog]) -> Sequence[BringUpLog]:

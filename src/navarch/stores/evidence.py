@@ -1,6 +1,5 @@
 """Evidence bundles of the control plane: in memory, or as files next to its store."""
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import attrgetter
@@ -13,6 +12,7 @@ from navarch.core.errors import NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.offload import Offload
+from navarch.stores.snapshot import read_records
 
 KEPT_MAX = 20
 """The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
@@ -56,13 +56,12 @@ class FolderArchive:
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
-        place = self._place(node)
-        return await self._offload.run(lambda: _newest_first(_read(place.glob("*.json"))))
+        return await self._offload.run(lambda: _newest_first(self._read_all(node)))
 
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle."""
         file = self._place(node) / f"{quote(name, safe='')}.json"
-        found = await self._offload.run(lambda: _read([file]))
+        found = await self._offload.run(lambda: read_records([file], Evidence))
         if not found:
             raise NotFoundError(f"no evidence {name} of node {node}")
         return found[0]
@@ -74,21 +73,15 @@ class FolderArchive:
         new = file.with_suffix(".part")
         new.write_bytes(msgspec.json.encode(evidence))
         new.replace(file)
-        for note in _newest_first(_read(place.glob("*.json")))[KEPT_MAX:]:
+        for note in _newest_first(self._read_all(evidence.note.node))[KEPT_MAX:]:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
+
+    def _read_all(self, node: NodeId) -> Sequence[Evidence]:
+        return read_records(self._place(node).glob("*.json"), Evidence)
 
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
-
-
-def _read(files: Iterable[Path]) -> list[Evidence]:
-    """Return the bundles in `files`, except those that cannot be read."""
-    found: list[Evidence] = []
-    for file in files:
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            found.append(msgspec.json.decode(file.read_bytes(), type=Evidence))
-    return found
 
 
 def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:

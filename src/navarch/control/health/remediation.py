@@ -130,7 +130,13 @@ class RemediationController(Controller):
         decided_in = timedelta(seconds=self._clock.monotonic() - began)
         await self._commit(plans, fleet, now)
         self.queue.pause_until(self._clock.now() + max(PAUSE, min(3 * decided_in, PAUSE_MAX)))
-        self._schedule()
+        self._governed_by = self._settings()
+        for pool, due in self._due.items():
+            self.queue.add_by(pool, due)
+        for pool, failure in self._failing.failures.items():
+            self.queue.add_by(pool, failure.retry_at)
+        if self._index.domains.waiting:
+            self._schedule_deferred(self._governed_by)
 
     def _pools_with_deferred_nodes(self) -> Iterator[PoolName]:
         """Yield the pools with deferred nodes: room for them may have been made elsewhere."""
@@ -138,17 +144,10 @@ class RemediationController(Controller):
             if any(node.held is not None for node in nodes.values()):
                 yield pool
 
-    def _schedule(self) -> None:
-        """Queue each pool for the time of its next decision."""
-        self._governed_by = self._settings()
-        for pool, due in self._due.items():
-            self.queue.add_by(pool, due)
-        for pool, failure in self._failing.failures.items():
-            self.queue.add_by(pool, failure.retry_at)
-        if not self._index.domains.waiting:
-            return
+    def _schedule_deferred(self, settings: GovernorSettings) -> None:
+        """Queue the pools with deferred nodes for the time when a limit may let an action pass."""
         now = self._clock.now()
-        next_expiry = self._index.domains.next_expiry(now, [self._governed_by.window, DAY])
+        next_expiry = self._index.domains.next_expiry(now, [settings.window, DAY])
         moments = [] if next_expiry is None else [next_expiry]
         ends = (since + SILENCE_MAX for since in self._index.domains.silent.values())
         moments += [end for end in ends if end > now]

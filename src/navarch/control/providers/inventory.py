@@ -132,15 +132,12 @@ class InventoryController(Controller):
 
     def on_commit(self, committed: Committed) -> None:
         """Queue a listing soon after a change that it should confirm."""
-        expects_change = False
         for before, node in committed.moved:
             if self._diff.changed(node, before):
                 self._note_expected(node)
-            if node.id in self._expected:
-                expects_change = expects_change or self._expects_change(node)
         for node in committed.forgotten:
             self._expected.pop(node.id, None)
-        if expects_change:
+        if any(self._expects_change(node) for _, node in committed.moved):
             self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
 
     def _note_expected(self, node: Node) -> None:
