@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 
 from navarch.app.addresses import Address, StartError
 from navarch.config import Config
 from navarch.config.provider import CLOUDS
-from navarch.control.nodes.bringup import BringUp
-from navarch.core.bringup import Setup
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import POOL
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
-from navarch.ports.offload import Offload
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Shells
-from navarch.stores.bringup import FolderBringUpLogs
 
 INSTALL = f"python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch=={VERSION}"
 """The default command that installs the agent: the base install, in the version of this server."""
@@ -41,6 +36,7 @@ class AgentEnvironment:
     def variables(self, request: ProvisionRequest, provider: str) -> Mapping[str, str]:
         """Return the variables for the machine of one request."""
         pool = PoolName(request.labels.get(POOL, ""))
+        lease = self.lease(pool)
         variables = {
             "NAVARCH_SERVER": self.control_plane(pool),
             "NAVARCH_NODE_ID": request.name,
@@ -51,13 +47,9 @@ class AgentEnvironment:
             "NAVARCH_POOL": pool,
             "NAVARCH_LAUNCH_TOKEN": request.token,
             "NAVARCH_JOIN_TOKEN": self.join_token(NodeId(request.name), request.token),
-            "NAVARCH_DEAD_MAN_LEASE": _hours(self.lease(pool)),
+            "NAVARCH_DEAD_MAN_LEASE": "" if lease is None else f"{lease / timedelta(hours=1):g}",
         }
         return {name: value for name, value in variables.items() if value}
-
-
-def _hours(lease: timedelta | None) -> str:
-    return "" if lease is None else f"{lease / timedelta(hours=1):g}"
 
 
 def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) -> str:
@@ -143,33 +135,6 @@ def open_shells() -> Shells:
     from navarch.ssh.client import SshShells
 
     return SshShells()
-
-
-def build_bringup(
-    config: Callable[[], Config],
-    http: Address,
-    *,
-    folder: Path,
-    offload: Offload,
-    shells: Shells,
-    join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: "",
-) -> BringUp:
-    """Return the set-up of machines. It reads the configuration each time, because of reloads."""
-
-    def setup(pool: PoolName) -> Setup | None:
-        found = config().pools.get(pool)
-        return None if found is None else found.setup
-
-    def control_plane(pool: PoolName) -> str:
-        return control_plane_address(config(), pool, http)
-
-    return BringUp(
-        shells=shells,
-        logs=FolderBringUpLogs(folder, offload),
-        setup=setup,
-        control_plane=control_plane,
-        join_token=join_token,
-    )
 
 
 def missing_agent(config: Config, pool: Pool) -> str | None:

@@ -1,17 +1,20 @@
 """The controllers of a control plane, in the order in which their rounds start."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
+from typing import Protocol, TypeVar
 
 from navarch.control.health.bad_hosts import BadHostController
 from navarch.control.health.incidents import IncidentController
 from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
+from navarch.control.health.stragglers import StragglerController
+from navarch.control.health.wear import WearController
 from navarch.control.housekeeping.alerts import AlertController
 from navarch.control.housekeeping.nodes import HousekeepingController
 from navarch.control.housekeeping.snapshots import SnapshotController
-from navarch.control.jobs.controller import JobController
+from navarch.control.jobs.controller import HeldReadings, JobAwareNotifier, JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
 from navarch.control.nodes.commands import CommandController
 from navarch.control.nodes.drain import DrainController, plan_drains_of
@@ -26,7 +29,7 @@ from navarch.control.pools.ledger import Ledger
 from navarch.control.pools.loads import Loads
 from navarch.control.pools.sizing import SizingController
 from navarch.control.pools.stockouts import StockoutMemory
-from navarch.control.pools.usage import Readings
+from navarch.control.pools.usage import Readings as Utilizations
 from navarch.control.providers.guard import Providers
 from navarch.control.providers.inventory import InventoryController
 from navarch.control.providers.notices import ProviderNoticeController
@@ -37,7 +40,8 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.core.budget import Budget
 from navarch.core.disruption import GovernorSettings, default_settings
 from navarch.core.fleet import Change, Fleet
-from navarch.core.ids import PoolName
+from navarch.core.health import CheckResult
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
@@ -45,17 +49,25 @@ from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans
+from navarch.health.policy.engine import PolicySet
 from navarch.ports.alerts import AlertNotifier
+from navarch.ports.api import Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.liveness import Liveness
+from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
 from navarch.provision.strategies import FirstAvailable
+from navarch.service.agents import LivenessSink, Timing
+from navarch.service.fleet import Readings, no_offerings, not_simulated
 from navarch.state.index import Index
+
+T = TypeVar("T")
 
 BUILT_IN: Mapping[str, Remediator] = {
     CORDON_AND_REPLACE: CordonAndReplace(),
@@ -65,19 +77,20 @@ BUILT_IN: Mapping[str, Remediator] = {
 """The remediators that every pool may name."""
 
 
-class CurrentStockouts:
-    """The stockouts of the running controllers, for the service; none before they run."""
+class _Inline:
+    """Runs calls in the event loop, where there are no threads, as in virtual time."""
 
-    def __init__(self) -> None:
-        self.memory: StockoutMemory | None = None
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns."""
+        return call()
 
-    def closed(self, offering: Offering) -> tuple[str, datetime] | None:
-        """Return why `offering` was last refused and when it is tried again; None if it is open."""
-        return None if self.memory is None else self.memory.closed(offering)
 
-    def obstacle(self, pool: PoolName) -> str | None:
-        """Return what prevented the last launch for `pool`; None if nothing did."""
-        return None if self.memory is None else self.memory.obstacle(pool)
+class LivenessTracker(Liveness, LivenessSink, Readings, Utilizations, Protocol):
+    """Liveness that is fed by heartbeats."""
+
+    def forget(self, node: NodeId) -> None:
+        """Drop a node that is gone."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,168 +117,171 @@ class Opinions:
     """How jobs are placed, read in every round."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerParts:
-    """What controllers are built from."""
+@dataclass(eq=False)
+class ControlPlaneParts:
+    """What a control plane is built from, and the controllers that are built from it."""
 
     clock: Clock
     entropy: Entropy
     store: Store
-    index: Index
-    providers: Providers
+    _: KW_ONLY
+    providers: Iterable[Provider]
     notifier: WorkloadNotifier
-    liveness: Liveness
-    readings: Readings
-    opinions: Opinions
-    ledger: Ledger
-    stockouts: CurrentStockouts
-    learning: Sequence[Controller]
-    offload: Offload
-    alerts: Sequence[AlertNotifier]
-    metrics_source: MetricsSource | None
-    loads: Loads | None
-    save_readings: Callable[[], Awaitable[None]] | None
-    bringup: BringUp | None
-    user_data: UserData | None
-    missing_agent: MissingAgent
-    strict: bool
+    liveness: LivenessTracker
+    timing: Callable[[], Timing] = Timing
+    opinions: Opinions = field(default_factory=Opinions)
+    policies: Callable[[], PolicySet] | None = None
+    alerts: Sequence[AlertNotifier] = ()
+    metrics_source: MetricsSource | None = None
+    loads: Loads | None = None
+    offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings
+    assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None
+    inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated
+    save_readings: Callable[[], Awaitable[None]] | None = None
+    bringup: BringUp | None = None
+    user_data: UserData | None = None
+    missing_agent: MissingAgent = lambda _: None
+    """Returns why no agent would start on the machines of a pool; no machine is bought for such a
+    pool."""
+    scheduler_offload: Offload = field(default_factory=_Inline)
+    """Runs the placement of jobs, which may take a moment in a large fleet."""
+    metrics: Metrics = field(default_factory=NoMetrics)
+    strict: bool = False
+    """Lets a bug in a controller or a remediator end the whole process instead of one round: right
+    for tests, wrong in production."""
 
+    def __post_init__(self) -> None:
+        self.index = Index(self.store.fleet())
+        self.ledger = Ledger(self.clock, self.store)
+        self.guarded = Providers(self.providers, self.metrics)
+        self.workloads = JobAwareNotifier(self.store, self.notifier)
+        self.readings = HeldReadings(self.store, self.liveness)
+        self.stockouts: StockoutMemory | None = None
+        """Of the running controllers; None before they run."""
+        self.learning: list[WearController | StragglerController] = []
+        """The controllers that learn from every report."""
 
-def build_controllers(parts: ControllerParts, operations: OperationRunner) -> list[Controller]:
-    """Return the controllers: those that decide before those that act."""
-    clock, store = parts.clock, parts.store
-    observations = PendingObservations(started_at=clock.now())
-    incidents = IncidentController(clock, store, parts.index)
-    bad_hosts = BadHostController(clock, store)
+    def controllers(self, operations: OperationRunner) -> list[Controller]:
+        """Return the controllers: those that decide before those that act."""
+        clock, store, opinions = self.clock, self.store, self.opinions
+        observations = PendingObservations(started_at=clock.now())
+        incidents = IncidentController(clock, store, self.index)
+        bad_hosts = BadHostController(clock, store)
 
-    async def hook(change: Change, fleet: Fleet) -> Change:
-        return await bad_hosts.hook(incidents.hook(change, fleet), fleet)
+        async def hook(change: Change, fleet: Fleet) -> Change:
+            return await bad_hosts.hook(incidents.hook(change, fleet), fleet)
 
-    budgets = BudgetController(clock, store, parts.opinions.budgets, parts.ledger)
-    drain = DrainController(clock, store, parts.notifier, operations)
-    return [
-        RemediationController(
+        remediation = RemediationController(
             clock,
             store,
-            parts.index,
-            parts.providers,
-            remediator=_choose_remediator(parts.opinions),
-            settings=parts.opinions.governor,
-            policy=parts.opinions.policy,
+            self.index,
+            self.guarded,
+            remediator=self._remediator,
+            settings=opinions.governor,
+            policy=opinions.policy,
             hook=hook,
-            strict=parts.strict,
-        ),
-        RecoveryController(
-            clock, parts.entropy, store, parts.providers, parts.notifier, operations
-        ),
-        _sizing(parts, budgets),
-        plan_drains_of(clock, store, parts.index, drain),
-        drain,
-        *_node_controllers(parts, operations, observations, drain),
-        HousekeepingController(clock, store),
-        EmptinessController(clock, store, parts.readings, is_scaled=_is_scaled(parts)),
-        JobController(clock, store, parts.offload, scheduling=parts.opinions.scheduling),
-        incidents,
-        bad_hosts,
-        *parts.learning,
-        budgets,
-        *[
-            InventoryController(
-                clock, store, provider, parts.liveness, operations, observations, hook=hook
-            )
-            for provider in parts.providers
-        ],
-        *_optional_controllers(parts, operations),
-    ]
+            strict=self.strict,
+        )
+        budgets = BudgetController(clock, store, opinions.budgets, self.ledger)
+        return [
+            remediation,
+            RecoveryController(
+                clock, self.entropy, store, self.guarded, self.workloads, operations
+            ),
+            self._sizing(budgets),
+            *self._node_controllers(operations, observations),
+            HousekeepingController(clock, store),
+            EmptinessController(clock, store, self.readings, is_scaled=self._is_scaled),
+            JobController(clock, store, self.scheduler_offload, scheduling=opinions.scheduling),
+            incidents,
+            bad_hosts,
+            *self.learning,
+            budgets,
+            *[
+                InventoryController(
+                    clock, store, provider, self.liveness, operations, observations, hook=hook
+                )
+                for provider in self.guarded
+            ],
+            *self._optional_controllers(operations),
+        ]
 
+    def _sizing(self, budgets: BudgetController) -> SizingController:
+        self.stockouts = StockoutMemory(
+            self.clock, self.store, vetoes=[budgets.veto], spans=self.opinions.stockout_spans
+        )
+        return SizingController(
+            self.clock,
+            self.entropy,
+            self.store,
+            self.index,
+            self.guarded,
+            budgets=budgets,
+            stockouts=self.stockouts,
+            scheduler=lambda pool: self.opinions.provision_schedulers.get(
+                pool, self.opinions.provision_scheduler
+            ),
+            readings=self.readings,
+            missing_agent=self.missing_agent,
+        )
 
-def _sizing(parts: ControllerParts, budgets: BudgetController) -> SizingController:
-    opinions = parts.opinions
-    stockouts = StockoutMemory(
-        parts.clock, parts.store, vetoes=[budgets.veto], spans=opinions.stockout_spans
-    )
-    parts.stockouts.memory = stockouts
-
-    def scheduler(pool: PoolName) -> ProvisionScheduler:
-        return opinions.provision_schedulers.get(pool, opinions.provision_scheduler)
-
-    return SizingController(
-        parts.clock,
-        parts.entropy,
-        parts.store,
-        parts.index,
-        parts.providers,
-        budgets=budgets,
-        stockouts=stockouts,
-        scheduler=scheduler,
-        readings=parts.readings,
-        missing_agent=parts.missing_agent,
-    )
-
-
-def _node_controllers(
-    parts: ControllerParts,
-    operations: OperationRunner,
-    observations: PendingObservations,
-    drain: DrainController,
-) -> list[Controller]:
-    clock, store = parts.clock, parts.store
-    return [
-        LaunchController(
+    def _node_controllers(
+        self, operations: OperationRunner, observations: PendingObservations
+    ) -> list[Controller]:
+        clock, store = self.clock, self.store
+        drain = DrainController(clock, store, self.workloads, operations)
+        launch = LaunchController(
             clock,
             store,
-            parts.providers,
+            self.guarded,
             operations,
             observations,
-            user_data=parts.user_data,
-            missing_agent=parts.missing_agent,
-        ),
-        TerminationController(clock, store, parts.providers, operations, observations),
-        NotificationController(clock, store, parts.notifier, operations, is_empty=drain.is_empty),
-        LivenessController(clock, store, parts.liveness),
-        CommandController(clock, store),
-    ]
-
-
-def _optional_controllers(parts: ControllerParts, operations: OperationRunner) -> list[Controller]:
-    """Return the controllers of what a provider or an operator may leave out."""
-    clock, store, providers = parts.clock, parts.store, parts.providers
-    found: list[Controller] = []
-    found += [ProviderNoticeController(clock, store, x) for x in providers if x.announces]
-    found += [TopologyController(clock, store, x) for x in providers if x.describes_topology]
-    found += [AlertController(clock, store, each, operations) for each in parts.alerts]
-    if parts.bringup is not None:
-        found.append(BringUpController(clock, store, providers, operations, parts.bringup))
-    if parts.save_readings is not None:
-        found.append(SnapshotController(clock, parts.save_readings))
-    if parts.metrics_source is not None:
-        autoscaling = AutoscalingController(
-            clock,
-            store,
-            parts.opinions.autoscalers,
-            parts.metrics_source,
-            readings=parts.readings,
-            interval=parts.opinions.autoscale_interval,
-            loads=parts.loads,
+            user_data=self.user_data,
+            missing_agent=self.missing_agent,
         )
-        found.append(autoscaling)
-    return found
+        return [
+            plan_drains_of(clock, store, self.index, drain),
+            drain,
+            launch,
+            TerminationController(clock, store, self.guarded, operations, observations),
+            NotificationController(
+                clock, store, self.workloads, operations, is_empty=drain.is_empty
+            ),
+            LivenessController(clock, store, self.liveness),
+            CommandController(clock, store),
+        ]
 
+    def _optional_controllers(self, operations: OperationRunner) -> list[Controller]:
+        """Return the controllers of what a provider or an operator may leave out."""
+        clock, store, providers = self.clock, self.store, self.guarded
+        found: list[Controller] = []
+        found += [ProviderNoticeController(clock, store, x) for x in providers if x.announces]
+        found += [TopologyController(clock, store, x) for x in providers if x.describes_topology]
+        found += [AlertController(clock, store, each, operations) for each in self.alerts]
+        if self.bringup is not None:
+            found.append(BringUpController(clock, store, providers, operations, self.bringup))
+        if self.save_readings is not None:
+            found.append(SnapshotController(clock, store, self.save_readings))
+        if self.metrics_source is not None:
+            autoscaling = AutoscalingController(
+                clock,
+                store,
+                self.opinions.autoscalers,
+                self.metrics_source,
+                readings=self.readings,
+                interval=self.opinions.autoscale_interval,
+                loads=self.loads,
+            )
+            found.append(autoscaling)
+        return found
 
-def _is_scaled(parts: ControllerParts) -> Callable[[Pool], bool]:
-    def is_scaled(pool: Pool) -> bool:
-        configured = pool.name in parts.opinions.autoscalers or pool.autoscaling is not None
-        return configured and parts.metrics_source is not None
+    def _is_scaled(self, pool: Pool) -> bool:
+        configured = pool.name in self.opinions.autoscalers or pool.autoscaling is not None
+        return configured and self.metrics_source is not None
 
-    return is_scaled
-
-
-def _choose_remediator(opinions: Opinions) -> Callable[[Pool], Remediator]:
-    def choose(pool: Pool) -> Remediator:
+    def _remediator(self, pool: Pool) -> Remediator:
         name = pool.remediation.strategy
         if not name:
-            return opinions.remediator
+            return self.opinions.remediator
         # An unknown name must do nothing rather than the wrong thing.
-        return opinions.remediators.get(name) or BUILT_IN.get(name) or BUILT_IN[ALERT_ONLY]
-
-    return choose
+        return self.opinions.remediators.get(name) or BUILT_IN.get(name) or BUILT_IN[ALERT_ONLY]

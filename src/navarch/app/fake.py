@@ -1,10 +1,9 @@
 """`type: fake`: a simulated cloud; its machines run the real agent over real HTTP."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.transport import open_link
-from navarch.config.provider import SIMULATED_GPU_HOUR
+from navarch.config.provider import SIMULATED_GPU_HOUR, FakeConfig
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -36,22 +35,6 @@ BLOCKS = {f"block-{number}": 10_000 for number in range(1, 5)}
 
 FIRST_FAULT_S = (1.0, 4.0)
 """The time from the boot of a faulty machine to its first fault."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeSettings:
-    """The behaviour of a simulated cloud."""
-
-    name: str = "fake"
-    gpus: int = 8
-    gpu_model: str = "NVIDIA H100 80GB HBM3"
-    boot_s: tuple[float, float] = (3.0, 10.0)
-    bad_boots: float = 0.1
-    prices: Mapping[str, Decimal] = field(default_factory=dict)
-    spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
-    stock: Mapping[str, int] | None = None
-    reservations: Mapping[str, int] = field(default_factory=dict)
-    blocks: Mapping[str, int] = field(default_factory=lambda: BLOCKS)
 
 
 @dataclass(slots=True)
@@ -89,7 +72,7 @@ class FakeMachines:
         clock: Clock,
         entropy: Entropy,
         tasks: asyncio.TaskGroup,
-        settings: FakeSettings,
+        config: FakeConfig,
         *,
         directory: Path,
         server: str,
@@ -101,7 +84,8 @@ class FakeMachines:
         self._clock = clock
         self._entropy = entropy
         self._tasks = tasks
-        self._settings = settings
+        self._config = config
+        self._boot_s = (config.boot_min.total_seconds(), config.boot_max.total_seconds())
         self._directory = directory
         self._server = server
         self._token = token
@@ -114,20 +98,20 @@ class FakeMachines:
             clock,
             entropy,
             Habits(
-                boot_s=settings.boot_s,
+                boot_s=self._boot_s,
                 call_s=(0.05, 0.4),
-                dead_on_arrival=settings.bad_boots,
-                stock=settings.stock,
-                reservations=settings.reservations,
-                blocks=settings.blocks,
+                dead_on_arrival=config.bad_boot_share,
+                stock=config.stock,
+                reservations=config.reservations,
+                blocks=BLOCKS if config.blocks is None else config.blocks,
             ),
-            name=settings.name,
+            name=config.name,
             prices={
-                **{f"h100-{n}x": SIMULATED_GPU_HOUR * n for n in (settings.gpus, 1)},
-                **settings.prices,
+                **{f"h100-{n}x": SIMULATED_GPU_HOUR * n for n in (config.gpu_count, 1)},
+                **config.prices,
             },
-            spot_prices=settings.spot_prices,
-            price_per_hour=SIMULATED_GPU_HOUR * settings.gpus,
+            spot_prices=config.spot_prices,
+            price_per_hour=SIMULATED_GPU_HOUR * config.gpu_count,
             on_launch=self._launched,
             on_end=self._ended,
             on_boot=lambda machine, _how: self._boot_again(machine),
@@ -153,26 +137,28 @@ class FakeMachines:
         """Return what this cloud sells: machines of the configured size and of one GPU."""
         return [
             Offering(
-                provider=ProviderName(self._settings.name),
+                provider=ProviderName(self._config.name),
                 instance_type=f"h100-{gpus}x",
                 region="local",
                 gpus=gpus,
                 gpu_type="h100",
                 price_per_hour=self.cloud.prices[f"h100-{gpus}x"],
             )
-            for gpus in sorted({self._settings.gpus, 1})
+            for gpus in sorted({self._config.gpu_count, 1})
         ]
-
-    def has(self, node: NodeId) -> bool:
-        """Return whether one of these machines was bought for `node`."""
-        return any(machine.request.name == node for machine in self.cloud.alive())
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Inject a fault into the machine of `node`, or clear it."""
-        life = self._life_of(node)
+        machines = [machine.id for machine in self.cloud.alive() if machine.request.name == node]
+        life = next((self._lives[name] for name in machines if name in self._lives), None)
+        if life is None:
+            raise NotPossibleError(f"node {node} has no simulated machine that is up")
         kind, _, rest = result.check.partition("/")
         if kind == "xid":
-            code, gpu = _parse_xid(rest)
+            code, _, index = rest.partition("/")
+            if not code.isdecimal() or (index and not index.isdecimal()):
+                raise InvalidError(f"check: an XID is named xid/CODE/GPU, not xid/{rest}")
+            gpu = int(index or 0)
             if gpu >= life.gpus.count:
                 raise InvalidError(
                     f"gpu: node {node} has GPUs 0 to {life.gpus.count - 1}, no {gpu}"
@@ -181,16 +167,10 @@ class FakeMachines:
             if result.health is Health.HEALTHY and not result.lasting:
                 life.gpus.repair()
             else:
-                life.gpus.xid(code, index=gpu)
+                life.gpus.xid(int(code), index=gpu)
         else:
             life.faults.results[result.check] = result
         life.agent.run_all_checks()
-
-    def _life_of(self, node: NodeId) -> _Life:
-        for machine in self.cloud.alive():
-            if machine.request.name == node and machine.id in self._lives:
-                return self._lives[machine.id]
-        raise NotPossibleError(f"node {node} has no simulated machine that is up")
 
     def _launched(self, machine: Machine) -> None:
         self._save()
@@ -215,7 +195,7 @@ class FakeMachines:
         life.disk.close()
         self._boots[machine.id] = self._boots.get(machine.id, 1) + 1
         if machine.alive:
-            self._start(machine, boot_s=self._entropy.uniform(*self._settings.boot_s))
+            self._start(machine, boot_s=self._entropy.uniform(*self._boot_s))
 
     def _save(self) -> None:
         """Write the list of machines. It need not survive a power cut, only a kill."""
@@ -228,12 +208,14 @@ class FakeMachines:
         write_whole(self._file, msgspec.json.encode(keep))
 
     def _start(self, machine: Machine, *, boot_s: float | None = None) -> None:
+        # The number of GPUs is part of the instance type: `h100-8x` has eight.
+        size = machine.request.instance_type.rpartition("-")[2].removesuffix("x")
         gpus = SimulatedGpus(
             self._clock,
             self._entropy,
-            count=_gpus_of(machine, self._settings.gpus),
+            count=int(size) if size.isdecimal() else self._config.gpu_count,
             seed=machine.id,
-            model=self._settings.gpu_model,
+            model=self._config.gpu_type,
         )
         faults = InjectedFaults()
         disk = FolderDisk(self._directory / machine.id)
@@ -252,17 +234,18 @@ class FakeMachines:
         if boot_s is None:
             boot_s = (machine.boots_at - self._clock.now()).total_seconds()
         await self._clock.sleep(max(boot_s, 0.0))
+
+        async def fall_off_the_bus() -> None:
+            await self._clock.sleep(self._entropy.uniform(*FIRST_FAULT_S))
+            gpus.xid(79, index=0)
+
         async with asyncio.TaskGroup() as tasks:
             if machine.dead_on_arrival:
-                tasks.create_task(self._fall_off_the_bus(gpus))
+                tasks.create_task(fall_off_the_bus())
             try:
                 await agent.run()
             except NavarchError as error:
                 log.warning("fake.agent_failed", machine=machine.id, error=str(error))
-
-    async def _fall_off_the_bus(self, gpus: SimulatedGpus) -> None:
-        await self._clock.sleep(self._entropy.uniform(*FIRST_FAULT_S))
-        gpus.xid(79, index=0)
 
     def _agent(
         self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults, disk: FolderDisk
@@ -271,6 +254,11 @@ class FakeMachines:
         boot = f"boot-{machine.id}-{self._boots.get(machine.id, 1)}"
         host = SimulatedHost(self._clock, self._entropy, request.name, boot=boot)
         loop = asyncio.get_running_loop()
+
+        def reboot() -> None:
+            # Called on a thread; machines belong to the event loop.
+            loop.call_soon_threadsafe(self._boot_again, machine)
+
         identity = Identity(
             node=NodeId(request.name),
             token=request.token,
@@ -295,28 +283,8 @@ class FakeMachines:
             on_terminate=lambda: None,
             effects=SimulatedEffects(
                 on_reset=lambda _: gpus.repair(),
-                # Called on a thread; machines belong to the event loop.
-                on_reboot=lambda: _later(loop, self._boot_again, machine),
+                on_reboot=reboot,
             ),
             permissions=Permissions(restart_app=True, reset=True, reboot=True),
             facts=SimulatedFacts(host=host, log=gpus.kernel_log, bus=gpus.on_bus),
         )
-
-
-def _later(
-    loop: asyncio.AbstractEventLoop, boot: Callable[[Machine], None], machine: Machine
-) -> None:
-    loop.call_soon_threadsafe(boot, machine)
-
-
-def _gpus_of(machine: Machine, default: int) -> int:
-    """Return the number of GPUs of the instance type: `h100-8x` has eight."""
-    size = machine.request.instance_type.rpartition("-")[2].removesuffix("x")
-    return int(size) if size.isdecimal() else default
-
-
-def _parse_xid(rest: str) -> tuple[int, int]:
-    code, _, gpu = rest.partition("/")
-    if not code.isdecimal() or (gpu and not gpu.isdecimal()):
-        raise InvalidError(f"check: an XID is named xid/CODE/GPU, not xid/{rest}")
-    return int(code), int(gpu or 0)

@@ -1,10 +1,10 @@
 """The parts that a configuration and its extensions choose: buying, sizing, meters, notifiers."""
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import cast
 
 from navarch.app.addresses import StartError
 from navarch.app.extensions import Extensions
@@ -45,9 +45,6 @@ from navarch.service.jobs import JobQueue
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 
 @dataclass(slots=True)
 class Parts:
@@ -60,8 +57,10 @@ class Parts:
 
     def become(self, other: "Parts") -> None:
         """Hold what `other` holds. Keep old remediators, which nodes may still name."""
-        _become(self.provision_schedulers, other.provision_schedulers)
-        _become(self.autoscalers, other.autoscalers)
+        self.provision_schedulers.clear()
+        self.provision_schedulers.update(other.provision_schedulers)
+        self.autoscalers.clear()
+        self.autoscalers.update(other.autoscalers)
         self.budgets[:] = other.budgets
         self.remediators |= other.remediators
 
@@ -89,12 +88,6 @@ def _check(extensions: Extensions) -> None:
     ):
         for pool, part in parts.items():
             check_part(kind, f'{type(part).__name__} for pool "{pool}"', part, method=method)
-
-
-def _become(old: dict[K, V], new: Mapping[K, V]) -> None:
-    for gone in [key for key in old if key not in new]:
-        del old[gone]
-    old.update(new)
 
 
 def provision_schedulers(
@@ -155,21 +148,17 @@ def load_remediators(names: Iterable[str]) -> Mapping[str, Remediator]:
     Only a configuration file may name them, never the API: loading one runs its code in this
     process.
     """
-    return {
-        name: _load_remediator(name) for name in sorted({name for name in names if ":" in name})
-    }
-
-
-def _load_remediator(name: str) -> Remediator:
-    module, _, attribute = name.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), attribute)()
-    except Exception as error:
-        raise StartError(f"remediation {name!r} cannot be loaded: {error}") from error
-    if not callable(getattr(made, "remediate", None)):
-        raise StartError(f"remediation {name!r} has no method remediate(pool, node)")
-    remediator: Remediator = made
-    return remediator
+    found: dict[str, Remediator] = {}
+    for name in sorted({name for name in names if ":" in name}):
+        module, _, attribute = name.partition(":")
+        try:
+            made = getattr(importlib.import_module(module), attribute)()
+        except Exception as error:
+            raise StartError(f"remediation {name!r} cannot be loaded: {error}") from error
+        if not callable(getattr(made, "remediate", None)):
+            raise StartError(f"remediation {name!r} has no method remediate(pool, node)")
+        found[name] = made
+    return found
 
 
 def build_meter(
@@ -180,32 +169,22 @@ def build_meter(
     closing: ExitStack,
 ) -> MetricsSource:
     """Return every source of metrics as one; sources of extensions take precedence."""
-    return CombinedMeter(
-        [
-            *extensions.metrics_sources,
-            *_prometheus(prometheus, closing),
-            JobsMeter(store, JobQueue(store)),
-            HeartbeatMeter(store, telemetry),
-        ]
-    )
-
-
-def _prometheus(config: PrometheusConfig | None, closing: ExitStack) -> Iterator[MetricsSource]:
-    if config is not None:
+    sources = list(extensions.metrics_sources)
+    if prometheus is not None:
         threads = ThreadOffload("navarch-prometheus")
         closing.callback(threads.close)
-        yield PrometheusMeter(threads, _queries(config))
-
-
-def _queries(config: PrometheusConfig) -> PrometheusQueries:
-    return PrometheusQueries(
-        url=config.url,
-        utilization=config.utilization or "",
-        pending_jobs=config.pending_jobs or "",
-        queue_depth=config.queue_depth or "",
-        nodes_needed=config.nodes_needed or "",
-        timeout=config.timeout,
-        headers={name: value.reveal() for name, value in config.headers.items()},
+        queries = PrometheusQueries(
+            url=prometheus.url,
+            utilization=prometheus.utilization or "",
+            pending_jobs=prometheus.pending_jobs or "",
+            queue_depth=prometheus.queue_depth or "",
+            nodes_needed=prometheus.nodes_needed or "",
+            timeout=prometheus.timeout,
+            headers={name: value.reveal() for name, value in prometheus.headers.items()},
+        )
+        sources.append(PrometheusMeter(threads, queries))
+    return CombinedMeter(
+        [*sources, JobsMeter(store, JobQueue(store)), HeartbeatMeter(store, telemetry)]
     )
 
 
@@ -214,28 +193,22 @@ def build_notifier(
 ) -> WorkloadNotifier:
     """Return every configured workload notifier as one; the log if there is none."""
     notifiers = list(extensions.workload_notifiers)
-    urls = _webhook(config)
-    if urls is not None:
+    hook = config.webhook
+    if hook is not None and config.type == "webhook":
         threads = ThreadOffload("navarch-webhook")
         closing.callback(threads.close)
+        urls = WebhookUrls(
+            cordon=hook.cordon_url or "",
+            uncordon=hook.uncordon_url or "",
+            drain=hook.drain_url or "",
+            drain_status=hook.drain_status_url or "",
+            timeout=hook.timeout,
+            headers={name: value.reveal() for name, value in hook.headers.items()},
+        )
         notifiers.append(WebhookWorkloads(clock, threads, urls))
     if len(notifiers) > 1:
         return CombinedWorkloads(notifiers)
     return notifiers[0] if notifiers else LogWorkloads()
-
-
-def _webhook(config: NotifierConfig) -> WebhookUrls | None:
-    hook = config.webhook
-    if hook is None or config.type != "webhook":
-        return None
-    return WebhookUrls(
-        cordon=hook.cordon_url or "",
-        uncordon=hook.uncordon_url or "",
-        drain=hook.drain_url or "",
-        drain_status=hook.drain_status_url or "",
-        timeout=hook.timeout,
-        headers={name: value.reveal() for name, value in hook.headers.items()},
-    )
 
 
 def to_scheduling(config: written.SchedulerConfig) -> Scheduling:

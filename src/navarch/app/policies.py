@@ -8,6 +8,7 @@ import msgspec
 
 from navarch.config import Config
 from navarch.config.policy import default_policy, load_policy
+from navarch.control.runtime.journal import read_journal
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
@@ -47,7 +48,7 @@ async def record_policies(clock: Clock, store: Store, policies: PolicySet) -> Po
     A file edited while the server was stopped is a change too. The first policies of a fleet are
     not a change.
     """
-    past = await _past(store)
+    past = [entry.event for entry in await read_journal(store, about=SUBJECT)]
     revision = revision_of(policies)
     if past and past[-1].facts.get(REVISION) == revision:
         return _last_change(past)
@@ -69,12 +70,3 @@ def _last_change(recorded: Sequence[Event]) -> PolicyChange | None:
     for event in recorded[1:]:
         change = PolicyChange(revision=event.facts.get(REVISION, ""), since=event.at, past=change)
     return change
-
-
-async def _past(store: Store) -> list[Event]:
-    found: list[Event] = []
-    number = 0
-    while page := await store.events(after=number, about=SUBJECT):
-        number = page[-1].number
-        found += [entry.event for entry in page]
-    return found

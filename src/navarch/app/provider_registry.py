@@ -2,20 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 from navarch.app.addresses import Address
 from navarch.app.extensions import Extensions
-from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
+from navarch.app.fake import FakeMachines
 from navarch.app.offer_catalog import Account
 from navarch.app.providers import ProviderContext, build_provider, renew_provider
-from navarch.clock.system import ThreadOffload
 from navarch.config import Config
 from navarch.config.provider import FakeConfig
-from navarch.core.errors import NotPossibleError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
+from navarch.service.fleet import not_simulated
 
 
 class ProviderRegistry:
@@ -36,8 +34,7 @@ class ProviderRegistry:
         token: Callable[[], str | None],
     ) -> None:
         """Build the configured providers. Agents of simulated machines connect to `http`."""
-        disks = _threads("navarch-fake-disk", context.closing)
-        probes = _threads("navarch-fake-probe", context.closing)
+        disks, probes = context.threads("fake-disk"), context.threads("fake-probe")
         for provider in config.providers.values():
             if not isinstance(provider, FakeConfig):
                 self._clouds.append(build_provider(provider, context))
@@ -47,7 +44,7 @@ class ProviderRegistry:
                     context.clock,
                     context.entropy,
                     tasks,
-                    _fake_settings(provider),
+                    provider,
                     directory=context.data_dir / "fake" / provider.name,
                     server=f"http://{http.reachable()}",
                     token=token,
@@ -91,30 +88,7 @@ class ProviderRegistry:
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
         for machines in self._fakes:
-            if machines.has(node):
+            if any(machine.request.name == node for machine in machines.cloud.alive()):
                 await machines.inject(node, result)
                 return
-        raise NotPossibleError(
-            f"node {node} is not simulated; faults can be injected into simulated nodes only"
-        )
-
-
-def _threads(name: str, closing: ExitStack) -> ThreadOffload:
-    threads = ThreadOffload(name)
-    closing.callback(threads.close)
-    return threads
-
-
-def _fake_settings(config: FakeConfig) -> FakeSettings:
-    return FakeSettings(
-        name=config.name,
-        gpus=config.gpu_count,
-        gpu_model=config.gpu_type,
-        boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
-        bad_boots=config.bad_boot_share,
-        prices=config.prices,
-        spot_prices=config.spot_prices,
-        stock=config.stock,
-        reservations=config.reservations,
-        blocks=BLOCKS if config.blocks is None else config.blocks,
-    )
+        await not_simulated(node, result)

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -228,7 +228,13 @@ def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
         engine = engine_at(host)
     except InvalidError as error:
         raise StartError(f"provider {config.name!r}: {error}") from error
-    key = {"PUBLIC_KEY": _public_key(config)} if config.ssh_public_key_path else {}
+    key: dict[str, str] = {}
+    if config.ssh_public_key_path:
+        try:
+            text = Path(config.ssh_public_key_path).expanduser().read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
+        key = {"PUBLIC_KEY": text.strip()}
     containers = Containers(
         image=config.image,
         network=config.network,
@@ -238,14 +244,6 @@ def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
         environment=lambda request: {**context.agents.variables(request, config.name), **key},
     )
     return Docker(engine, containers, name=config.name)
-
-
-def _public_key(config: DockerConfig) -> str:
-    path = config.ssh_public_key_path or ""
-    try:
-        return Path(path).expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
 
 
 def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
@@ -268,23 +266,8 @@ def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
 def _host(host: HostConfig, config: BareMetalConfig) -> "Host":
     from navarch.providers.baremetal import Host
 
-    return Host(
-        name=host.name,
-        address=host.address,
-        instance_type=host.instance_type,
-        host_key=host.host_key,
-        private_address=host.private_address,
-        region=host.region,
-        zone=host.zone,
-        block=host.block,
-        rack=host.rack,
-        gpus=host.gpus,
-        gpu_type=host.gpu_type,
-        ssh_user=host.ssh_user,
-        ssh_port=host.ssh_port,
-        ssh_key_file=config.ssh_private_key_path or "",
-        labels=host.labels,
-    )
+    given = {field.name: getattr(host, field.name) for field in fields(host)}
+    return Host(**given, ssh_key_file=config.ssh_private_key_path or "")
 
 
 _BUILDERS: Mapping[str, Callable[[ProviderConfig, ProviderContext], Provider]] = {

@@ -18,7 +18,6 @@ from navarch.app.addresses import Address, parse_listen_address
 from navarch.app.bringup import (
     INSTALL,
     AgentEnvironment,
-    build_bringup,
     can_open_shells,
     control_plane_address,
     missing_agent,
@@ -40,6 +39,7 @@ from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_sp
 from navarch.config.remediation import to_governor
 from navarch.config.server import to_pauses
 from navarch.control.nodes.bringup import BringUp
+from navarch.core.bringup import Setup
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.ownership import POOL, join_token
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
@@ -273,6 +273,7 @@ class Server:
         store, http = opened.store, opened.http
         threads = ThreadOffload("navarch-scheduler")
         stack.callback(threads.close)
+        # The configuration is read each time, because of reloads.
         agents = AgentEnvironment(
             control_plane=lambda pool: control_plane_address(self._config, pool, http),
             join_token=partial(join_token, store.cluster),
@@ -308,7 +309,7 @@ class Server:
             assortment=catalog.offers,
             inject=self._providers.inject,
             save_readings=lambda: opened.snapshots.save(opened.offload),
-            bringup=self._bringup(store, opened.offload, http),
+            bringup=self._bringup(opened.offload, agents),
             user_data=partial(self._user_data, agents),
             missing_agent=lambda pool: missing_agent(self._config, pool),
             scheduler_offload=threads,
@@ -327,19 +328,22 @@ class Server:
         variables = agents.variables(request, provider)
         return render_user_data(variables, install=pool.agent_install_command or INSTALL)
 
-    def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:
+    def _bringup(self, offload: ThreadOffload, agents: AgentEnvironment) -> BringUp | None:
         needed = any(pool.setup for pool in self._config.pools.values())
         if not needed and not can_open_shells():
             return None
         # Also if no pool needs it yet: a reload may add one.
-        return build_bringup(
-            lambda: self._config,
-            http,
-            folder=self._data_dir / BRINGUP,
-            offload=offload,
+        return BringUp(
             shells=open_shells(),
-            join_token=partial(join_token, store.cluster),
+            logs=FolderBringUpLogs(self._data_dir / BRINGUP, offload),
+            setup=self._setup_of,
+            control_plane=agents.control_plane,
+            join_token=agents.join_token,
         )
+
+    def _setup_of(self, pool: PoolName) -> Setup | None:
+        found = self._config.pools.get(pool)
+        return None if found is None else found.setup
 
     async def _put_pools(self, names: Sequence[str]) -> None:
         assert self._plane is not None

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.control.health.ingest import HealthIngest, Utilization
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.updates import retried
 from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
@@ -47,16 +47,6 @@ OnReport = Callable[[NodeId, HealthReport], None]
 """Receives every report of an agent, also those that change nothing."""
 
 
-def ignore_report(node: NodeId, report: HealthReport) -> None:
-    """Ignore a report."""
-    del node, report
-
-
-def no_utilization(nodes: Sequence[NodeId]) -> Sequence[float | None]:
-    """Return that the utilization of `nodes` is unknown."""
-    return [None] * len(nodes)
-
-
 class LivenessSink(Protocol):
     """What receives heartbeats."""
 
@@ -81,8 +71,8 @@ class AgentService:
         *,
         timing: Callable[[], Timing] = Timing,
         policies: Callable[[], PolicySet] | None = None,
-        utilization: Utilization = no_utilization,
-        on_report: OnReport = ignore_report,
+        utilization: Utilization = lambda nodes: [None] * len(nodes),
+        on_report: OnReport = lambda _node, _report: None,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -259,31 +249,29 @@ class AgentService:
         status = CommandStatus.COMPLETED if succeeded else CommandStatus.FAILED
         await self._move(node, command, status, result)
 
+    @retried
     async def _move(
         self, node: NodeId, name: CommandId, status: CommandStatus, result: str
     ) -> None:
-        async def attempt() -> None:
-            fleet = self._store.fleet()
-            command = fleet.commands.get(name)
-            if command is None or command.node != node:
-                raise NotFoundError(f"command not found: {name}")
-            if status not in NEXT_STATUSES[command.status]:
-                return  # Reported twice, or too late: the first report stands.
-            now = self._clock.now()
-            after = evolve(command, status=status, result=result)
-            if after.over:
-                after = evolve(after, ended_at=now)
-            event = Event(
-                at=now,
-                about=about("command", name),
-                kind=f"command.{status}",
-                reason=result or f"reported by {node}",
-                because=(about("node", node),),
-            )
-            change = Change(commands=[after], events=[event])
-            await self._store.commit(change, based_on=fleet.revision)
-
-        await until_no_conflict(attempt)
+        fleet = self._store.fleet()
+        command = fleet.commands.get(name)
+        if command is None or command.node != node:
+            raise NotFoundError(f"command not found: {name}")
+        if status not in NEXT_STATUSES[command.status]:
+            return  # Reported twice, or too late: the first report stands.
+        now = self._clock.now()
+        after = evolve(command, status=status, result=result)
+        if after.over:
+            after = evolve(after, ended_at=now)
+        event = Event(
+            at=now,
+            about=about("command", name),
+            kind=f"command.{status}",
+            reason=result or f"reported by {node}",
+            because=(about("node", node),),
+        )
+        change = Change(commands=[after], events=[event])
+        await self._store.commit(change, based_on=fleet.revision)
 
     def _find(self, fleet: Fleet, name: NodeId) -> Node | None:
         """Return the node of that name, or the one whose machine has that name at its provider."""

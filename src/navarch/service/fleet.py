@@ -12,10 +12,10 @@ from collections.abc import (
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from navarch.control.pools.ledger import Ledger
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.updates import retried
 from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -81,6 +81,9 @@ from navarch.service.views import (
 )
 from navarch.service.watching import Watching
 from navarch.service.why import explain
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RECENT = 10
 """The number of events on the status screen."""
@@ -183,7 +186,7 @@ class FleetService:
     async def get_node(self, name: NodeId) -> NodeDetail:
         """Return one node."""
         fleet = self._store.fleet()
-        node = _node(fleet, name)
+        node = _found(fleet.nodes, name, "node")
         return NodeDetail(
             node=self._node_view(fleet, node),
             inventory=await self._store.inventory(node.id),
@@ -241,51 +244,45 @@ class FleetService:
             raise NotFoundError(f"pool not found: {name}")
         return pool
 
+    @retried
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
         """Create a pool, or change the one of that name; its counter and size stay."""
         check_spec(spec)
         check_strategy(spec.remediation, self._strategies())
+        fleet = self._store.fleet()
+        before = fleet.pools.get(spec.name)
+        after = self._sized(pool_from(spec, before), before)
+        missing = self._missing_agent(after)
+        if missing is not None:
+            raise InvalidError(f"user_data: {missing}")
+        if after == before:
+            return pool_view(after, fleet.in_pool(after.name).values())
+        if before is not None and before.braked and comes_up_differently(before, after):
+            after = evolve(after, brake_released_at=self._clock.now())
+        kind = "pool.created" if before is None or before.deleted else "pool.changed"
+        return await self._commit_pool(fleet, after, kind, reason)
 
-        async def attempt() -> PoolView:
-            fleet = self._store.fleet()
-            before = fleet.pools.get(spec.name)
-            after = self._sized(pool_from(spec, before), before)
-            missing = self._missing_agent(after)
-            if missing is not None:
-                raise InvalidError(f"user_data: {missing}")
-            if after == before:
-                return pool_view(after, fleet.in_pool(after.name).values())
-            if before is not None and before.braked and comes_up_differently(before, after):
-                after = evolve(after, brake_released_at=self._clock.now())
-            kind = "pool.created" if before is None or before.deleted else "pool.changed"
-            return await self._commit_pool(fleet, after, kind, reason)
-
-        return await until_no_conflict(attempt)
-
+    @retried
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
         """Set the size of a pool, within its bounds and the limit of nodes per pool."""
         check_nodes("nodes", nodes)
-
-        async def attempt() -> PoolView:
-            fleet = self._store.fleet()
-            before = _pool(fleet, pool)
-            if not before.nodes_min <= nodes <= before.nodes_max:
-                raise InvalidError(
-                    f"pool {pool} holds {before.nodes_min} to {before.nodes_max} nodes, not {nodes}"
-                )
-            if before.gang and nodes % before.gang:
-                low = nodes // before.gang * before.gang
-                raise InvalidError(
-                    f"pool {pool} comes in gangs of {before.gang}: "
-                    f"request {low} or {low + before.gang} nodes, not {nodes}"
-                )
-            if before.size == nodes and before.nodes_wanted == nodes:
-                return pool_view(before, fleet.in_pool(pool).values())
-            after = self._sized(evolve(before, nodes_wanted=nodes), before)
-            text = f"{before.size} to {nodes} nodes: {reason}"
-            return await self._commit_pool(fleet, after, "pool.scaled", text)
-
-        return await until_no_conflict(attempt)
+        fleet = self._store.fleet()
+        before = _pool(fleet, pool)
+        if not before.nodes_min <= nodes <= before.nodes_max:
+            raise InvalidError(
+                f"pool {pool} holds {before.nodes_min} to {before.nodes_max} nodes, not {nodes}"
+            )
+        if before.gang and nodes % before.gang:
+            low = nodes // before.gang * before.gang
+            raise InvalidError(
+                f"pool {pool} comes in gangs of {before.gang}: "
+                f"request {low} or {low + before.gang} nodes, not {nodes}"
+            )
+        if before.size == nodes and before.nodes_wanted == nodes:
+            return pool_view(before, fleet.in_pool(pool).values())
+        after = self._sized(evolve(before, nodes_wanted=nodes), before)
+        text = f"{before.size} to {nodes} nodes: {reason}"
+        return await self._commit_pool(fleet, after, "pool.scaled", text)
 
     def _sized(self, after: Pool, before: Pool | None) -> Pool:
         """Record the time of a manual change of size, which autoscalers respect for a while."""
@@ -295,15 +292,12 @@ class FleetService:
             by_hand = after.size != before.size
         return evolve(after, scaled_at=self._clock.now()) if by_hand else after
 
+    @retried
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and terminate every node of a pool, then delete the pool."""
-
-        async def attempt() -> PoolView:
-            fleet = self._store.fleet()
-            after = evolve(_pool(fleet, pool), deleted=True, nodes_wanted=None)
-            return await self._commit_pool(fleet, after, "pool.deleted", reason)
-
-        return await until_no_conflict(attempt)
+        fleet = self._store.fleet()
+        after = evolve(_pool(fleet, pool), deleted=True, nodes_wanted=None)
+        return await self._commit_pool(fleet, after, "pool.deleted", reason)
 
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool with that many GPUs, or adjust the pool of that name."""
@@ -371,8 +365,9 @@ class FleetService:
                     f"node {before.id} is being terminated: {before.retiring.reason}"
                 )
             if before.cordoned is None:
+                status = node_status(before) or before.phase
                 raise NotPossibleError(
-                    f"node {before.id} is not cordoned (current status: {_word(before)})"
+                    f"node {before.id} is not cordoned (current status: {status})"
                 )
             after = evolve(before, cordoned=None)
             return after, [_event(after, "node.uncordoned", "by hand", now)]
@@ -414,28 +409,26 @@ class FleetService:
             raise InvalidError("an override needs a reason")
         return await self._amend(node, lambda before, now: overridden(before, reason, now=now))
 
+    @retried
     async def _amend(
         self, name: NodeId, change: Callable[[Node, datetime], tuple[Node, list[Event]]]
     ) -> NodeView:
-        async def attempt() -> NodeView:
-            fleet = self._store.fleet()
-            before = _node(fleet, name)
-            if before.gone:
-                raise NotPossibleError(f"node {name} is gone")
-            after, events = change(before, self._clock.now())
-            if after != before or events:
-                launches = [after.launch] if after.gone and after.launch else []
-                written = Change(nodes=[after], launches=launches, events=events)
-                fleet = await self._store.commit(written, based_on=fleet.revision)
-            return self._node_view(fleet, after)
-
-        return await until_no_conflict(attempt)
+        fleet = self._store.fleet()
+        before = _found(fleet.nodes, name, "node")
+        if before.gone:
+            raise NotPossibleError(f"node {name} is gone")
+        after, events = change(before, self._clock.now())
+        if after != before or events:
+            launches = [after.launch] if after.gone and after.launch else []
+            written = Change(nodes=[after], launches=launches, events=events)
+            fleet = await self._store.commit(written, based_on=fleet.revision)
+        return self._node_view(fleet, after)
 
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
         """Send a command to a node's agent."""
-        _node(self._store.fleet(), node)
+        _found(self._store.fleet().nodes, node, "node")
         now = self._clock.now()
         command = Command(
             id=CommandId(self._entropy.new_id("command")),
@@ -458,14 +451,11 @@ class FleetService:
 
     async def get_command(self, command: CommandId) -> Command:
         """Return a command with its present status."""
-        known = self._store.fleet().commands.get(command)
-        if known is None:
-            raise NotFoundError(f"command not found: {command}")
-        return known
+        return _found(self._store.fleet().commands, command, "command")
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
-        _node(self._store.fleet(), node)
+        _found(self._store.fleet().nodes, node, "node")
         await self._inject(node, result)
 
     async def list_incidents(
@@ -483,10 +473,7 @@ class FleetService:
 
     async def get_incident(self, incident: IncidentId) -> Incident:
         """Return one incident with all its symptoms."""
-        known = self._store.fleet().incidents.get(incident)
-        if known is None:
-            raise NotFoundError(f"incident not found: {incident}")
-        return known
+        return _found(self._store.fleet().incidents, incident, "incident")
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100
@@ -511,19 +498,16 @@ class FleetService:
     async def why(self, about: Subject) -> Why:
         """Return the reasons for the state of a node, a pool or a launch."""
         why = await explain(self._store, about)
-        state = self._present_state(why.about)
-        return why if state is None else replace(why, state=state)
-
-    def _present_state(self, about: Subject) -> str | None:
-        """Return the present state of a pool or a launch, which its events alone do not show."""
+        # The events alone do not show the present state of a pool or a launch.
         fleet = self._store.fleet()
-        kind, _, name = about.partition("/")
-        if kind == "pool":
-            pool = self._show_pool(fleet, PoolName(name))
-            return None if pool is None else standing(pool)
-        launches = (node.launch for node in fleet.nodes.values() if kind == "launch")
-        bought = (x for x in launches if x is not None and x.token == name and x.instance)
-        return next((f"bought, as {launch.instance} for {launch.node}" for launch in bought), None)
+        kind, _, name = why.about.partition("/")
+        if kind == "pool" and (pool := self._show_pool(fleet, PoolName(name))) is not None:
+            return replace(why, state=standing(pool))
+        if kind == "launch":
+            for launch in (node.launch for node in fleet.nodes.values()):
+                if launch is not None and launch.token == name and launch.instance:
+                    return replace(why, state=f"bought, as {launch.instance} for {launch.node}")
+        return why
 
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
         recovery = fleet.recoveries.get(node.recovery) if node.recovery else None
@@ -539,34 +523,26 @@ class FleetService:
 def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:
     """Yield the nodes that match the filters common to nodes and machines."""
     nodes = fleet.nodes if query.pool is None else fleet.in_pool(query.pool)
-    anywhere = query.provider is None and query.region is None
     for node in nodes.values():
-        if not anywhere and not _is_at(node, query):
+        provider, region = (node.place.provider, node.place.region) if node.place else ("", "")
+        if query.provider not in (None, provider) or query.region not in (None, region):
             continue
-        if query.labels and not query.labels.items() <= _labels(fleet, node).items():
-            continue
+        if query.labels:
+            labels = node_labels(node, _pool_of(fleet, node))
+            if not query.labels.items() <= labels.items():
+                continue
         yield node
-
-
-def _is_at(node: Node, query: Query) -> bool:
-    provider = node.place.provider if node.place else ""
-    region = node.place.region if node.place else ""
-    return query.provider in (None, provider) and query.region in (None, region)
-
-
-def _labels(fleet: Fleet, node: Node) -> Mapping[str, str]:
-    return node_labels(node, _pool_of(fleet, node))
 
 
 def _pool_of(fleet: Fleet, node: Node) -> Pool | None:
     return None if node.pool is None else fleet.pools.get(node.pool)
 
 
-def _node(fleet: Fleet, name: NodeId) -> Node:
-    node = fleet.nodes.get(name)
-    if node is None:
-        raise NotFoundError(f"node not found: {name}")
-    return node
+def _found(records: Mapping[K, V], name: K, kind: str) -> V:
+    found = records.get(name)
+    if found is None:
+        raise NotFoundError(f"{kind} not found: {name}")
+    return found
 
 
 def _pool(fleet: Fleet, name: PoolName) -> Pool:
@@ -574,10 +550,6 @@ def _pool(fleet: Fleet, name: PoolName) -> Pool:
     if pool is None or pool.deleted:
         raise NotFoundError(f"pool not found: {name}")
     return pool
-
-
-def _word(node: Node) -> str:
-    return str(node_status(node) or node.phase)
 
 
 def _event(node: Node, kind: str, reason: str, now: datetime) -> Event:

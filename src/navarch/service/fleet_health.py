@@ -7,7 +7,6 @@ from math import isinf
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.incident import Incident
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.health.learning.lemons import WINDOW, exposure_days, is_strike, score_lemons
@@ -57,7 +56,10 @@ class FleetHealthService:
                 )
                 for each in lemons[:LEMONS_MAX]
             ),
-            warnings=tuple(sorted(_warnings(fleet), key=_worst_first)),
+            # Wear comes first: it ends with a failure.
+            warnings=tuple(
+                sorted(_warnings(fleet), key=lambda x: (x.kind != WEAR, x.since, x.node, x.gpu))
+            ),
             rates=tuple(failure_rates(fleet, past, now=now)),
             window_days=WINDOW.days,
         )
@@ -107,10 +109,6 @@ def _warnings(fleet: Fleet) -> Iterable[GpuWarning]:
                 )
 
 
-def _worst_first(warning: GpuWarning) -> tuple[bool, datetime, str, str]:
-    return warning.kind != WEAR, warning.since, warning.node, warning.gpu
-
-
 def failure_rates(fleet: Fleet, past: Iterable[Launch], *, now: datetime) -> list[FailureRate]:
     """Return the failure rate of each type of machine of each provider, the worst first.
 
@@ -123,8 +121,15 @@ def failure_rates(fleet: Fleet, past: Iterable[Launch], *, now: datetime) -> lis
             kind = (node.place.provider, node.place.instance_type)
             days[kind] += exposure_days(node, now=now)
     for launch in past:
-        days[launch.offering.provider, launch.offering.instance_type] += _days(launch, now)
-    failures = Counter(_kind(i) for i in _strikes(fleet, now))
+        if launch.launched_at is not None and launch.ended_at is not None:
+            ran = launch.ended_at - max(launch.launched_at, now - WINDOW)
+            kind = (launch.offering.provider, launch.offering.instance_type)
+            days[kind] += max(ran / timedelta(days=1), 0.0)
+    failures = Counter(
+        (ProviderName(incident.provider), incident.instance_type)
+        for incident in fleet.incidents.values()
+        if is_strike(incident) and incident.last_at > now - WINDOW
+    )
     found = []
     for provider, instance_type in sorted(days):
         known = rate(failures[provider, instance_type], days[provider, instance_type])
@@ -140,19 +145,3 @@ def failure_rates(fleet: Fleet, past: Iterable[Launch], *, now: datetime) -> lis
             )
         )
     return sorted(found, key=lambda r: (-r.per_1000_node_days, r.provider, r.instance_type))
-
-
-def _strikes(fleet: Fleet, now: datetime) -> Iterable[Incident]:
-    for incident in fleet.incidents.values():
-        if is_strike(incident) and incident.last_at > now - WINDOW:
-            yield incident
-
-
-def _kind(incident: Incident) -> Kind:
-    return ProviderName(incident.provider), incident.instance_type
-
-
-def _days(launch: Launch, now: datetime) -> float:
-    if launch.launched_at is None or launch.ended_at is None:
-        return 0.0
-    return max((launch.ended_at - max(launch.launched_at, now - WINDOW)) / timedelta(days=1), 0.0)

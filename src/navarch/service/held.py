@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.updates import retried
 from navarch.core.disruption import DeferredBy
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
@@ -33,21 +33,17 @@ class HeldService:
         found = [shown for node in nodes.values() if (shown := _shown(node)) is not None]
         return sorted(found, key=lambda each: (each.held.since, each.node))
 
+    @retried
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
     ) -> Sequence[HeldNode]:
         """Release held actions of nodes, or of all nodes of a pool."""
         if bool(nodes) is (pool is not None):
             raise InvalidError("specify either nodes or a pool")
-        return await until_no_conflict(lambda: self._release(nodes, pool, reason))
-
-    async def _release(
-        self, names: Sequence[NodeId], pool: PoolName | None, reason: str
-    ) -> Sequence[HeldNode]:
         fleet = self._store.fleet()
         braked: list[Pool] = []
         if pool is None:
-            waiting = [_waiting(fleet, name) for name in names]
+            waiting = [_waiting(fleet, name) for name in nodes]
         else:
             held = await self.list_held(pool=pool)
             waiting = [fleet.nodes[x.node] for x in held if x.held.releasable]

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
 from navarch.autoscale.demand import Work
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.updates import retried
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.explanation import Attempt, Explanation
+from navarch.core.explanation import Explanation
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
@@ -42,16 +42,15 @@ class JobService:
         self._offload = offload
         self._scheduling = scheduling
 
+    @retried
     async def submit_job(self, request: JobRequest) -> Job:
         """Submit a job; the same request again changes nothing."""
         check_request(request)
-        return await until_no_conflict(lambda: self._submit(request))
-
-    async def _submit(self, request: JobRequest) -> Job:
         fleet = self._store.fleet()
         known = fleet.jobs.get(request.name)
+        asked = {field.name: getattr(request, field.name) for field in fields(request)}
         if known is not None and not known.over:
-            if _request_of(known) == request:
+            if all(getattr(known, name) == value for name, value in asked.items()):
                 return known
             raise NotPossibleError(
                 f"a job {request.name} exists already with another request; "
@@ -59,20 +58,7 @@ class JobService:
             )
         self._check_place(fleet, request)
         now = self._clock.now()
-        job = Job(
-            name=request.name,
-            submitted_at=now,
-            since=now,
-            queue=request.queue,
-            tasks=request.tasks,
-            gpus=request.gpus,
-            pool=request.pool,
-            gpu_type=request.gpu_type,
-            priority=request.priority,
-            preemptible=request.preemptible,
-            runtime=request.runtime,
-            reason="submitted",
-        )
+        job = Job(**asked, submitted_at=now, since=now, reason="submitted")
         each = f"{job.gpus} GPUs each" if job.gpus > 1 else "1 GPU each"
         size = f"{job.tasks} tasks with {each}" if job.tasks > 1 else f"{job.gpus} GPUs"
         return await self._write(fleet, job, "job.submitted", f"requests {size}")
@@ -116,15 +102,13 @@ class JobService:
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
         """Cancel a queued or running job."""
-        why = reason.strip() or "cancelled by hand"
-        return await until_no_conflict(lambda: self._end(name, JobState.CANCELLED, why))
+        return await self._end(name, JobState.CANCELLED, reason.strip() or "cancelled by hand")
 
     async def finish_job(self, name: JobName) -> Job:
         """Mark a job as done and release its GPUs."""
-        return await until_no_conflict(
-            lambda: self._end(name, JobState.FINISHED, "its work is done")
-        )
+        return await self._end(name, JobState.FINISHED, "its work is done")
 
+    @retried
     async def _end(self, name: JobName, state: JobState, why: str) -> Job:
         fleet = self._store.fleet()
         job = _found(fleet, name)
@@ -140,11 +124,9 @@ class JobService:
         ended = job.to(state, at=self._clock.now(), reason=why)
         return await self._write(fleet, ended, f"job.{state.value}", why)
 
+    @retried
     async def checkpoint_job(self, name: JobName) -> Job:
         """Record that a job has written a checkpoint just now."""
-        return await until_no_conflict(lambda: self._checkpoint(name))
-
-    async def _checkpoint(self, name: JobName) -> Job:
         fleet = self._store.fleet()
         job = _found(fleet, name)
         if job.state is not JobState.PLACED:
@@ -153,14 +135,12 @@ class JobService:
         await self._store.commit(Change(jobs=[saved]), based_on=fleet.revision)
         return saved
 
+    @retried
     async def requeue_job(
         self, name: JobName, *, reason: str, placed_at: datetime | None = None
     ) -> Job:
         """Release the GPUs of a placed job after its program has stopped, and requeue the job."""
         why = reason.strip() or "requeued by hand"
-        return await until_no_conflict(lambda: self._requeue(name, why, placed_at))
-
-    async def _requeue(self, name: JobName, why: str, placed_at: datetime | None) -> Job:
         fleet = self._store.fleet()
         job = _found(fleet, name)
         if job.over:
@@ -176,9 +156,15 @@ class JobService:
         fleet = self._store.fleet()
         job = _found(fleet, name)
         if job.state is not JobState.WAITING:
-            return _placed_or_ended(job)
+            words = {
+                JobState.PLACED: "has all its GPUs",
+                JobState.FINISHED: "has finished",
+                JobState.CANCELLED: "was cancelled",
+            }
+            since = f"{job.since:%Y-%m-%d %H:%M:%S} UTC"
+            return _explanation(job, f"{words[job.state]}: {job.reason} (since {since})")
         if (why := why_not_scheduled(job)) is not None:
-            return _waiting(job, why)
+            return _explanation(job, f"waits: {why}")
         scheduling, now = self._scheduling(), self._clock.now()
         found = await self._offload.run(
             lambda: why_job(
@@ -189,8 +175,10 @@ class JobService:
             )
         )
         attempt = found.attempt
-        if attempt is None or attempt.placed == attempt.of or _is_for_a_quota(attempt):
+        if attempt is None or attempt.placed == attempt.of:
             return found
+        if {refusal.rule for refusal in attempt.refusals} == {GpuTypeQuota.name}:
+            return found  # A quota by type of GPU would refuse new nodes too.
         more = growth(fleet, job, missing=attempt.of - attempt.placed)
         return replace(found, remedies=(*found.remedies, *more))
 
@@ -234,20 +222,6 @@ def check_request(request: JobRequest) -> None:
         raise InvalidError("runtime: must be longer than zero")
 
 
-def _request_of(job: Job) -> JobRequest:
-    return JobRequest(
-        name=job.name,
-        tasks=job.tasks,
-        gpus=job.gpus,
-        queue=job.queue,
-        pool=job.pool,
-        gpu_type=job.gpu_type,
-        priority=job.priority,
-        preemptible=job.preemptible,
-        runtime=job.runtime,
-    )
-
-
 def _found(fleet: Fleet, name: JobName) -> Job:
     job = fleet.jobs.get(name)
     if job is None:
@@ -261,35 +235,6 @@ def _shown(job: Job) -> Job:
     return job if why is None else evolve(job, reason=why)
 
 
-def _waiting(job: Job, why: str) -> Explanation:
-    return Explanation(
-        job=job.name,
-        queue=job.queue,
-        state=job.state.value,
-        summary=f"job {job.name} waits: {why}",
-    )
-
-
-def _is_for_a_quota(attempt: Attempt) -> bool:
-    """Return whether only quotas by type of GPU refuse nodes: they would refuse new nodes too."""
-    rules = {refusal.rule for refusal in attempt.refusals}
-    return rules == {GpuTypeQuota.name}
-
-
-def _placed_or_ended(job: Job) -> Explanation:
-    """Return the explanation of a job that is not queued."""
-    words = {
-        JobState.PLACED: f"job {job.name} has all its GPUs",
-        JobState.FINISHED: f"job {job.name} has finished",
-        JobState.CANCELLED: f"job {job.name} was cancelled",
-    }
-    return Explanation(
-        job=job.name,
-        queue=job.queue,
-        state=job.state.value,
-        summary=f"{words[job.state]}: {job.reason} (since {_moment(job.since)})",
-    )
-
-
-def _moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+def _explanation(job: Job, words: str) -> Explanation:
+    summary = f"job {job.name} {words}"
+    return Explanation(job=job.name, queue=job.queue, state=job.state.value, summary=summary)

@@ -1,6 +1,6 @@
 """Join tokens: each lets one machine join as one node."""
 
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.updates import retried
 from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -32,60 +32,54 @@ class JoinService:
             raise UnauthenticatedError("the join token was used by another machine")
         return joiner
 
+    @retried
     async def bind(self, joiner: Joiner) -> None:
         """Bind the node to the machine that has joined, before any other request of it."""
+        fleet = self._store.fleet()
+        node = fleet.nodes.get(joiner.node)
+        if node is None or node.gone:
+            raise NotPossibleError(f"node {joiner.node} is gone")
+        if node.machine == joiner.machine:
+            return
+        if node.machine:
+            raise UnauthenticatedError("the join token was used by another machine")
+        event = Event(
+            at=self._clock.now(),
+            about=about("node", joiner.node),
+            kind="node.joined",
+            reason="its machine used the join token; no other machine can use it now",
+            because=(about("launch", joiner.launch),),
+        )
+        change = Change(nodes=[evolve(node, machine=joiner.machine)], events=[event])
+        await self._store.commit(change, based_on=fleet.revision)
 
-        async def attempt() -> None:
-            fleet = self._store.fleet()
-            node = fleet.nodes.get(joiner.node)
-            if node is None or node.gone:
-                raise NotPossibleError(f"node {joiner.node} is gone")
-            if node.machine == joiner.machine:
-                return
-            if node.machine:
-                raise UnauthenticatedError("the join token was used by another machine")
-            event = Event(
-                at=self._clock.now(),
-                about=about("node", joiner.node),
-                kind="node.joined",
-                reason="its machine used the join token; no other machine can use it now",
-                because=(about("launch", joiner.launch),),
-            )
-            change = Change(nodes=[evolve(node, machine=joiner.machine)], events=[event])
-            await self._store.commit(change, based_on=fleet.revision)
-
-        await until_no_conflict(attempt)
-
+    @retried
     async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
         """Return the token of a node's present launch; with `again`, unbind the present machine."""
-
-        async def attempt() -> str:
-            fleet = self._store.fleet()
-            found = fleet.nodes.get(node)
-            if found is None:
-                raise NotFoundError(f"node not found: {node}")
-            if found.gone or found.retiring is not None:
-                raise NotPossibleError(f"node {node} is being terminated; no machine may join it")
-            if found.launch is None:
-                raise NotPossibleError(
-                    f"no machine was bought for node {node}; its agent needs the token of the "
-                    "operators (--auth-token-file)"
-                )
-            if found.machine and not again:
-                raise NotPossibleError(
-                    f"the machine of node {node} has joined already; with --again another machine, "
-                    "or the same one after a new installation, may replace it"
-                )
-            if found.machine:
-                why = reason.strip() or "by hand"
-                event = Event(
-                    at=self._clock.now(),
-                    about=about("node", node),
-                    kind="node.join_reopened",
-                    reason=f"the next machine that uses its join token replaces this one: {why}",
-                )
-                change = Change(nodes=[evolve(found, machine="")], events=[event])
-                await self._store.commit(change, based_on=fleet.revision)
-            return join_token(self._store.cluster, node, found.launch.token)
-
-        return await until_no_conflict(attempt)
+        fleet = self._store.fleet()
+        found = fleet.nodes.get(node)
+        if found is None:
+            raise NotFoundError(f"node not found: {node}")
+        if found.gone or found.retiring is not None:
+            raise NotPossibleError(f"node {node} is being terminated; no machine may join it")
+        if found.launch is None:
+            raise NotPossibleError(
+                f"no machine was bought for node {node}; its agent needs the token of the "
+                "operators (--auth-token-file)"
+            )
+        if found.machine and not again:
+            raise NotPossibleError(
+                f"the machine of node {node} has joined already; with --again another machine, "
+                "or the same one after a new installation, may replace it"
+            )
+        if found.machine:
+            why = reason.strip() or "by hand"
+            event = Event(
+                at=self._clock.now(),
+                about=about("node", node),
+                kind="node.join_reopened",
+                reason=f"the next machine that uses its join token replaces this one: {why}",
+            )
+            change = Change(nodes=[evolve(found, machine="")], events=[event])
+            await self._store.commit(change, based_on=fleet.revision)
+        return join_token(self._store.cluster, node, found.launch.token)

@@ -42,7 +42,12 @@ def filter_offers(
     fitting = [offer for offer in known if fits(offer.offering, gpu_type)]
     if gpus:
         fitting = machines_for_gpus(fitting, gpus, lambda offer: offer.offering.gpus)
-    found = [_priced_for(_stocked(offer, closed), gpus) for offer in fitting]
+    found: list[Offer] = []
+    for offer in fitting:
+        machines = _machines(offer.offering, gpus) if gpus else offer.machines
+        refusal = closed(offer.offering) if offer.configured else None
+        sold_out, until = refusal or (offer.sold_out, offer.sold_out_until)
+        found.append(evolve(offer, machines=machines, sold_out=sold_out, sold_out_until=until))
     return sorted(found, key=_order)
 
 
@@ -81,19 +86,6 @@ def _with_pools(offers: Sequence[Offer], pools: Iterable[Pool]) -> list[Offer]:
 
 def _kind(offering: Offering) -> tuple[str, str, bool]:
     return offering.provider, offering.instance_type, offering.spot
-
-
-def _stocked(offer: Offer, closed: Closed) -> Offer:
-    found = closed(offer.offering) if offer.configured else None
-    if found is None:
-        return offer
-    reason, until = found
-    return evolve(offer, sold_out=reason, sold_out_until=until)
-
-
-def _priced_for(offer: Offer, gpus: int) -> Offer:
-    each = offer.offering.gpus
-    return evolve(offer, machines=max(1, -(-gpus // each))) if gpus else offer
 
 
 def _order(offer: Offer) -> tuple[bool, Decimal, str, str]:

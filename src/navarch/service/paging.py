@@ -60,9 +60,13 @@ def page_of(
     pick = heapq.nlargest if query.order_by.startswith("-") else heapq.nsmallest
     picked = pick(query.page_size + 1, rest, key=key)
     items = picked[: query.page_size]
+    token = ""
+    if len(picked) > len(items):
+        last = msgspec.json.encode(key(items[-1]))
+        token = base64.urlsafe_b64encode(last).decode().rstrip("=")
     return Page(
         items=tuple(show(node) for node in items),
-        next_page_token=_write_token(key(items[-1])) if len(picked) > len(items) else "",
+        next_page_token=token,
         total=len(found),
         revision=revision,
     )
@@ -86,10 +90,6 @@ def natural(name: str) -> Words:
     parts = _DIGITS.split(name)
     numbers = [int(part) for part in parts[1::2]]
     return tuple(zip(parts[::2], [*numbers, -1], strict=True))
-
-
-def _write_token(key: Key) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
 
 
 def _read_token(token: str) -> Key:

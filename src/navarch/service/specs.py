@@ -141,10 +141,6 @@ def _check_offering(offering: Offering) -> None:
         raise InvalidError("offerings: provider is required")
     if offering.gpus < 0 or not offering.price_per_hour.is_finite() or offering.price_per_hour < 0:
         raise InvalidError(f"offerings: {offering.instance_type}: impossible gpus or price")
-    _check_reservation(offering)
-
-
-def _check_reservation(offering: Offering) -> None:
     name = f"offerings: {offering.instance_type}"
     if offering.reservation and offering.spot:
         raise InvalidError(f"{name}: a machine is reserved or spot, not both")
@@ -194,15 +190,20 @@ def check_autoscaling(autoscaling: Autoscaling, path: str = "autoscaling", depth
         raise InvalidError(f"{path}: give one strategy, not {len(autoscaling.given)}")
     path = f"{path}.{autoscaling.given[0]}"
     match autoscaling.settings:
-        case ReactiveSettings() as settings:
-            _check_reactive(settings, path)
+        case ReactiveSettings(scale_up_at=up, scale_down_at=down):
+            _check_percent(up, f"{path}.scale_up_at")
+            _check_percent(down, f"{path}.scale_down_at")
+            if down >= up:
+                raise InvalidError(f"{path}.scale_up_at: must be above scale_down_at")
         case QueueSettings(jobs_per_node=jobs):
             _check_count(jobs, f"{path}.jobs_per_node", least=1)
         case ScheduledSettings() as settings:
             _check_scheduled(settings, path)
             _check_fallback(settings.fallback, path, depth)
         case PredictiveSettings() as settings:
-            _check_predictive(settings, path)
+            _check_count(settings.lookback_window, f"{path}.lookback_window", least=2)
+            if not 0 < settings.growth_factor <= 100:
+                raise InvalidError(f"{path}.growth_factor: must be above 0 and at most 100")
             _check_fallback(settings.fallback, path, depth)
         case CompositeSettings(members=members):
             if not members:
@@ -210,14 +211,10 @@ def check_autoscaling(autoscaling: Autoscaling, path: str = "autoscaling", depth
             for index, member in enumerate(members):
                 check_autoscaling(member, f"{path}.members[{index}]", depth + 1)
         case CostAwareSettings() as settings:
-            _check_cost_aware(settings, path)
-
-
-def _check_reactive(settings: ReactiveSettings, path: str) -> None:
-    _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
-    _check_percent(settings.scale_down_at, f"{path}.scale_down_at")
-    if settings.scale_down_at >= settings.scale_up_at:
-        raise InvalidError(f"{path}.scale_up_at: must be above scale_down_at")
+            _check_zone(settings.time_zone, path)
+            _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
+            _check_nodes(settings.off_peak_nodes, f"{path}.off_peak_nodes")
+            _check_hours(settings.peak_start, settings.peak_end, path, "peak_start")
 
 
 def _check_scheduled(settings: ScheduledSettings, path: str) -> None:
@@ -226,19 +223,6 @@ def _check_scheduled(settings: ScheduledSettings, path: str) -> None:
         raise InvalidError(f"{path}.windows: at least one is required")
     for index, hours in enumerate(settings.windows):
         _check_window(hours, f"{path}.windows[{index}]")
-
-
-def _check_predictive(settings: PredictiveSettings, path: str) -> None:
-    _check_count(settings.lookback_window, f"{path}.lookback_window", least=2)
-    if not 0 < settings.growth_factor <= 100:
-        raise InvalidError(f"{path}.growth_factor: must be above 0 and at most 100")
-
-
-def _check_cost_aware(settings: CostAwareSettings, path: str) -> None:
-    _check_zone(settings.time_zone, path)
-    _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
-    _check_nodes(settings.off_peak_nodes, f"{path}.off_peak_nodes")
-    _check_hours(settings.peak_start, settings.peak_end, path, "peak_start")
 
 
 def _check_fallback(fallback: Autoscaling | None, path: str, depth: int) -> None:

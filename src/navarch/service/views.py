@@ -1,6 +1,8 @@
 """The fleet as operators see it: pure functions from records to views."""
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
 
@@ -52,12 +54,10 @@ def node_view(
         waiting=node.waiting,
         capacity_type=place.capacity_type if place else "",
         held=None if node.gone else node.held,
-        recovering=None if recovery is None else _recovering(recovery),
+        recovering=None
+        if recovery is None
+        else f"{recovery.step.replace('_', ' ')}, {recovery.state}: {recovery.cause}",
     )
-
-
-def _recovering(recovery: Recovery) -> str:
-    return f"{recovery.step.replace('_', ' ')}, {recovery.state}: {recovery.cause}"
 
 
 def instance_view(node: Node, pool: Pool | None) -> InstanceView:
@@ -110,38 +110,13 @@ def standing(pool: PoolView) -> str:
 
 def pool_spec(pool: Pool) -> PoolSpec:
     """Return the specification of `pool`."""
-    return PoolSpec(
-        name=pool.name,
-        offerings=pool.offerings,
-        nodes_min=pool.nodes_min,
-        nodes_max=pool.nodes_max,
-        nodes_wanted=pool.nodes_wanted,
-        labels=pool.labels,
-        ssh_keys=pool.ssh_keys,
-        user_data=pool.user_data,
-        auto_replace=pool.auto_replace,
-        unhealthy_after=pool.unhealthy_after,
-        silent_after=pool.silent_after,
-        boot_deadline=pool.boot_deadline,
-        drain_timeout=pool.drain_timeout,
-        autoscaling=pool.autoscaling,
-        cooldown=pool.cooldown,
-        shrink_after=pool.shrink_after,
-        spares=pool.spares,
-        disruption=pool.disruption,
-        gang=pool.gang,
-        gang_hold=pool.gang_hold,
-        remediation=pool.remediation,
-    )
+    return PoolSpec(**{field.name: getattr(pool, field.name) for field in fields(PoolSpec)})
 
 
 def count_by_status(fleet: Fleet) -> dict[str, int]:
     """Return the number of nodes by status, or by phase for those that have not registered."""
-    counts: dict[str, int] = {}
-    for node in fleet.nodes.values():
-        if not node.gone:
-            word = str(node_status(node) or node.phase)
-            counts[word] = counts.get(word, 0) + 1
+    present = (node for node in fleet.nodes.values() if not node.gone)
+    counts = Counter(str(node_status(node) or node.phase) for node in present)
     return dict(sorted(counts.items()))
 
 

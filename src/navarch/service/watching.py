@@ -1,7 +1,7 @@
 """A watch: every revision after a given one, without gaps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Recorded
@@ -51,19 +51,16 @@ class Watching:
 
     async def _between(self, last: int, newest: int) -> AsyncIterator[Update]:
         """Yield the revisions after `last` up to `newest`, including those without events."""
-        waiting: list[Recorded] = []
+        revision = last + 1
+        entries: list[Recorded] = []
         async for entry in self._entries(last, newest):
-            if waiting and waiting[0].revision < entry.revision:
-                for update in self._up_to(last, waiting[0].revision, waiting):
-                    yield update
-                last, waiting = waiting[0].revision, []
-            waiting.append(entry)
-        if waiting:
-            for update in self._up_to(last, waiting[0].revision, waiting):
-                yield update
-            last = waiting[0].revision
-        for update in self._up_to(last, newest, []):
-            yield update
+            while revision < entry.revision:
+                yield self._update(revision, entries)
+                revision, entries = revision + 1, []
+            entries.append(entry)
+        while revision <= newest:
+            yield self._update(revision, entries)
+            revision, entries = revision + 1, []
 
     async def _entries(self, last: int, newest: int) -> AsyncIterator[Recorded]:
         number = 0
@@ -73,12 +70,6 @@ class Watching:
                     return
                 yield entry
             number = page[-1].number
-
-    def _up_to(self, last: int, revision: int, entries: list[Recorded]) -> Iterator[Update]:
-        for eventless in range(last + 1, revision if entries else revision + 1):
-            yield Update(revision=eventless, events=())
-        if entries:
-            yield self._update(revision, entries)
 
     def _update(self, revision: int, entries: Sequence[Recorded]) -> Update:
         fleet = self._store.fleet()

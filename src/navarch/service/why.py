@@ -1,48 +1,39 @@
 """The reasons for the state of a subject: its events, and the events behind those."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
+from navarch.control.runtime.journal import read_journal
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded, Subject
 from navarch.core.event import about as subject_of
 from navarch.ports.api import Step, Why
+from navarch.ports.store import Store
 
 NODE, LAUNCH = "node", "launch"
 STEPS_MAX = 50
 DEPTH_MAX = 4
 
 
-class Journal(Protocol):
-    """The part of a store that holds events."""
-
-    async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
-    ) -> Sequence[Recorded]:
-        """Return events about one subject, oldest first."""
-        ...
-
-
-async def explain(journal: Journal, about: Subject) -> Why:
+async def explain(store: Store, about: Subject) -> Why:
     """Return the chain of reasons for the present state of `about`.
 
     A launch may be given by the name of its node, which is the name that operators use.
     """
-    why = await _chain(journal, about, before=None, explained={about}, depth=0)
+    why = await _chain(store, about, before=None, explained={about}, depth=0)
     if why is not None:
         return why
     kind, _, name = about.partition("/")
-    launch = await _launch_for(journal, name) if kind == LAUNCH else None
+    launch = await _launch_for(store, name) if kind == LAUNCH else None
     if launch is None:
         hint = "; a launch is also found by the name of its node" if kind == LAUNCH else ""
         raise NotFoundError(f"no {kind} named {name!r} in the journal{hint}")
-    return await explain(journal, launch)
+    return await explain(store, launch)
 
 
-async def _launch_for(journal: Journal, node: str) -> Subject | None:
+async def _launch_for(store: Store, node: str) -> Subject | None:
     """Return the last launch in the events of a node."""
     last = None
-    for entry in await _all(journal, subject_of(NODE, node)):
+    for entry in await read_journal(store, about=subject_of(NODE, node)):
         if LAUNCH in entry.event.facts:
             last = subject_of(LAUNCH, entry.event.facts[LAUNCH])
         for cause in entry.event.because:
@@ -51,13 +42,14 @@ async def _launch_for(journal: Journal, node: str) -> Subject | None:
 
 
 async def _chain(
-    journal: Journal, about: Subject, *, before: int | None, explained: set[Subject], depth: int
+    store: Store, about: Subject, *, before: int | None, explained: set[Subject], depth: int
 ) -> Why | None:
     """Return the events of `about` up to event number `before`, newest first.
 
     A subject that was explained higher up is not explained again.
     """
-    entries = [x for x in await _all(journal, about) if before is None or x.number < before]
+    entries = await read_journal(store, about=about)
+    entries = [entry for entry in entries if before is None or entry.number < before]
     if not entries:
         return None
     steps = []
@@ -68,7 +60,7 @@ async def _chain(
                 continue
             explained.add(cause)
             chain = await _chain(
-                journal, cause, before=entry.number, explained=explained, depth=depth + 1
+                store, cause, before=entry.number, explained=explained, depth=depth + 1
             )
             if chain is not None:
                 behind.append(chain)
@@ -83,13 +75,6 @@ async def _chain(
             )
         )
     return Why(about=about, state=_state(entries), steps=tuple(steps))
-
-
-async def _all(journal: Journal, about: Subject) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await journal.events(after=found[-1].number if found else 0, about=about):
-        found += page
-    return found
 
 
 def _state(entries: Sequence[Recorded]) -> str:

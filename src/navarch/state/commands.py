@@ -12,8 +12,7 @@ class OpenCommands:
 
     def __init__(self, commands: Iterable[Command]) -> None:
         self._by_node: dict[NodeId, dict[CommandId, Command]] = {}
-        for command in commands:
-            self._note(command)
+        self.advance(Change(commands=tuple(commands)))
 
     def on_node(self, node: NodeId) -> Sequence[Command]:
         """Return the open commands of a node."""
@@ -26,13 +25,10 @@ class OpenCommands:
     def advance(self, change: Change) -> None:
         """Take a change into account."""
         for command in change.commands:
-            self._note(command)
-
-    def _note(self, command: Command) -> None:
-        commands = self._by_node.setdefault(command.node, {})
-        if command.over:
-            commands.pop(command.id, None)
-        else:
-            commands[command.id] = command
-        if not commands:
-            del self._by_node[command.node]
+            commands = self._by_node.setdefault(command.node, {})
+            if command.over:
+                commands.pop(command.id, None)
+            else:
+                commands[command.id] = command
+            if not commands:
+                del self._by_node[command.node]

@@ -18,8 +18,7 @@ class OpenIncidents:
     def __init__(self, incidents: Iterable[Incident]) -> None:
         self._by_node: dict[NodeId, dict[IncidentId, None]] = {}
         self._by_domain: dict[str, dict[IncidentId, None]] = {}
-        for incident in incidents:
-            self._note(incident)
+        self.advance(Change(incidents=tuple(incidents)))
 
     def on_node(self, node: NodeId) -> Iterable[IncidentId]:
         """Return the open incidents of a node."""
@@ -35,13 +34,10 @@ class OpenIncidents:
     def advance(self, change: Change) -> None:
         """Take a change into account. Only closed incidents are ever forgotten."""
         for incident in change.incidents:
-            self._note(incident)
-
-    def _note(self, incident: Incident) -> None:
-        for node in incident.nodes:
-            _keep_if_open(self._by_node, node, incident)
-        if incident.domain:
-            _keep_if_open(self._by_domain, incident.domain, incident)
+            for node in incident.nodes:
+                _keep_if_open(self._by_node, node, incident)
+            if incident.domain:
+                _keep_if_open(self._by_domain, incident.domain, incident)
 
 
 def _keep_if_open(index: dict[K, dict[IncidentId, None]], name: K, incident: Incident) -> None:
@@ -65,7 +61,7 @@ class SeenSymptoms:
         self._events: dict[NodeId, Counter[tuple[str, datetime]]] = {}
         """How many incidents record each event, by node."""
         for incident in incidents:
-            self._note(incident)
+            self._count(incident, 1)
 
     def contains(self, node: NodeId, check: str, at: datetime) -> bool:
         """Return whether an incident records that event."""
@@ -76,19 +72,15 @@ class SeenSymptoms:
         written = {*change.forget_incidents, *(incident.id for incident in change.incidents)}
         for name in written:
             if name in before:
-                self._forget(before[name])
+                self._count(before[name], -1)
         for incident in change.incidents:
-            self._note(incident)
+            self._count(incident, 1)
 
-    def _note(self, incident: Incident) -> None:
+    def _count(self, incident: Incident, change: int) -> None:
         for symptom in incident.symptoms:
+            event = (symptom.check, symptom.last_at)
             events = self._events.setdefault(symptom.node, Counter())
-            events[symptom.check, symptom.last_at] += 1
-
-    def _forget(self, incident: Incident) -> None:
-        for symptom in incident.symptoms:
-            event, events = (symptom.check, symptom.last_at), self._events[symptom.node]
-            events[event] -= 1
+            events[event] += change
             if not events[event]:
                 del events[event]
             if not events:

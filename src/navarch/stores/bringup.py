@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from navarch.core.bringup import LOGS_MAX, BringUpLog
 from navarch.core.errors import StoreError
 from navarch.core.ids import NodeId
 from navarch.ports.offload import Offload
+from navarch.stores.snapshot import read_records
 
 
 class MemoryBringUpLogs:
@@ -40,7 +42,7 @@ class FolderBringUpLogs:
 
     async def keep(self, log: BringUpLog) -> None:
         """Write a log atomically."""
-        await self._offload.run(lambda: self._keep(log))
+        await self._offload.run(partial(self._keep, log))
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of a node, oldest first."""
@@ -64,19 +66,11 @@ class FolderBringUpLogs:
             raise StoreError(f"{place}: the bring-up log cannot be written: {error}") from error
 
     def _read_all(self, node: NodeId) -> Sequence[BringUpLog]:
-        files = sorted(self._place(node).glob("*.json"))
-        return [log for file in files if (log := _read(file)) is not None]
+        return read_records(self._place(node).glob("*.json"), BringUpLog)
 
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
-
-
-def _read(file: Path) -> BringUpLog | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=BringUpLog)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def _oldest_first(logs: Iterable[BringUpLog]) -> Sequence[BringUpLog]:

@@ -1,6 +1,8 @@
 """Evidence bundles of the control plane: in memory, or as files next to its store."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,6 +12,7 @@ from navarch.core.errors import NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.offload import Offload
+from navarch.stores.snapshot import read_records
 
 KEPT_MAX = 20
 """The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
@@ -49,7 +52,7 @@ class FolderArchive:
 
     async def keep(self, evidence: Evidence) -> None:
         """Write a bundle atomically."""
-        await self._offload.run(lambda: self._keep(evidence))
+        await self._offload.run(partial(self._keep, evidence))
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
@@ -58,10 +61,10 @@ class FolderArchive:
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle."""
         file = self._place(node) / f"{quote(name, safe='')}.json"
-        found = await self._offload.run(lambda: _read(file))
-        if found is None:
+        found = await self._offload.run(lambda: read_records([file], Evidence))
+        if not found:
             raise NotFoundError(f"no evidence {name} of node {node}")
-        return found
+        return found[0]
 
     def _keep(self, evidence: Evidence) -> None:
         place = self._place(evidence.note.node)
@@ -74,21 +77,13 @@ class FolderArchive:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
 
     def _read_all(self, node: NodeId) -> Sequence[Evidence]:
-        files = sorted(self._place(node).glob("*.json"))
-        return [evidence for file in files if (evidence := _read(file)) is not None]
+        return read_records(self._place(node).glob("*.json"), Evidence)
 
     def _place(self, node: NodeId) -> Path:
         # With a leading letter, because quoting keeps dots and a node may be named "..".
         return self._folder / f"n{quote(node, safe='')}"
 
 
-def _read(file: Path) -> Evidence | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Evidence)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
 def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
     notes = [evidence.note for evidence in kept]
-    return sorted(notes, key=lambda note: (note.taken_at, note.id), reverse=True)
+    return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)

@@ -1,7 +1,14 @@
 """Files that are replaced as a whole: readers see the old file or the new one, never a part."""
 
+import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -20,3 +27,12 @@ def read_whole(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def read_records(files: Iterable[Path], kind: type[T]) -> list[T]:
+    """Return the records in JSON `files`, except those that cannot be read. Blocking."""
+    found: list[T] = []
+    for file in files:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(file.read_bytes(), type=kind))
+    return found

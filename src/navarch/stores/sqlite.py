@@ -6,9 +6,10 @@ import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,22 @@ class SqliteStore:
             lock = _lock(directory)
             undo.callback(os.close, lock)
             try:
-                database = connect(directory / DATABASE)
+                # Calls come from one thread at a time, but not always the same one.
+                database = sqlite3.connect(
+                    directory / DATABASE, check_same_thread=False, isolation_level=None
+                )
                 undo.callback(database.close)
+                # It holds the secret that signs our machines' labels.
+                (directory / DATABASE).chmod(0o600)
+                database.execute("PRAGMA journal_mode = WAL")
+                # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
+                database.execute("PRAGMA synchronous = FULL")
                 migrate(database, empty.kinds)
-                term = _begin_term(database)
+                database.execute(
+                    "INSERT INTO meta VALUES ('term', '1') "
+                    "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+                )
+                term = _term(database)
                 cluster = _cluster(database, entropy)
                 store = cls(offload, database, lock, cluster, term, empty)
             except sqlite3.Error as error:
@@ -144,15 +157,23 @@ class SqliteStore:
                 first = self._state.fleet.revision + 1
                 try:
                     changes = [pending.change for pending in accepted]
-                    await self._offload.run(lambda: self._write(changes, first))  # noqa: B023
+                    await self._offload.run(partial(self._write, changes, first))
                 except BaseException as error:
                     for pending in accepted:
                         pending.fail(error)
                     if not isinstance(error, Exception):
                         raise
-                else:
-                    for pending in accepted:
-                        self._publish(pending)
+                    continue
+                for pending in accepted:
+                    self._cursors.update(pending.change.cursors)
+                    # An error of a listener goes to the caller of this change only: the other
+                    # changes of the batch are just as durable.
+                    try:
+                        fleet = self._state.advance(pending.change, pending.claims)
+                    except Exception as error:  # noqa: BLE001 - the caller receives it
+                        pending.fail(error)
+                    else:
+                        pending.succeed(fleet)
 
     def _accepted(self, batch: Iterable[_Pending]) -> Iterator[_Pending]:
         """Yield the changes of a batch that do not conflict; fail the others."""
@@ -168,20 +189,6 @@ class SqliteStore:
             claimed |= pending.claims
             yield pending
 
-    def _publish(self, pending: _Pending) -> None:
-        """Bring memory up to date with a change that is on disk, and resolve its future.
-
-        An error of a listener goes to the caller of this change only: the other changes of the
-        batch are just as durable.
-        """
-        self._cursors.update(pending.change.cursors)
-        try:
-            fleet = self._state.advance(pending.change, pending.claims)
-        except Exception as error:  # noqa: BLE001 - the caller receives it
-            pending.fail(error)
-        else:
-            pending.succeed(fleet)
-
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit."""
         return self._state.subscribe(listener)
@@ -195,8 +202,18 @@ class SqliteStore:
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
+        query = (
+            "SELECT number, revision, body FROM events WHERE number > :after "
+            + ("" if after_revision == 0 else "AND revision > :after_revision ")
+            + ("" if about is None else "AND about = :about ")
+            + "ORDER BY number LIMIT :limit"
+        )
+        given = {"after": after, "after_revision": after_revision, "about": about, "limit": limit}
         return await self._offload.run(
-            lambda: read_events(self._database, after, after_revision, about, limit)
+            lambda: [
+                Recorded(number=number, revision=revision, event=_EVENT.decode(body))
+                for number, revision, body in self._database.execute(query, given)
+            ]
         )
 
     def cursor(self, reader: str) -> int | None:
@@ -211,7 +228,7 @@ class SqliteStore:
     async def prune(self, before: datetime) -> None:
         """Drop the part of the journal that is older than `before`."""
         async with self._turn:
-            start = await self._offload.run(lambda: self._prune(before))
+            start = await self._offload.run(partial(self._prune, before))
             self._journal_start = max(self._journal_start, start)
 
     async def launches(
@@ -247,19 +264,24 @@ class SqliteStore:
         """Write changes as one revision each, all of them or none."""
         if not changes:
             return
-        database = self._database
         try:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                self._check_term()
+            with self._transaction():
                 for number, change in enumerate(changes, start=revision):
                     self._write_change(change, number)
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
         except sqlite3.Error as error:
             raise StoreError(f"cannot write revision {revision}: {error}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Make what the block writes durable as a whole, if this process still leads."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            self._check_term()
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
 
     def _check_term(self) -> None:
         """Raise SupersededError if a later term has begun: part of every transaction.
@@ -278,25 +300,37 @@ class SqliteStore:
         # Whole revisions only: a watcher must never receive half of one.
         query = "SELECT coalesce(max(revision), 0) FROM events WHERE at < ?"
         (start,) = self._database.execute(query, (before.timestamp(),)).fetchone()
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            self._check_term()
+        with self._transaction():
             self._database.execute("DELETE FROM events WHERE revision <= ?", (start,))
             self._database.execute(
                 "UPDATE meta SET value = ?1 WHERE key = 'journal_start' AND value + 0 < ?1",
                 (start,),
             )
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
         return int(start)
 
     def _write_change(self, change: Change, revision: int) -> None:
+        writes: list[tuple[str, list[tuple[object, ...]]]] = []
         for kind in self._state.fleet.kinds:
-            self._write_kind(kind, change)
-        for sql, rows in (
-            ("INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)", _launch_rows(change)),
+            name, key = kind.name, kind.key
+            writes += [
+                (
+                    f"INSERT INTO {name} ({key}, body) VALUES (?, ?) "
+                    f"ON CONFLICT ({key}) DO UPDATE SET body = excluded.body",
+                    [(getattr(record, key), _encode(record)) for record in kind.records(change)],
+                ),
+                (
+                    f"DELETE FROM {name} WHERE {key} = ?",
+                    [(each,) for each in kind.forgotten(change)],
+                ),
+            ]
+        writes += [
+            (
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
+                [
+                    (x.token, x.instance or "", x.pool, x.asked_at.isoformat(), _encode(x))
+                    for x in change.launches
+                ],
+            ),
             (
                 "INSERT OR REPLACE INTO inventories VALUES (?, ?)",
                 [(node, _encode(found)) for node, found in change.inventories.items()],
@@ -311,64 +345,10 @@ class SqliteStore:
             ),
             ("INSERT OR REPLACE INTO bookmarks VALUES (?, ?)", list(change.cursors.items())),
             ("UPDATE meta SET value = ? WHERE key = 'revision'", [(str(revision),)]),
-        ):
+        ]
+        for sql, rows in writes:
             if rows:
                 self._database.executemany(sql, rows)
-
-    def _write_kind(self, kind: Kind, change: Change) -> None:
-        name, key = kind.name, kind.key
-        if records := kind.records(change):
-            self._database.executemany(
-                f"INSERT INTO {name} ({key}, body) VALUES (?, ?) "
-                f"ON CONFLICT ({key}) DO UPDATE SET body = excluded.body",
-                [(getattr(record, key), _encode(record)) for record in records],
-            )
-        if forgotten := kind.forgotten(change):
-            self._database.executemany(
-                f"DELETE FROM {name} WHERE {key} = ?", [(key,) for key in forgotten]
-            )
-
-
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database file with the settings that this module relies on."""
-    # Calls come from one thread at a time, but not always the same one.
-    database = sqlite3.connect(
-        f"file:{path}?mode={'ro' if read_only else 'rwc'}",
-        uri=True,
-        check_same_thread=False,
-        isolation_level=None,
-    )
-    try:
-        if not read_only:
-            path.chmod(0o600)  # It holds the secret that signs our machines' labels.
-            database.execute("PRAGMA journal_mode = WAL")
-            # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
-            database.execute("PRAGMA synchronous = FULL")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def read_events(
-    database: sqlite3.Connection,
-    after: int,
-    after_revision: int,
-    about: Subject | None,
-    limit: int,
-) -> list[Recorded]:
-    """Return the journal after an event number and a revision, oldest first."""
-    query = (
-        "SELECT number, revision, body FROM events WHERE number > :after "
-        + ("" if after_revision == 0 else "AND revision > :after_revision ")
-        + ("" if about is None else "AND about = :about ")
-        + "ORDER BY number LIMIT :limit"
-    )
-    given = {"after": after, "after_revision": after_revision, "about": about, "limit": limit}
-    return [
-        Recorded(number=number, revision=revision, event=_EVENT.decode(body))
-        for number, revision, body in database.execute(query, given)
-    ]
 
 
 def _lock(directory: Path) -> int:
@@ -397,14 +377,6 @@ def _cluster(database: sqlite3.Connection, entropy: Entropy) -> Cluster:
     return Cluster(id=given["cluster"], secret=bytes.fromhex(given["secret"]))
 
 
-def _begin_term(database: sqlite3.Connection) -> int:
-    database.execute(
-        "INSERT INTO meta VALUES ('term', '1') "
-        "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
-    )
-    return _term(database)
-
-
 def _term(database: sqlite3.Connection) -> int:
     (value,) = database.execute("SELECT value FROM meta WHERE key = 'term'").fetchone()
     return int(value)
@@ -431,13 +403,6 @@ def _read(database: sqlite3.Connection, kind: Kind) -> Iterator[Any]:
     decoder = msgspec.json.Decoder(kind.type)
     for (body,) in database.execute(f"SELECT body FROM {kind.name} ORDER BY rowid"):
         yield decoder.decode(body)
-
-
-def _launch_rows(change: Change) -> list[tuple[str, str, str, str, bytes]]:
-    return [
-        (past.token, past.instance or "", past.pool, past.asked_at.isoformat(), _encode(past))
-        for past in change.launches
-    ]
 
 
 _encode = msgspec.json.Encoder().encode

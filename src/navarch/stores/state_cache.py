@@ -6,7 +6,8 @@ from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
 from navarch.core.pool import reshaped
 from navarch.ports.store import Committed
-from navarch.stores.subscribers import Listener, Subscribers
+
+Listener = Callable[[Committed], None]
 
 RECENT_MAX = 4096
 """The number of commits that the conflict check covers. A change based on an older revision is
@@ -32,7 +33,7 @@ class StateCache:
         """The same for as many revisions before those, dropped as a whole when all are too old."""
         self._rotated_at = fleet.revision
         """The last revision in `_written_earlier`."""
-        self._subscribers = Subscribers()
+        self._listeners: list[Listener] = []
 
     def check(self, change: Change, based_on: int, *, pending: Set[str] = frozenset()) -> Set[str]:
         """Return the names of everything that `change` writes, as `advance` needs them.
@@ -40,32 +41,22 @@ class StateCache:
         Raises ConflictError if anything that the change depends on was written since `based_on`,
         or is `pending`: about to be written by earlier changes of the same batch.
         """
-        fleet = self.fleet
-        claims = {name for kind in fleet.kinds for name in kind.claims(change)}
-        # Nothing was written since the newest revision, and most changes are based on that.
-        if pending or based_on != fleet.revision:
-            self._check_covered(based_on)
-            guarded = [_members(pool) for pool in change.guards]
-            self._check_unwritten([*claims, *guarded], based_on, pending)
-        return claims.union(map(_members, pools_touched(fleet, change)))
-
-    def _check_covered(self, based_on: int) -> None:
         newest = self.fleet.revision
         if based_on > newest or based_on < self._known_since:
             raise ConflictError(f"based on {based_on}, store is at {newest}")
-
-    def _check_unwritten(self, needed: list[str], based_on: int, pending: Set[str]) -> None:
+        claims = {name for kind in self.fleet.kinds for name in kind.claims(change)}
+        needed = claims.union(map(_members, change.guards))
         if not pending.isdisjoint(needed):
-            names = ", ".join(sorted(pending & {*needed}))
+            names = ", ".join(sorted(pending & needed))
             raise ConflictError(f"based on {based_on}, but a concurrent change writes {names}")
-        newest = max(map(self._written_at, needed), default=based_on)
-        if newest > based_on:
-            names = ", ".join(sorted({name for name in needed if self._written_at(name) == newest}))
-            raise ConflictError(f"based on {based_on}, but revision {newest} moved {names}")
-
-    def _written_at(self, name: str) -> int:
-        """Return the recent revision that last wrote something, or 0."""
-        return self._written.get(name) or self._written_earlier.get(name, 0)
+        written = {
+            name: self._written.get(name) or self._written_earlier.get(name, 0) for name in needed
+        }
+        last = max(written.values(), default=0)
+        if last > based_on:
+            names = ", ".join(sorted(name for name in written if written[name] == last))
+            raise ConflictError(f"based on {based_on}, but revision {last} moved {names}")
+        return claims.union(map(_members, pools_touched(self.fleet, change)))
 
     def advance(self, change: Change, claims: Set[str]) -> Fleet:
         """Make `change`, which is durable and writes `claims`, the newest; notify listeners.
@@ -74,7 +65,11 @@ class StateCache:
         """
         before = self.fleet
         after = self.fleet = apply(before, change)
-        self._record(after.revision, claims)
+        self._written.update(dict.fromkeys(claims, after.revision))
+        self._known_since = max(self._known_since, after.revision - RECENT_MAX)
+        if after.revision - self._rotated_at >= RECENT_MAX:
+            self._written_earlier, self._written = self._written, {}
+            self._rotated_at = after.revision
         committed = Committed(
             before=before,
             after=after,
@@ -83,19 +78,26 @@ class StateCache:
             forgotten=forgotten(before, change),
             reshaped=reshaped(before.pools, change.pools),
         )
-        self._subscribers.notify(committed)
+        # The commit is durable, so a faulty listener must not keep it from the others.
+        first_error: Exception | None = None
+        for listener in tuple(self._listeners):
+            try:
+                listener(committed)
+            except Exception as error:  # noqa: BLE001 - raised below
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
         return after
 
-    def _record(self, revision: int, claims: Set[str]) -> None:
-        self._written.update(dict.fromkeys(claims, revision))
-        self._known_since = max(self._known_since, revision - RECENT_MAX)
-        if revision - self._rotated_at >= RECENT_MAX:
-            self._written_earlier, self._written = self._written, {}
-            self._rotated_at = revision
-
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after each advance."""
-        return self._subscribers.join(listener)
+        """Call `listener` after each advance; return the function that ends the subscription."""
+        self._listeners.append(listener)
+
+        def leave() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return leave
 
 
 def _members(pool: str) -> str:

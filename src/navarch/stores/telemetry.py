@@ -15,8 +15,11 @@ from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
 from navarch.ports.clock import Clock
 from navarch.ports.liveness import Sooner
 
-GPUS_PER_ROW = 8
-"""A machine with more GPUs takes several rows."""
+GPUS = 8
+"""The GPUs of a row at first. Rows become wider with the first machine that has more."""
+
+GPUS_MAX = 64
+"""The most GPUs of a row, as in a heartbeat: one odd report must not make every row huge."""
 
 _READINGS = 4
 _UTILIZATION = 2
@@ -44,11 +47,10 @@ class TelemetryTable:
         self._listeners: list[Sooner] = []
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
-        self._more: dict[NodeId, list[int]] = {}
         self._beats_s: Seconds = np.full(64, np.inf)
         self._host: Floats = np.zeros((64, 2), np.float32)
         self._gpus: npt.NDArray[np.int16] = np.zeros(64, np.int16)
-        self._readings: Floats = np.zeros((64, _READINGS, GPUS_PER_ROW), np.float32)
+        self._readings: Floats = np.zeros((64, _READINGS, GPUS), np.float32)
         self._names: list[NodeId | None] = []
         for node in nodes:
             self._row(node)
@@ -107,7 +109,7 @@ class TelemetryTable:
         since_s = now_s - self._beats_s.item(row)
         self._beats_s[row] = now_s
         if metrics is not None:
-            self._write(node, row, metrics)
+            self._write(row, metrics)
         if node in self._unseen or not 0.0 <= since_s < self._timeout_s:
             self._unseen.pop(node, None)
             if since_s == -inf:
@@ -123,7 +125,7 @@ class TelemetryTable:
         row = self._rows.get(node)
         if row is not None and samples and not self._gpus[row]:
             newest = max(samples, key=lambda sample: sample.at)
-            self._write(node, row, newest.metrics)
+            self._write(row, newest.metrics)
 
     def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
         """Record the newest readings of many nodes that have the same number of GPUs.
@@ -138,13 +140,8 @@ class TelemetryTable:
         gpus = readings.shape[2]
         self._host[rows] = hosts[places]
         self._gpus[rows] = gpus
-        self._readings[rows, :, : min(gpus, GPUS_PER_ROW)] = readings[places, :, :GPUS_PER_ROW]
-        if gpus > GPUS_PER_ROW:
-            for place, node in known:
-                rest = self._rows_for(node, self._rows[node], gpus)[1:]
-                for number, row in enumerate(rest, start=1):
-                    part = readings[place, :, number * GPUS_PER_ROW :][:, :GPUS_PER_ROW]
-                    self._readings[row, :, : part.shape[1]] = part
+        self._widen(gpus)
+        self._readings[rows, :, :gpus] = readings[places]
 
     def forget(self, node: NodeId) -> None:
         """Drop a node that is gone."""
@@ -152,10 +149,9 @@ class TelemetryTable:
         if row is None:
             return
         self._unseen.pop(node, None)
-        for used in (row, *self._more.pop(node, [])):
-            self._beats_s[used] = np.inf
-            self._names[used] = None
-            self._spare.append(used)
+        self._beats_s[row] = np.inf
+        self._names[row] = None
+        self._spare.append(row)
 
     def last_heartbeat(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node` in this process."""
@@ -204,9 +200,7 @@ class TelemetryTable:
         row = self._rows.get(node)
         if row is None:
             return None
-        rows = [row, *self._more.get(node, [])]
-        readings = np.concatenate([self._readings[used] for used in rows], axis=1)
-        gpus = readings[:, : int(self._gpus[row])].T.tolist()
+        gpus = self._readings[row, :, : self._gpus[row]].T.tolist()
         cpu, memory = self._host[row].tolist()
         return NodeMetrics(
             cpu_pct=cpu,
@@ -219,36 +213,17 @@ class TelemetryTable:
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return the mean utilization of each node's GPUs, in percent; None without readings."""
-        if len(nodes) == 1:
-            return [self._utilization(nodes[0])]
         found: list[float | None] = [None] * len(nodes)
-        known = self._rows.get
-        rows = np.array([known(node, -1) for node in nodes], np.int64)
+        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
         gpus = np.where(rows < 0, 0, self._gpus[rows])
-        few = np.flatnonzero((gpus > 0) & (gpus <= GPUS_PER_ROW))
-        used = self._readings[rows[few], _UTILIZATION]
+        known = np.flatnonzero(gpus)
+        used = self._readings[rows[known], _UTILIZATION]
         # Slots past a machine's last GPU may hold readings of an earlier machine.
-        used = np.where(np.arange(GPUS_PER_ROW) < gpus[few, None], used, 0)
-        means = used.sum(axis=1, dtype=np.float64) / gpus[few]
-        for place, mean in zip(few.tolist(), means.tolist(), strict=True):
+        used = np.where(np.arange(used.shape[1]) < gpus[known, None], used, 0)
+        means = used.sum(axis=1, dtype=np.float64) / gpus[known]
+        for place, mean in zip(known.tolist(), means.tolist(), strict=True):
             found[place] = mean
-        for place in np.flatnonzero(gpus > GPUS_PER_ROW).tolist():
-            metrics = self.metrics(nodes[place])
-            assert metrics is not None, nodes[place]
-            found[place] = sum(gpu.utilization_pct for gpu in metrics.gpus) / len(metrics.gpus)
         return found
-
-    def _utilization(self, node: NodeId) -> float | None:
-        """Return the mean of one node: reports need one at a time, by the thousand in a storm."""
-        row = self._rows.get(node, -1)
-        gpus = 0 if row < 0 else int(self._gpus[row])
-        if gpus == 0:
-            return None
-        used: list[float] = self._readings[row, _UTILIZATION, :gpus].tolist()
-        if gpus > GPUS_PER_ROW:
-            for more in self._more[node]:
-                used += self._readings[more, _UTILIZATION].tolist()
-        return sum(used[:gpus]) / gpus
 
     def bytes_per_node(self) -> float:
         """Return the memory per node, including its name in the index."""
@@ -263,7 +238,8 @@ class TelemetryTable:
     def dump(self) -> bytes:
         """Return the contents, for `restore`."""
         count = len(self._names)
-        head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "more": self._more})
+        width = self._readings.shape[2]
+        head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "width": width})
         columns = (self._beats_s, self._host, self._gpus, self._readings)
         body = [np.ascontiguousarray(column[:count]).tobytes() for column in columns]
         return b"".join((len(head).to_bytes(8, "little"), head, *body))
@@ -279,7 +255,10 @@ class TelemetryTable:
             head = msgspec.json.decode(data[8 : 8 + size])
             if head["format"] != _FORMAT:
                 return False
-            names, more, rest = head["names"], head["more"], data[8 + size :]
+            names, rest = head["names"], data[8 + size :]
+            # In older files, the GPUs of a machine with more than eight are in "more" rows.
+            more = head.get("more", ())
+            self._widen(head.get("width", GPUS))
             count = len(names)
             saved = []
             for column in (self._beats_s, self._host, self._gpus, self._readings):
@@ -290,41 +269,29 @@ class TelemetryTable:
         except (ValueError, KeyError, TypeError, msgspec.DecodeError):
             # Only readings are lost; the next heartbeats bring new ones.
             return False
-        self._restore_rows(names, more, saved[1:])
-        return True
-
-    def _restore_rows(
-        self,
-        names: list[str | None],
-        more: dict[str, list[int]],
-        saved: list[npt.NDArray[np.generic]],
-    ) -> None:
         old = {NodeId(name): row for row, name in enumerate(names) if name is not None}
         known = [node for node in self._rows if node in old and node not in more]
         target = np.array([self._rows[node] for node in known], np.int64)
         source = np.array([old[node] for node in known], np.int64)
-        host, gpus, readings = saved
+        _, host, gpus, readings = saved
         self._host[target] = host[source]
         self._gpus[target] = gpus[source]
         self._readings[target] = readings[source]
+        return True
 
-    def _write(self, node: NodeId, row: int, metrics: NodeMetrics) -> None:
+    def _write(self, row: int, metrics: NodeMetrics) -> None:
         self._host[row] = metrics.cpu_pct, metrics.memory_pct
-        self._gpus[row] = gpus = len(metrics.gpus)
-        values = chain.from_iterable(map(_readings_of, metrics.gpus))
+        self._gpus[row] = gpus = min(len(metrics.gpus), GPUS_MAX)
+        values = chain.from_iterable(map(_readings_of, metrics.gpus[:GPUS_MAX]))
         readings = np.fromiter(values, np.float32, gpus * _READINGS).reshape(gpus, _READINGS).T
-        if gpus <= GPUS_PER_ROW:
-            self._readings[row, :, :gpus] = readings
-            return
-        for place, used in enumerate(self._rows_for(node, row, gpus)):
-            part = readings[:, place * GPUS_PER_ROW :][:, :GPUS_PER_ROW]
-            self._readings[used, :, : part.shape[1]] = part
+        self._widen(gpus)
+        self._readings[row, :, :gpus] = readings
 
-    def _rows_for(self, node: NodeId, row: int, gpus: int) -> list[int]:
-        more = self._more.setdefault(node, [])
-        while (1 + len(more)) * GPUS_PER_ROW < gpus:
-            more.append(self._new_row(None))
-        return [row, *more]
+    def _widen(self, gpus: int) -> None:
+        """Make room for machines with that many GPUs."""
+        extra = gpus - self._readings.shape[2]
+        if extra > 0:
+            self._readings = np.pad(self._readings, ((0, 0), (0, 0), (0, extra)))
 
     def _row(self, node: NodeId) -> int:
         row = self._rows.get(node)
@@ -332,7 +299,7 @@ class TelemetryTable:
             row = self._rows[node] = self._new_row(node)
         return row
 
-    def _new_row(self, name: NodeId | None) -> int:
+    def _new_row(self, name: NodeId) -> int:
         if self._spare:
             row = self._spare.pop()
             self._names[row] = name
@@ -352,7 +319,7 @@ class TelemetryTable:
         self._beats_s = np.concatenate([self._beats_s, np.full(extra, np.inf)])
         self._host = np.concatenate([self._host, np.zeros((extra, 2), np.float32)])
         self._gpus = np.concatenate([self._gpus, np.zeros(extra, np.int16)])
-        empty = np.zeros((extra, _READINGS, GPUS_PER_ROW), np.float32)
+        empty = np.zeros((extra, *self._readings.shape[1:]), np.float32)
         self._readings = np.concatenate([self._readings, empty])
 
 

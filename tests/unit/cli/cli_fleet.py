@@ -197,7 +197,7 @@ async def _live(
             notifier=workloads,
             liveness=TelemetryTable(clock, timeout=TIMING.silence),
             timing=lambda: TIMING,
-            opinions=opinions,
+            opinions=opinions or Opinions(),
             offerings=offerings,
             inject=inject,
             missing_agent=missing_agent,

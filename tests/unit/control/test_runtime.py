@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.runtime import Runtime
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError, InvariantError, SupersededError, TransientError
@@ -17,7 +18,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop
 
 
-class Scripted:
+class Scripted(Controller):
     """A controller that follows a script, one step per round."""
 
     def __init__(

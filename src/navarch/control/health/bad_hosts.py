@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.journal import read_journal
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
@@ -31,14 +33,14 @@ JOURNAL = NodeId("")
 """The key that has the journal read at the start, which no node has."""
 
 
-class BadHostController:
+class BadHostController(Controller):
     """Keeps what it learns in the journal, under one subject, as far back as that reaches."""
 
     name = "bad_hosts"
+    queue: WorkQueue[NodeId]
 
     def __init__(self, clock: Clock, store: Store) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [JOURNAL])
         self._known: dict[str, ReturnedMachine] = {}
         self._blamed: set[str] = set()
         self._warned: set[str] = set()
@@ -46,7 +48,6 @@ class BadHostController:
         the node healthy."""
         self._read = False
         """Whether the journal was read."""
-        self.queue: WorkQueue[NodeId] = WorkQueue([JOURNAL])
         for node in store.fleet().nodes.values():
             self._note(node)
 
@@ -68,7 +69,9 @@ class BadHostController:
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
         """Record the machines that leave broken, and recognise those that are back."""
         if not self._read:
-            await self._read_journal()
+            for entry in await read_journal(self._store, about=SUBJECT):
+                self._learn(entry.event)
+            self._read = True
         for name in keys:
             fleet = self._store.fleet()
             node = fleet.nodes.get(name)
@@ -84,20 +87,13 @@ class BadHostController:
         now = self._clock.now()
         events: list[Event] = []
         for node in change.nodes:
-            if node.retiring is not None and _begins_to_leave(node, fleet.nodes.get(node.id)):
+            before = fleet.nodes.get(node.id)
+            if node.retiring is not None and (before is None or before.retiring is None):
                 guilty = hardware_faults(node) if node.registered_at is not None else []
                 inventory = await self._store.inventory(node.id) if guilty else None
                 if inventory is not None:
                     events.append(_given_back(node, guilty, inventory, now=now))
         return evolve(change, events=(*change.events, *events)) if events else change
-
-    async def _read_journal(self) -> None:
-        number = 0
-        while page := await self._store.events(after=number, about=SUBJECT):
-            number = page[-1].number
-            for entry in page:
-                self._learn(entry.event)
-        self._read = True
 
     def _learn(self, event: Event) -> None:
         node = event.facts.get("node", "")
@@ -147,10 +143,6 @@ class BadHostController:
             is_due = may_be_known and not node.gone and node.id not in self._warned
         if is_due:
             self.queue.add(node.id)
-
-
-def _begins_to_leave(node: Node, before: Node | None) -> bool:
-    return node.retiring is not None and (before is None or before.retiring is None)
 
 
 def _given_back(

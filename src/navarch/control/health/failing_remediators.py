@@ -23,7 +23,9 @@ TEXT_MAX = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
+class RemediatorFailure:
+    """The last failure of a remediator on one pool."""
+
     remediator: Remediator
     error: type[Exception]
     because: str
@@ -41,10 +43,7 @@ class FailingRemediators:
 
     def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
-        self._failures: dict[PoolName, _Failure] = {}
-
-    def __contains__(self, pool: PoolName) -> bool:
-        return pool in self._failures
+        self.failures: dict[PoolName, RemediatorFailure] = {}
 
     def call(
         self, pool: Pool, nodes: Sequence[Node], remediator: Remediator, now: datetime
@@ -54,7 +53,7 @@ class FailingRemediators:
         A failure pauses the whole pool, because a partial answer is no answer. A pool with a new
         remediator is tried at once.
         """
-        before = self._failures.get(pool.name)
+        before = self.failures.get(pool.name)
         if before is not None and before.remediator is not remediator:
             before = None
         if before is not None and now < before.retry_at:
@@ -66,18 +65,14 @@ class FailingRemediators:
                 raise
             name = pool.remediation.strategy or type(remediator).__name__
             log.exception("remediator.failed", pool=pool.name, remediator=name)
-            self._failures[pool.name] = _failure(before, remediator, name, error, now)
+            self.failures[pool.name] = _failure(before, remediator, name, error, now)
             return None
-        self._failures.pop(pool.name, None)
+        self.failures.pop(pool.name, None)
         return wanted
-
-    def retries(self) -> Iterable[tuple[PoolName, datetime]]:
-        """Return when each pool is tried again."""
-        return [(pool, failure.retry_at) for pool, failure in self._failures.items()]
 
     def hold_nodes(self, pool: PoolName, nodes: Iterable[Node], now: datetime) -> Iterator[Defer]:
         """Yield deferrals for nodes that need the remediator, and their ends."""
-        because = self._failures[pool].because
+        because = self.failures[pool].because
         for node in nodes:
             before = node.held
             if not is_in_question(node):
@@ -97,17 +92,14 @@ class FailingRemediators:
             )
             yield Defer(node=node.id, held=held)
 
-    def reason_for(self, pool: PoolName) -> str | None:
-        """Return why a pool with a failing remediator is paused."""
-        failure = self._failures.get(pool)
-        if failure is None:
-            return None
-        return f"{failure.because}; no node of the pool is remediated until it works again"
-
 
 def _failure(
-    before: _Failure | None, remediator: Remediator, name: str, error: Exception, now: datetime
-) -> _Failure:
+    before: RemediatorFailure | None,
+    remediator: Remediator,
+    name: str,
+    error: Exception,
+    now: datetime,
+) -> RemediatorFailure:
     """Return the failure record for `error`, which follows `before`.
 
     The text of errors of one class may differ each time. The first text is kept, so that not every
@@ -118,7 +110,7 @@ def _failure(
         because = before.because
     else:
         because = f"remediator {name} failed: {_describe(error)}"
-    return _Failure(
+    return RemediatorFailure(
         remediator=remediator,
         error=type(error),
         because=because,

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId
 from navarch.core.incident import Incident, IncidentKind
-from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.health.incidents.status import (
     incident_inputs,
@@ -35,17 +35,16 @@ AT_ONCE = 100
 """How many incidents one commit holds: a change of any of them is a conflict."""
 
 
-class IncidentController:
+class IncidentController(Controller):
     """Gives every incident its state, its recovery and an end."""
 
     name = "incidents"
+    queue: WorkQueue[IncidentId]
 
     def __init__(self, clock: Clock, store: Store, index: Index) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store)
         self._index = index
         self._closed: dict[IncidentId, None] = {}
-        self.queue: WorkQueue[IncidentId] = WorkQueue()
         for incident in store.fleet().incidents.values():
             self._note(incident)
 
@@ -60,7 +59,11 @@ class IncidentController:
         touched = [recovery.node for recovery in change.recoveries]
         for before, node in committed.moved:
             # A report may change the incidents of a node and not the node.
-            if change.incidents or before is None or _looks_different(before, node):
+            if (
+                change.incidents
+                or before is None
+                or incident_inputs(before) != incident_inputs(node)
+            ):
                 touched.append(node.id)
         for name in touched:
             for incident in self._index.incidents.on_node(name):
@@ -146,7 +149,3 @@ class IncidentController:
             oldest = next(iter(self._closed))
             del self._closed[oldest]
             self.queue.add(oldest)
-
-
-def _looks_different(before: Node, node: Node) -> bool:
-    return incident_inputs(before) != incident_inputs(node)

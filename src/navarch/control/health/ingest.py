@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
 
+from navarch.control.runtime.journal import read_journal
 from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
@@ -116,9 +118,7 @@ class HealthIngest:
             report = evolve(report, results=tuple(r for r in report.results if r.lasting))
         judged = await self._judge(node, report, now)
         new, results = sort_results(judged, node, report, self._index.symptoms.contains)
-        incidents = find_incidents(
-            new, at_boot(node, report), lambda found: self._around(fleet, node, found)
-        )
+        incidents = find_incidents(new, at_boot(node, report), partial(self._around, fleet, node))
         because = tuple([about("incident", each.id) for each in incidents if each.is_open])
         if is_past:
             after, events = with_past_results(
@@ -213,13 +213,10 @@ class HealthIngest:
     async def _recall(self, engine: Engine, node: NodeId, now: datetime) -> None:
         """Let a policy that counts read a node's past findings from the journal."""
         since = now - engine.policy.memory
-        number = 0
-        while page := await self._store.events(after=number, about=about("node", node)):
-            number = page[-1].number
-            for entry in page:
-                if entry.event.kind != FINDING or entry.event.at < since:
-                    continue
-                occurrence = occurrence_of(entry.event)
-                if occurrence is not None:
-                    engine.note(engine.judge(occurrence))
+        for entry in await read_journal(self._store, about=about("node", node)):
+            if entry.event.kind != FINDING or entry.event.at < since:
+                continue
+            occurrence = occurrence_of(entry.event)
+            if occurrence is not None:
+                engine.note(engine.judge(occurrence))
         self._recalled[node] = engine

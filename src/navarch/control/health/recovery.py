@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from navarch.control.health.remediation import recovery_context
 from navarch.control.providers.guard import Providers
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
@@ -15,7 +17,6 @@ from navarch.core.ids import CommandId, NodeId, RecoveryId
 from navarch.core.node import Node, NotifiedState, Phase
 from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
 from navarch.fleet.recovery.ladder import Transition, advance, look_again_at
-from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Committed, Store
@@ -27,7 +28,7 @@ POLL = timedelta(seconds=10)
 """How often the workload system is queried about one node."""
 
 
-class RecoveryController:
+class RecoveryController(Controller):
     """Makes the next transition of every recovery that has one.
 
     A command to an agent is committed together with the state that expects its result, so a crash
@@ -37,6 +38,7 @@ class RecoveryController:
     """
 
     name = "recoveries"
+    queue: WorkQueue[RecoveryId]
 
     def __init__(
         self,
@@ -47,9 +49,8 @@ class RecoveryController:
         notifier: WorkloadNotifier,
         operations: OperationRunner,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock, store, store.fleet().recoveries)
         self._entropy = entropy
-        self._store = store
         self._providers = providers
         self._notifier = notifier
         self._operations = operations
@@ -58,7 +59,6 @@ class RecoveryController:
         self._refused: dict[RecoveryId, str] = {}
         self._drained: set[NodeId] = set()
         self._polled_at: dict[NodeId, datetime] = {}
-        self.queue: WorkQueue[RecoveryId] = WorkQueue(store.fleet().recoveries)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the recoveries that a commit concerns."""
@@ -91,32 +91,30 @@ class RecoveryController:
                 await self._store.commit(change, based_on=fleet.revision)
                 return None
             return ended_at + KEEP
-        context = self._context(fleet, recovery, node, now)
-        transition = advance(recovery, node, context, self._new_command)
-        if transition is not None:
-            await self._commit(transition, fleet, node, now)
-            return now
-        due = [look_again_at(recovery)]
-        if recovery.state is RecoveryState.WAITING and node.phase is Phase.DRAINING:
-            due.append(self._watch_drain(node, now))
-        if recovery.state is RecoveryState.ORDERED and recovery.id in self._uncalled:
-            due.append(self._start_call(recovery, node))
-        return min((moment for moment in due if moment is not None), default=None)
-
-    def _context(
-        self, fleet: Fleet, recovery: Recovery, node: Node, now: datetime
-    ) -> RecoveryContext:
         context = recovery_context(fleet, node, self._providers, now=now)
-        return replace(
+        context = replace(
             context,
             command=fleet.commands.get(recovery.command) if recovery.command else None,
             drained=node.id in self._drained,
             refused=self._refused.get(recovery.id, ""),
             others=[each for each in context.others if each.id != recovery.id],
         )
-
-    def _new_command(self) -> CommandId:
-        return CommandId(self._entropy.new_id("command"))
+        transition = advance(
+            recovery, node, context, lambda: CommandId(self._entropy.new_id("command"))
+        )
+        if transition is not None:
+            await self._commit(transition, fleet, node, now)
+            return now
+        due = [look_again_at(recovery)]
+        if recovery.state is RecoveryState.WAITING and node.phase is Phase.DRAINING:
+            due.append(self._watch_drain(recovery.id, node, now))
+        key = f"recovery/{recovery.id}"
+        is_uncalled = recovery.state is RecoveryState.ORDERED and recovery.id in self._uncalled
+        if is_uncalled and not self._operations.busy(key):
+            call = partial(self._call_provider, recovery, node)
+            look_again = partial(self.queue.add, recovery.id)
+            due.append(self._operations.send(key, call, then=look_again))
+        return min((moment for moment in due if moment is not None), default=None)
 
     async def _commit(
         self, transition: Transition, fleet: Fleet, before: Node, now: datetime
@@ -151,7 +149,7 @@ class RecoveryController:
             self._drained.discard(transition.node.id)
             self._polled_at.pop(transition.node.id, None)
 
-    def _watch_drain(self, node: Node, now: datetime) -> datetime | None:
+    def _watch_drain(self, name: RecoveryId, node: Node, now: datetime) -> datetime | None:
         """Query whether work has left, once the workload system was notified."""
         key = f"emptied/{node.id}"
         if node.told is not NotifiedState.DRAINING or self._operations.busy(key):
@@ -159,26 +157,15 @@ class RecoveryController:
         polled_at = self._polled_at.get(node.id)
         if polled_at is not None and now < polled_at + POLL:
             return polled_at + POLL
-        return self._operations.send(
-            key, lambda: self._poll_drain(node), then=lambda: self._look_at(node)
-        )
 
-    async def _poll_drain(self, node: Node) -> None:
-        try:
-            if await self._notifier.is_drained(node.id):
-                self._drained.add(node.id)
-        finally:
-            self._polled_at[node.id] = self._clock.now()
+        async def poll() -> None:
+            try:
+                if await self._notifier.is_drained(node.id):
+                    self._drained.add(node.id)
+            finally:
+                self._polled_at[node.id] = self._clock.now()
 
-    def _start_call(self, recovery: Recovery, node: Node) -> datetime | None:
-        key = f"recovery/{recovery.id}"
-        if self._operations.busy(key):
-            return None
-        return self._operations.send(
-            key,
-            lambda: self._call_provider(recovery, node),
-            then=lambda: self.queue.add(recovery.id),
-        )
+        return self._operations.send(key, poll, then=partial(self.queue.add, name))
 
     async def _call_provider(self, recovery: Recovery, node: Node) -> None:
         """Call the provider; only a call that certainly had no effect is repeated."""
@@ -202,15 +189,9 @@ class RecoveryController:
                 await provider.reboot(node.instance)
         except TransientError:
             raise
-        except OutcomeUnknownError:
-            # It may have happened. A new boot will show it, or the deadline passes.
-            self._uncalled.discard(recovery.id)
         except ProviderError as error:
-            self._uncalled.discard(recovery.id)
-            self._refused[recovery.id] = str(error)
-        else:
-            self._uncalled.discard(recovery.id)
-
-    def _look_at(self, node: Node) -> None:
-        if node.recovery is not None:
-            self.queue.add(node.recovery)
+            # A call of unknown outcome may have happened: a new boot will show it, or the
+            # deadline passes.
+            if not isinstance(error, OutcomeUnknownError):
+                self._refused[recovery.id] = str(error)
+        self._uncalled.discard(recovery.id)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from navarch.control.health.failing_remediators import FailingRemediators
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.disruption import DAY, DeferredBy, GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
@@ -15,7 +16,6 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.core.recovery import Recovery
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.domain_stats import needs_attention
 from navarch.fleet.disruption.governor.governor import (
@@ -57,7 +57,7 @@ DEFERRALS_AT_ONCE = 200
 """How many deferrals one commit holds: a change of any of their nodes is a conflict."""
 
 
-class RemediationController:
+class RemediationController(Controller):
     """Collects what each pool's remediator proposes, and commits what the governor permits.
 
     It carries nothing out. The controllers that call agents, providers and workload systems act on
@@ -65,6 +65,7 @@ class RemediationController:
     """
 
     name = "remediation"
+    queue: WorkQueue[PoolName]
 
     def __init__(
         self,
@@ -80,15 +81,14 @@ class RemediationController:
         strict: bool = False,
     ) -> None:
         """`hook` adds to a change what follows from it for incidents and for bad hosts."""
-        self._clock = clock
-        self._store = store
+        pools = store.fleet().pools
+        super().__init__(clock, store, pools)
         self._providers = providers
         self._remediator = remediator
         self._settings = settings
         self._policy = policy
         self._hook = hook
         self._index = index
-        pools = store.fleet().pools
         self._paused: set[PoolName] = {name for name, pool in pools.items() if pool.held}
         """Pools with paused automation; a change in another pool may end the pause."""
         self._due: dict[PoolName, datetime] = {}
@@ -96,13 +96,15 @@ class RemediationController:
         self._governed_by: GovernorSettings | None = None
         """The settings that the dates of deferred nodes depend on."""
         self._failing = FailingRemediators(strict=strict)
-        self.queue: WorkQueue[PoolName] = WorkQueue(pools)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a commit concerns."""
         for before, node in committed.moved:
-            concerned = needs_attention(node) or (before is not None and needs_attention(before))
-            if concerned and not _is_decided(before, node):
+            versions = [node] if before is None else [before, node]
+            is_deferred = any(each.held is not None for each in versions)
+            if node.retiring is not None and not is_deferred:
+                continue  # It is decided about already.
+            if any(needs_attention(each) for each in versions):
                 assert node.pool is not None, node.id
                 self.queue.add(node.pool)
         for pool in self._paused:
@@ -128,7 +130,13 @@ class RemediationController:
         decided_in = timedelta(seconds=self._clock.monotonic() - began)
         await self._commit(plans, fleet, now)
         self.queue.pause_until(self._clock.now() + max(PAUSE, min(3 * decided_in, PAUSE_MAX)))
-        self._schedule()
+        self._governed_by = self._settings()
+        for pool, due in self._due.items():
+            self.queue.add_by(pool, due)
+        for pool, failure in self._failing.failures.items():
+            self.queue.add_by(pool, failure.retry_at)
+        if self._index.domains.waiting:
+            self._schedule_deferred(self._governed_by)
 
     def _pools_with_deferred_nodes(self) -> Iterator[PoolName]:
         """Yield the pools with deferred nodes: room for them may have been made elsewhere."""
@@ -136,17 +144,10 @@ class RemediationController:
             if any(node.held is not None for node in nodes.values()):
                 yield pool
 
-    def _schedule(self) -> None:
-        """Queue each pool for the time of its next decision."""
-        self._governed_by = self._settings()
-        for pool, due in self._due.items():
-            self.queue.add_by(pool, due)
-        for pool, retry_at in self._failing.retries():
-            self.queue.add_by(pool, retry_at)
-        if not self._index.domains.waiting:
-            return
+    def _schedule_deferred(self, settings: GovernorSettings) -> None:
+        """Queue the pools with deferred nodes for the time when a limit may let an action pass."""
         now = self._clock.now()
-        next_expiry = self._index.domains.next_expiry(now, [self._governed_by.window, DAY])
+        next_expiry = self._index.domains.next_expiry(now, [settings.window, DAY])
         moments = [] if next_expiry is None else [next_expiry]
         ends = (since + SILENCE_MAX for since in self._index.domains.silent.values())
         moments += [end for end in ends if end > now]
@@ -155,33 +156,18 @@ class RemediationController:
                 self.queue.add_by(pool, min(moments))
 
     def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
-        pools: list[Pool] = []
+        pools = [fleet.pools[name] for name in sorted(names) if name in fleet.pools]
         actions: dict[PoolName, list[Action]] = {}
         wanted: dict[NodeId, Treatment] = {}
         proposals: list[ProposedAction] = []
-        outages = self._find_outages(fleet)
-        for name in sorted(names):
+        outages: Mapping[Scope, Outage] = {}
+        # Most of the time no node is silent.
+        if any(heartbeat_condition(node) for node in self._index.domains.unwell.values()):
+            outages = find_outages(fleet.nodes.values())
+        for name in names:
             self._due.pop(name, None)
-            pool = fleet.pools.get(name)
-            if pool is None:
-                continue
-            pools.append(pool)
-            nodes = _newest(fleet, self._index.domains.pools.get(name, ()))
-            notices = plan_notices(nodes)
-            here = actions[name] = [*notices, *plan_returns(nodes)]
-            if notices:
-                leaving = {notice.node for notice in notices}
-                nodes = [node for node in nodes if node.id not in leaving]
-            unreachable = _unreachable(nodes, outages)
-            reached = pool
-            if pool.unreachable and not unreachable:
-                # The outage ends with this plan, which is not committed yet.
-                reached = evolve(pool, reachable_since=now)
-            self._schedule_silence(reached, nodes, now)
-            treatments = self._failing.call(reached, nodes, self._remediator(pool), now)
-            if treatments is None:
-                here += self._failing.hold_nodes(name, nodes, now)
-                continue
+        for pool in pools:
+            actions[pool.name], treatments = self._propose(pool, outages, now)
             for node, treatment in treatments:
                 wanted[node.id] = treatment
                 proposal = ProposedAction(
@@ -192,24 +178,48 @@ class RemediationController:
                     for_silence=is_only_silent(pool, node),
                 )
                 proposals.append(proposal)
-            if self._index.domains.waiting:
-                here += _no_longer_deferred(nodes, wanted)
-        held: list[GovernorDecision] = []
         loops = self._find_loops(fleet, proposals, now)
-        for verdict in self._govern(fleet, proposals, outages, loops, now):
+        verdicts = self._govern(fleet, proposals, outages, loops, now) if proposals else ()
+        for verdict in verdicts:
             node = verdict.proposal.node
             assert node.pool is not None, node.id
             action = self._action(fleet, node, wanted[node.id], verdict, now)
             if action is not None:
                 actions[node.pool].append(action)
-            if verdict.held is not None:
-                held.append(verdict)
-        plans: list[Plan] = []
+        held = [verdict for verdict in verdicts if verdict.held is not None]
         for pool in pools:
-            here = actions[pool.name]
-            here += self._pool_hold(fleet, pool, held, outages, loops)
-            plans.append(Plan(pool=pool.name, actions=tuple(here)))
-        return plans
+            actions[pool.name] += self._pool_hold(pool, held, outages, loops)
+        return [Plan(pool=pool.name, actions=tuple(actions[pool.name])) for pool in pools]
+
+    def _propose(
+        self, pool: Pool, outages: Mapping[Scope, Outage], now: datetime
+    ) -> tuple[list[Action], Sequence[tuple[Node, Treatment]]]:
+        """Return the actions that need no permission, and what the pool's remediator proposes."""
+        nodes = list(self._index.domains.pools.get(pool.name, {}).values())
+        notices = plan_notices(nodes)
+        actions: list[Action] = [*notices, *plan_returns(nodes)]
+        leaving = {notice.node for notice in notices}
+        nodes = [node for node in nodes if node.id not in leaving]
+        reached = pool
+        if pool.unreachable and not _unreachable(nodes, outages):
+            # The outage ends with this plan, which is not committed yet.
+            reached = evolve(pool, reachable_since=now)
+        for node in nodes:
+            due_at = silence_due_at(reached, node)
+            if due_at is not None and due_at > now:
+                self._add_due(pool.name, due_at)
+        treatments = self._failing.call(reached, nodes, self._remediator(pool), now)
+        if treatments is None:
+            actions += self._failing.hold_nodes(pool.name, nodes, now)
+            return actions, ()
+        treated = {node.id for node, _ in treatments}
+        for node in nodes:
+            if node.held is not None and node.id not in treated:
+                reason = f"the reason to {node.held.action} it is gone"
+                if node.held.by is DeferredBy.REMEDIATOR:
+                    reason = "the remediator works again and proposes nothing"
+                actions.append(Defer(node=node.id, held=None, reason=reason))
+        return actions, treatments
 
     def _govern(
         self,
@@ -219,25 +229,20 @@ class RemediationController:
         loops: Mapping[PoolName, LaunchBreaker],
         now: datetime,
     ) -> Sequence[GovernorDecision]:
-        if not proposals:
-            return ()
         settings = self._settings()
         suspicions = find_suspicions(self._index.domains, settings, policy=self._policy())
         obstacles = Obstacles(suspicions=suspicions, outages=outages, loops=loops)
-        return govern(
-            proposals,
-            self._index.domains,
-            settings,
-            obstacles,
-            is_missed=lambda node: _is_missed(fleet, node),
-            now=now,
-        )
 
-    def _find_outages(self, fleet: Fleet) -> Mapping[Scope, Outage]:
-        """Return the outages; most of the time no node is silent."""
-        if not any(heartbeat_condition(node) for node in self._index.domains.unwell.values()):
-            return {}
-        return find_outages(fleet.nodes.values())
+        def is_missed(node: Node) -> bool:
+            """Return whether the pool of `node` has fewer nodes that serve than it should."""
+            pool = fleet.pools.get(node.pool) if node.pool is not None else None
+            if pool is None:
+                return False
+            return sum(each.serving for each in fleet.in_pool(pool.name).values()) < pool.target
+
+        return govern(
+            proposals, self._index.domains, settings, obstacles, is_missed=is_missed, now=now
+        )
 
     def _find_loops(
         self, fleet: Fleet, proposals: Iterable[ProposedAction], now: datetime
@@ -258,18 +263,11 @@ class RemediationController:
                 self._add_due(name, loop.until)
         return loops
 
-    def _schedule_silence(self, pool: Pool, nodes: Iterable[Node], now: datetime) -> None:
-        for node in nodes:
-            due_at = silence_due_at(pool, node)
-            if due_at is not None and due_at > now:
-                self._add_due(pool.name, due_at)
-
     def _add_due(self, pool: PoolName, due: datetime) -> None:
         self._due[pool] = min(due, self._due.get(pool, due))
 
     def _pool_hold(
         self,
-        fleet: Fleet,
         pool: Pool,
         verdicts: Iterable[GovernorDecision],
         outages: Mapping[Scope, Outage],
@@ -285,13 +283,13 @@ class RemediationController:
         ]
         if pool.name in loops:
             held.append(loops[pool.name].reason)
-        nodes = _newest(fleet, self._index.domains.pools.get(pool.name, ())) if outages else []
+        nodes = self._index.domains.pools.get(pool.name, {}).values()
         unreachable = _unreachable(nodes, outages)
         held += [outage.words for outage in unreachable]
         # A suspected change explains more than a spent budget.
-        reason = self._failing.reason_for(pool.name) or min(
-            held, key=lambda words: ("suspected" not in words, words), default=None
-        )
+        reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
+        if (failure := self._failing.failures.get(pool.name)) is not None:
+            reason = f"{failure.because}; no node of the pool is remediated until it works again"
         if reason is None:
             self._paused.discard(pool.name)
         else:
@@ -324,28 +322,26 @@ class RemediationController:
 
     async def _commit(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
         """Commit the actions, all or none; then the deferrals of nodes that have not changed."""
-        acting, deferring = _split(plans)
+        acting: list[Plan] = []
+        deferring: list[Plan] = []
+        for plan in plans:
+            deferrals = [each for each in plan.actions if isinstance(each, Defer)]
+            rest = [each for each in plan.actions if not isinstance(each, Defer)]
+            acting.append(Plan(pool=plan.pool, actions=tuple(rest)))
+            for first in range(0, len(deferrals), DEFERRALS_AT_ONCE):
+                some = tuple(deferrals[first : first + DEFERRALS_AT_ONCE])
+                deferring.append(Plan(pool=plan.pool, actions=some))
         # Only this controller changes what is counted, so a changed node is the only conflict.
         change = changes(acting, fleet, now=now, guarded=False)
         if not change.empty:
             change = await self._hook(change, fleet)
             await self._store.commit(change, based_on=fleet.revision)
-        for pool, deferrals in deferring:
-            for first in range(0, len(deferrals), DEFERRALS_AT_ONCE):
-                actions = tuple(deferrals[first : first + DEFERRALS_AT_ONCE])
-                some = Plan(pool=pool, actions=actions)
-                change = changes([some], fleet, now=now, guarded=False)
-                try:
-                    await self._store.commit(change, based_on=fleet.revision)
-                except ConflictError:
-                    self.queue.add(pool)
-
-
-def _is_decided(before: Node | None, node: Node) -> bool:
-    """Return whether `node` is leaving, and no action on it was deferred before."""
-    if node.retiring is None or node.held is not None:
-        return False
-    return before is None or before.held is None
+        for plan in deferring:
+            change = changes([plan], fleet, now=now, guarded=False)
+            try:
+                await self._store.commit(change, based_on=fleet.revision)
+            except ConflictError:
+                self.queue.add(plan.pool)
 
 
 def recovery_context(
@@ -359,62 +355,11 @@ def recovery_context(
         now=now,
         can_reboot=provider is not None and provider.can_reboot,
         can_power_cycle=provider is not None and provider.can_power_cycle,
-        others=recoveries_of(fleet, node.id),
+        others=[each for each in fleet.recoveries.values() if each.node == node.id],
     )
-
-
-def recoveries_of(fleet: Fleet, node: NodeId) -> list[Recovery]:
-    """Return every recorded recovery of a node."""
-    return [recovery for recovery in fleet.recoveries.values() if recovery.node == node]
-
-
-def _newest(fleet: Fleet, names: Iterable[NodeId]) -> list[Node]:
-    nodes: list[Node] = []
-    for name in names:
-        node = fleet.nodes.get(name)
-        if node is not None:
-            nodes.append(node)
-    return nodes
-
-
-def _no_longer_deferred(
-    nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]
-) -> Iterator[Action]:
-    """Yield the end of deferrals of actions that are no longer proposed."""
-    for node in nodes:
-        if node.held is not None and node.id not in wanted:
-            reason = f"the reason to {node.held.action} it is gone"
-            if node.held.by is DeferredBy.REMEDIATOR:
-                reason = "the remediator works again and proposes nothing"
-            yield Defer(node=node.id, held=None, reason=reason)
 
 
 def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:
     """Return the outages that silent nodes among `nodes` are part of."""
-    if not outages:
-        return []
     found = [outage_of(node, outages) for node in nodes if heartbeat_condition(node) is not None]
     return [outage for outage in found if outage is not None]
-
-
-def _is_missed(fleet: Fleet, node: Node) -> bool:
-    """Return whether the pool of `node` has fewer nodes that serve than it should."""
-    pool = fleet.pools.get(node.pool) if node.pool is not None else None
-    if pool is None:
-        return False
-    return sum(each.serving for each in fleet.in_pool(pool.name).values()) < pool.target
-
-
-def _split(plans: Iterable[Plan]) -> tuple[list[Plan], list[tuple[PoolName, list[Action]]]]:
-    """Return the plans without their deferrals, and the deferrals by pool."""
-    acting: list[Plan] = []
-    deferring: list[tuple[PoolName, list[Action]]] = []
-    for plan in plans:
-        deferrals: list[Action] = [x for x in plan.actions if isinstance(x, Defer)]
-        if deferrals:
-            deferring.append((plan.pool, deferrals))
-            rest = tuple([x for x in plan.actions if not isinstance(x, Defer)])
-            acting.append(evolve(plan, actions=rest))
-        else:
-            acting.append(plan)
-    return acting, deferring

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.control.health.wear import NoteFindings
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.health.wear import NoteFindings, gpu_label
+from navarch.control.runtime.controller import Controller
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.health.checks.work import gpus_at_work
@@ -19,7 +19,7 @@ from navarch.health.learning.stragglers import (
     update_streaks,
 )
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Store
 
 MEASURES = {"clock": "MHz", "power": "W"}
 """What is compared. A throttled GPU clocks lower than its peers; one that is limited by its
@@ -39,7 +39,7 @@ class _Reading:
     values: dict[str, float]
 
 
-class StragglerController:
+class StragglerController(Controller):
     """Compares once per window, which is long enough for every agent to report.
 
     Suspicions are in memory only: after a restart, finding a straggler takes a few windows longer.
@@ -58,18 +58,13 @@ class StragglerController:
         interval: Callable[[], timedelta],
     ) -> None:
         """`interval` is the time between two reports of an agent."""
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store)
         self._note_findings = note_findings
         self._interval = interval
         self._latest: dict[str, _Reading] = {}
         self._suspected: dict[Comparison, dict[str, SlowStreak]] = {}
         self._kept_up: dict[str, int] = {}
         self._begun_at = clock.now()
-        self.queue: WorkQueue[str] = WorkQueue()
-
-    def on_commit(self, committed: Committed) -> None:
-        """Do nothing: readings come with reports."""
 
     def on_report(self, node: NodeId, report: HealthReport) -> None:
         """Take the readings of GPUs at work."""
@@ -144,7 +139,7 @@ class StragglerController:
         self._kept_up.pop(gpu, None)
         if self._is_reported(gpu, reading.node):
             return
-        label = await self._label(reading.node, gpu)
+        label = await gpu_label(self._store, reading.node, gpu)
         unit = MEASURES[measure]
         result = CheckResult(
             check=f"{STRAGGLER}/{gpu}",
@@ -179,8 +174,3 @@ class StragglerController:
         node = self._store.fleet().nodes.get(name)
         check = f"{STRAGGLER}/{gpu}"
         return node is not None and any(c.check == check for c in node.conditions)
-
-    async def _label(self, node: NodeId, gpu: str) -> str:
-        inventory = await self._store.inventory(node)
-        gpus = inventory.gpus if inventory else ()
-        return next((f"GPU {each.index}" for each in gpus if each.uuid == gpu), gpu)

@@ -4,16 +4,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.journal import read_journal
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.health import CheckResult, Condition, HealthReport
+from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.health.checks.rows import Banks, spare_rows
 from navarch.health.learning.wear import LOOK_BACK, WEAR, WearReading, evaluate_wear
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Store
 
 SUBJECT = about("machines", "wear")
 WORN = "gpu.worn"
@@ -38,7 +39,7 @@ class _Reading:
     banks: Banks
 
 
-class WearController:
+class WearController(Controller):
     """Keeps the history of each worn GPU in the journal, one event for each step of wear.
 
     Readings arrive with every round of an agent's checks and are mostly equal to the last one. A
@@ -48,18 +49,13 @@ class WearController:
     name = "wear"
 
     def __init__(self, clock: Clock, store: Store, note_findings: NoteFindings) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [ALL_GPUS])
         self._note_findings = note_findings
         self._readings: dict[str, list[WearReading]] = {}
         self._on: dict[str, NodeId] = {}
         self._labels: dict[str, str] = {}
         self._new: dict[str, _Reading] = {}
         self._read = False
-        self.queue: WorkQueue[str] = WorkQueue([ALL_GPUS])
-
-    def on_commit(self, committed: Committed) -> None:
-        """Do nothing: readings come with reports."""
 
     def on_report(self, node: NodeId, report: HealthReport) -> None:
         """Take the spare rows of a report."""
@@ -79,7 +75,9 @@ class WearController:
     async def reconcile(self, _keys: Sequence[str]) -> None:
         """Record wear, and evaluate how long the spare rows will last."""
         if not self._read:
-            await self._read_journal()
+            for entry in await read_journal(self._store, about=SUBJECT):
+                self._take(entry.event)
+            self._read = True
         new, self._new = self._new, {}
         try:
             await self._learn(new)
@@ -91,14 +89,6 @@ class WearController:
             await self._evaluate(gpu, node, now)
         if self._on:
             self.queue.add_at(ALL_GPUS, now + LOOK_EVERY)
-
-    async def _read_journal(self) -> None:
-        number = 0
-        while page := await self._store.events(after=number, about=SUBJECT):
-            number = page[-1].number
-            for entry in page:
-                self._take(entry.event)
-        self._read = True
 
     async def _learn(self, readings: dict[str, _Reading]) -> None:
         fleet = self._store.fleet()
@@ -140,24 +130,20 @@ class WearController:
             del self._on[gpu]
             self._labels.pop(gpu, None)
             return
-        label = await self._label(name, gpu)
-        found = evaluate_wear(gpu, label, self._readings[gpu], _condition(node, gpu), now=now)
+        if gpu not in self._labels:
+            self._labels[gpu] = await gpu_label(self._store, name, gpu)
+        check = f"{WEAR}/{gpu}"
+        condition = next((each for each in node.conditions if each.check == check), None)
+        found = evaluate_wear(gpu, self._labels[gpu], self._readings[gpu], condition, now=now)
         if found is not None:
             await self._note_findings(name, [found])
 
-    async def _label(self, node: NodeId, gpu: str) -> str:
-        """Return the name of a GPU on its machine."""
-        if gpu not in self._labels:
-            inventory = await self._store.inventory(node)
-            gpus = inventory.gpus if inventory else ()
-            named = (f"GPU {each.index}" for each in gpus if each.uuid == gpu)
-            self._labels[gpu] = next(named, gpu)
-        return self._labels[gpu]
 
-
-def _condition(node: Node, gpu: str) -> Condition | None:
-    check = f"{WEAR}/{gpu}"
-    return next((c for c in node.conditions if c.check == check), None)
+async def gpu_label(store: Store, node: NodeId, gpu: str) -> str:
+    """Return the name of a GPU on its machine; its UUID if the machine does not list it."""
+    inventory = await store.inventory(node)
+    gpus = inventory.gpus if inventory else ()
+    return next((f"GPU {each.index}" for each in gpus if each.uuid == gpu), gpu)
 
 
 def _unworn(node: Node, reading: _Reading) -> WearReading | None:

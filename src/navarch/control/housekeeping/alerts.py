@@ -1,9 +1,10 @@
 """Alerts: sends notable events to people, each at least once."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
-from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.ports.alerts import AlertNotifier
@@ -40,18 +41,16 @@ READ_AGAIN_MAX = 1_000
 cursor after each revision would double the commits of a fleet."""
 
 
-class AlertController:
+class AlertController(Controller):
     """Reads the journal for one notifier, from a cursor that survives a crash."""
 
     def __init__(
         self, clock: Clock, store: Store, notifier: AlertNotifier, operations: OperationRunner
     ) -> None:
         self.name = f"alerts/{notifier.name}"
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [self.name])
         self._notifier = notifier
         self._operations = operations
-        self.queue: WorkQueue[str] = WorkQueue([self.name])
         self._read_to: int | None = None
         self._sent_to = 0
         """The number of the last entry that was read. Entries up to it are not sent again, even if
@@ -69,7 +68,7 @@ class AlertController:
         revision = self._store.fleet().revision
         if self._operations.busy(self.name) or revision == self._read_to:
             return
-        due = self._operations.send(self.name, self._send, then=lambda: self.queue.add(self.name))
+        due = self._operations.send(self.name, self._send, then=partial(self.queue.add, self.name))
         if due is not None:
             self.queue.add_at(self.name, due)
 

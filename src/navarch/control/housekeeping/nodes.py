@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import Node
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -23,23 +23,24 @@ JOURNAL = NodeId("")
 """The key of the journal, which no node has."""
 
 
-class HousekeepingController:
+class HousekeepingController(Controller):
     """Keeps the fleet the size of what exists."""
 
     name = "housekeeping"
+    queue: WorkQueue[NodeId]
 
     def __init__(self, clock: Clock, store: Store) -> None:
-        self._clock = clock
-        self._store = store
-        self.queue: WorkQueue[NodeId] = WorkQueue()
+        super().__init__(clock, store)
         self.queue.add_at(JOURNAL, clock.now() + PRUNE_EVERY)
         for node in store.fleet().nodes.values():
-            self._note(node)
+            if node.gone:
+                self.queue.add_at(node.id, node.since + KEEP)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the nodes that are gone for the time when they are forgotten."""
         for node in committed.change.nodes:
-            self._note(node)
+            if node.gone:
+                self.queue.add_at(node.id, node.since + KEEP)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
         """Forget the nodes that are due, and prune the journal if it is due."""
@@ -51,7 +52,3 @@ class HousekeepingController:
         known = [name for name in keys if name in fleet.nodes]
         if known:
             await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
-
-    def _note(self, node: Node) -> None:
-        if node.gone:
-            self.queue.add_at(node.id, node.since + KEEP)

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed
+from navarch.ports.store import Store
 
 SNAPSHOT_EVERY = timedelta(seconds=10)
 """How much of the nodes' readings a crash may cost. Everything that decides is durable at once."""
@@ -13,19 +13,15 @@ SNAPSHOT_EVERY = timedelta(seconds=10)
 READINGS = "readings"
 
 
-class SnapshotController:
+class SnapshotController(Controller):
     """Saves the readings of all nodes every few seconds."""
 
     name = "snapshots"
 
-    def __init__(self, clock: Clock, save: Callable[[], Awaitable[None]]) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, store: Store, save: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(clock, store)
         self._save = save
-        self.queue: WorkQueue[str] = WorkQueue()
         self.queue.add_at(READINGS, clock.now() + SNAPSHOT_EVERY)
-
-    def on_commit(self, committed: Committed) -> None:
-        """Do nothing: readings are not committed."""
 
     async def reconcile(self, _keys: Sequence[str]) -> None:
         """Save the readings."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.pools.usage import Readings
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
@@ -35,10 +36,11 @@ PLACEMENT = JobName("")
 """The key of the placement of all jobs, which no job has."""
 
 
-class JobController:
+class JobController(Controller):
     """Runs the scheduler whenever jobs, nodes or its configuration have changed."""
 
     name = "jobs"
+    queue: WorkQueue[JobName]
 
     def __init__(
         self,
@@ -48,22 +50,22 @@ class JobController:
         *,
         scheduling: Callable[[], Scheduling],
     ) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [PLACEMENT] if store.fleet().jobs else [])
         self._offload = offload
         self._scheduling = scheduling
         self._scheduled_with: Scheduling | None = None
         self._pause_ends = clock.now()
         self._reported: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is reported once."""
-        self.queue: WorkQueue[JobName] = WorkQueue([PLACEMENT] if store.fleet().jobs else [])
         for job in store.fleet().jobs.values():
-            self._note(job)
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the placement if jobs, nodes or the configuration have changed."""
         for job in committed.change.jobs:
-            self._note(job)
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
         if committed.before.jobs is not committed.after.jobs:
             self.queue.add(PLACEMENT)
         elif committed.after.jobs:
@@ -75,15 +77,12 @@ class JobController:
     async def reconcile(self, keys: Sequence[JobName]) -> None:
         """Place the jobs that can be placed, and forget those that are long over."""
         now, fleet = self._clock.now(), self._store.fleet()
-        old = [name for name in keys if name in fleet.jobs and _is_old(fleet.jobs[name], now)]
+        jobs = [fleet.jobs[name] for name in keys if name in fleet.jobs]
+        old = [job.name for job in jobs if job.over and now >= job.since + KEEP]
         if old:
             await self._store.commit(Change(forget_jobs=old), based_on=fleet.revision)
         elif PLACEMENT in keys and fleet.jobs:
             await self._place(fleet, now)
-
-    def _note(self, job: Job) -> None:
-        if job.over:
-            self.queue.add_at(job.name, job.since + KEEP)
 
     async def _place(self, fleet: Fleet, now: datetime) -> None:
         scheduling = self._scheduled_with = self._scheduling()
@@ -119,10 +118,6 @@ class JobController:
         return Change(jobs=plan.change.jobs, events=[*plan.change.events, *events])
 
 
-def _is_old(job: Job, now: datetime) -> bool:
-    return job.over and now >= job.since + KEEP
-
-
 class JobAwareNotifier:
     """A workload notifier for which a node is not empty while a job holds GPUs there."""
 
@@ -130,18 +125,8 @@ class JobAwareNotifier:
         self._store = store
         self._others = others
         self.name = others.name
-
-    async def cordon(self, node: NodeId, reason: str) -> None:
-        """Keep new work off `node`. The scheduler of jobs reads that from the fleet."""
-        await self._others.cordon(node, reason)
-
-    async def uncordon(self, node: NodeId) -> None:
-        """Start work on `node` again."""
-        await self._others.uncordon(node)
-
-    async def drain(self, node: NodeId, reason: str) -> None:
-        """Move the work off `node`; the job controller moves the jobs that may be moved."""
-        await self._others.drain(node, reason)
+        # The scheduler of jobs reads cordons and drains from the fleet.
+        self.cordon, self.uncordon, self.drain = others.cordon, others.uncordon, others.drain
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether nothing runs on `node`, and no job holds a part of it."""
@@ -169,8 +154,5 @@ class HeldReadings:
         fleet = self._store.fleet()
         if self._jobs is not fleet.jobs:
             self._jobs, self._held = fleet.jobs, gpus_held(fleet.jobs)
-        if not self._held:
-            return said
-        return [
-            100.0 if node in self._held else used for node, used in zip(nodes, said, strict=True)
-        ]
+        used = zip(nodes, said, strict=True)
+        return [100.0 if node in self._held else percent for node, percent in used]

@@ -7,6 +7,7 @@ again, which counts as the next attempt.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -70,85 +71,61 @@ class BringUpController(NodeController):
     ) -> None:
         self._providers = providers
         self._bringup = bringup
-        self._memories: dict[NodeId, _Memory] = {}
-        super().__init__(clock, store, operations)
-
-    def forget(self, node: NodeId) -> None:
-        """Drop what is remembered about a node that is gone."""
-        self._memories.pop(node, None)
+        self._machines: dict[NodeId, _Memory] = {}
+        super().__init__(clock, store, operations, memories=[self._machines])
 
     def concerns(self, node: Node) -> bool:
         """Return whether `node` has a machine and its pool a set-up."""
-        return (
-            node.launch is not None
-            and node.launch.instance is not None
-            and self._setup_of(node) is not None
-        )
-
-    def _setup_of(self, node: Node) -> Setup | None:
-        return None if node.pool is None else self._bringup.setup(node.pool)
+        if node.instance is None or node.pool is None:
+            return False
+        return self._bringup.setup(node.pool) is not None
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Take the next step of the set-up."""
         key = f"bringup/{node.id}"
         if self._operations.busy(key):
             return None
-        setup = self._setup_of(node)
-        assert setup is not None, node.id
+        assert node.pool is not None, node.id
         assert node.launch is not None, node.id
-        memory = self._memories.get(node.id)
-        if memory is None or memory.launch != node.launch.token:
-            memory = self._memories[node.id] = _Memory(launch=node.launch.token)
+        setup, launch = self._bringup.setup(node.pool), node.launch
+        assert setup is not None, node.id
+        memory = self._machines.get(node.id)
+        if memory is None or memory.launch != launch.token:
+            memory = self._machines[node.id] = _Memory(launch=launch.token)
         if memory.logs is None:
-            found = memory
-            return self.start(node.id, key, lambda: self._recall(node, found))
+            return self.start(node.id, key, partial(self._recall, node, memory))
         if memory.redial_at is not None and now < memory.redial_at:
             return memory.redial_at
-        return self._take(node, setup, memory, now, key)
-
-    def _take(
-        self, node: Node, setup: Setup, memory: _Memory, now: datetime, key: str
-    ) -> datetime | None:
-        step = next_step(
-            setup, node, memory.logs or (), unanswered_since=memory.unanswered_since, now=now
-        )
-        match step:
+        unanswered_since = memory.unanswered_since
+        match next_step(setup, node, memory.logs, unanswered_since=unanswered_since, now=now):
             case Finished():
                 return None
             case Wait(until=until):
                 return until
             case AbandonMachine(reason=reason):
-                return self.start(node.id, key, lambda: self._give_up(node, reason))
-            case Run():
-                return self.start(
-                    node.id, key, lambda: self._run(node, setup, memory, step), slow=True
-                )
+                return self.start(node.id, key, partial(self._give_up, launch, reason))
+            case Run() as step:
+                run = partial(self._run, launch, setup, memory, step)
+                return self.start(node.id, key, run, slow=True)
 
     async def _recall(self, node: Node, memory: _Memory) -> None:
         memory.logs = tuple(await self._bringup.logs.list(node.id))
 
-    async def _run(self, node: Node, setup: Setup, memory: _Memory, step: Run) -> None:
-        assert node.launch is not None, node.id
-        login = await self._login(node.launch, setup, memory, step.address)
-        shell = await self._connect(login, setup, memory)
-        if shell is None:
-            return
+    async def _run(self, launch: Launch, setup: Setup, memory: _Memory, step: Run) -> None:
+        login = await self._login(launch, setup, memory, step.address)
+        memory.unanswered_since = memory.unanswered_since or self._clock.now()
         try:
-            await self._set_up(node, node.launch, setup, memory, step, shell)
-        finally:
-            await shell.close()
-
-    async def _connect(self, login: Login, setup: Setup, memory: _Memory) -> Shell | None:
-        """Return a shell; None if there is no answer yet, which is no failure of the machine."""
-        now = self._clock.now()
-        memory.unanswered_since = memory.unanswered_since or now
-        try:
-            return await self._bringup.shells.connect(login, within=setup.connect_within)
+            shell = await self._bringup.shells.connect(login, within=setup.connect_within)
         except ShellError as error:
+            # There is no answer yet, which is no failure of the machine.
             if isinstance(error, HostKeyError):
                 log.warning("bringup.wrong_host_key", address=login.address, error=str(error))
             memory.redial_at = self._clock.now() + REDIAL
-            return None
+            return
+        try:
+            await self._set_up(launch, setup, memory, step, shell)
+        finally:
+            await shell.close()
 
     async def _login(self, launch: Launch, setup: Setup, memory: _Memory, address: str) -> Login:
         """Return the login of the provider, else that of the pool."""
@@ -172,20 +149,14 @@ class BringUpController(NodeController):
         )
 
     async def _set_up(
-        self,
-        node: Node,
-        launch: Launch,
-        setup: Setup,
-        memory: _Memory,
-        step: Run,
-        shell: Shell,
+        self, launch: Launch, setup: Setup, memory: _Memory, step: Run, shell: Shell
     ) -> None:
         now = self._clock.now()
         began = memory.unanswered_since or now
         memory.unanswered_since = None
         attempt = BringUpLog(
             id=f"{launch.token}.{step.attempt}",
-            node=node.id,
+            node=launch.node,
             pool=launch.pool,
             launch=launch.token,
             attempt=step.attempt,
@@ -203,7 +174,15 @@ class BringUpController(NodeController):
                 break
         done = replace(attempt, ended_at=self._clock.now(), succeeded=not attempt.error)
         await self._keep(memory, done)
-        await self._record(done)
+        ran = f"{len(done.commands)} commands at {done.address}"
+        event = Event(
+            at=self._clock.now(),
+            about=about("node", done.node),
+            kind="node.set_up" if done.succeeded else "node.setup_failed",
+            reason=ran if done.succeeded else f"{done.error} (attempt {done.attempt})",
+            because=(about("launch", done.launch),),
+        )
+        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
     async def _command(
         self, shell: Shell, template: str, values: Mapping[str, str], number: int, setup: Setup
@@ -249,24 +228,11 @@ class BringUpController(NodeController):
             "JoinToken": self._bringup.join_token(launch.node, launch.token),
         }
 
-    async def _record(self, attempt: BringUpLog) -> None:
-        kind = "node.set_up" if attempt.succeeded else "node.setup_failed"
-        ran = f"{len(attempt.commands)} commands at {attempt.address}"
-        event = Event(
-            at=self._clock.now(),
-            about=about("node", attempt.node),
-            kind=kind,
-            reason=ran if attempt.succeeded else f"{attempt.error} (attempt {attempt.attempt})",
-            because=(about("launch", attempt.launch),),
-        )
-        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
-
-    async def _give_up(self, node: Node, reason: str) -> None:
+    async def _give_up(self, launch: Launch, reason: str) -> None:
         now = self._clock.now()
 
-        def proposal(_: object, newest: Node) -> Change | None:
-            same = newest.launch is not None and node.launch is not None
-            if not same or newest.launch.token != node.launch.token:  # type: ignore[union-attr]
+        def proposal(newest: Node) -> Change | None:
+            if newest.launch is None or newest.launch.token != launch.token:
                 return None
             if newest.phase is not Phase.BOOTING or newest.retiring is not None:
                 return None  # Its agent has registered after all, or it is leaving.
@@ -280,4 +246,4 @@ class BringUpController(NodeController):
             )
             return Change(nodes=[after], events=[event])
 
-        await update_with_retry(self._store, node.id, proposal)
+        await update_with_retry(self._store, launch.node, proposal)

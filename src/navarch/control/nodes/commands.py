@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.command import Command, CommandStatus
 from navarch.core.event import Event, about
@@ -16,15 +17,14 @@ KEEP = timedelta(hours=24)
 """How long a command that is over can be listed. The journal keeps its history for longer."""
 
 
-class CommandController:
+class CommandController(Controller):
     """Expires commands that are overdue and forgets those that are long over."""
 
     name = "commands"
+    queue: WorkQueue[CommandId]
 
     def __init__(self, clock: Clock, store: Store) -> None:
-        self._clock = clock
-        self._store = store
-        self.queue: WorkQueue[CommandId] = WorkQueue()
+        super().__init__(clock, store)
         for command in store.fleet().commands.values():
             self.queue.add_at(command.id, _due(command))
 
@@ -38,12 +38,23 @@ class CommandController:
         now, fleet = self._clock.now(), self._store.fleet()
         known = [fleet.commands[name] for name in keys if name in fleet.commands]
         late = [command for command in known if not command.over]
+        events = [
+            Event(
+                at=now,
+                about=about("command", command.id),
+                kind="command.expired",
+                reason=f"{command.node} did not carry out {command.kind} "
+                f"by {command.expires_at:%H:%M:%S}",
+                because=(about("node", command.node),),
+            )
+            for command in late
+        ]
         change = Change(
             commands=[
                 evolve(command, status=CommandStatus.EXPIRED, ended_at=now) for command in late
             ],
             forget_commands=[command.id for command in known if command.over],
-            events=[_expired(command, now) for command in late],
+            events=events,
         )
         if not change.empty:
             await self._store.commit(change, based_on=fleet.revision)
@@ -51,13 +62,3 @@ class CommandController:
 
 def _due(command: Command) -> datetime:
     return (command.ended_at or command.issued_at) + KEEP if command.over else command.expires_at
-
-
-def _expired(command: Command, now: datetime) -> Event:
-    return Event(
-        at=now,
-        about=about("command", command.id),
-        kind="command.expired",
-        reason=f"{command.node} did not carry out {command.kind} by {command.expires_at:%H:%M:%S}",
-        because=(about("node", command.node),),
-    )

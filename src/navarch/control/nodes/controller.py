@@ -1,9 +1,12 @@
 """A controller of single nodes."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import Operation, OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.ids import NodeId
@@ -12,17 +15,25 @@ from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
 
-class NodeController:
+class NodeController(Controller):
     """Advances every node in one of `phases` for which `concerns` is true."""
 
-    name: str
     phases: frozenset[Phase]
+    queue: WorkQueue[NodeId]
 
-    def __init__(self, clock: Clock, store: Store, operations: OperationRunner) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        operations: OperationRunner,
+        *,
+        memories: Sequence[MutableMapping[NodeId, Any]] = (),
+    ) -> None:
+        """`memories` hold what the controller remembers of each node until the node is gone."""
         assert Phase.GONE not in self.phases, "there is nothing to do for a node that is gone"
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store)
         self._operations = operations
+        self._memories = memories
         nodes = store.fleet().nodes.values()
         self.queue = WorkQueue([node.id for node in nodes if self._needs_work(node)])
 
@@ -34,9 +45,6 @@ class NodeController:
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Take the next step for `node`; return when to look at it again if nothing changes."""
 
-    def forget(self, node: NodeId) -> None:
-        """Drop what is remembered about a node that is gone."""
-
     def on_commit(self, committed: Committed) -> None:
         """Queue the nodes that a commit wrote and that need work."""
         for node in committed.change.nodes:
@@ -45,7 +53,8 @@ class NodeController:
                     self.queue.add(node.id)
             elif node.gone:
                 self.queue.drop_date(node.id)
-                self.forget(node.id)
+                for memory in self._memories:
+                    memory.pop(node.id, None)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
         """Advance each node that still needs work."""
@@ -55,17 +64,13 @@ class NodeController:
             due = self.advance(node, now) if node and self._needs_work(node) else None
             self.queue.reschedule(name, due)
 
-    def look_at(self, name: NodeId, at: datetime | None = None) -> bool:
-        """Queue a node, now or `at` a later time; return whether it still needs work."""
+    def look_at(self, name: NodeId) -> None:
+        """Queue a node if it still needs work."""
         node = self._store.fleet().nodes.get(name)
-        needs_work = node is not None and self._needs_work(node)
-        if not needs_work:
-            self.queue.drop_date(name)
-        elif at is None:
+        if node is not None and self._needs_work(node):
             self.queue.add(name)
         else:
-            self.queue.add_at(name, at)
-        return needs_work
+            self.queue.drop_date(name)
 
     def start(
         self, node: NodeId, key: str, operation: Operation, *, slow: bool = False
@@ -74,7 +79,7 @@ class NodeController:
 
         Return when to come back if one of that key has failed lately.
         """
-        return self._operations.send(key, operation, slow=slow, then=lambda: self.look_at(node))
+        return self._operations.send(key, operation, slow=slow, then=partial(self.look_at, node))
 
     def _needs_work(self, node: Node) -> bool:
         return node.phase in self.phases and self.concerns(node)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -43,10 +44,10 @@ class DrainController(NodeController):
         """`on_drained` is called with the pool of a node that was found empty."""
         self._notifier = notifier
         self.on_drained = on_drained
-        self.drained: set[NodeId] = set()
+        self.drained: dict[NodeId, None] = {}
         """The draining nodes that were found empty."""
         self._polled_at: dict[NodeId, datetime] = {}
-        super().__init__(clock, store, operations)
+        super().__init__(clock, store, operations, memories=[self.drained, self._polled_at])
 
     def concerns(self, node: Node) -> bool:
         """Return whether `node` goes once it is empty.
@@ -54,11 +55,6 @@ class DrainController(NodeController):
         The workload system must have been notified: an idle answer before that means nothing.
         """
         return node.told is NotifiedState.DRAINING and goes_when_empty(node)
-
-    def forget(self, node: NodeId) -> None:
-        """Drop what is remembered about a node that is gone."""
-        self.drained.discard(node)
-        self._polled_at.pop(node, None)
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Query the workload system, unless that was done lately."""
@@ -69,8 +65,7 @@ class DrainController(NodeController):
         if polled_at is not None and now < polled_at + POLL:
             return polled_at + POLL
         assert node.pool is not None, node.id
-        pool = node.pool
-        return self.start(node.id, key, lambda: self._poll(node.id, pool))
+        return self.start(node.id, key, partial(self._poll, node.id, node.pool))
 
     async def is_empty(self, node: NodeId) -> bool:
         """Query about a node that has just begun to drain; without an answer it is not empty.
@@ -88,7 +83,7 @@ class DrainController(NodeController):
     async def _poll(self, node: NodeId, pool: PoolName) -> None:
         try:
             if await self._notifier.is_drained(node):
-                self.drained.add(node)
+                self.drained[node] = None
                 self.on_drained(pool)
         finally:
             self._note_poll(node)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
@@ -12,7 +13,6 @@ from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientErr
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import ProviderName
-from navarch.core.instance import Instance
 from navarch.core.launch import Launch
 from navarch.core.node import LIVE, Node, Phase
 from navarch.core.ownership import Owner
@@ -72,33 +72,29 @@ class LaunchController(NodeController):
         key = f"launch/{launch.token}"
         if self._operations.busy(key):
             return None
-        unsure_since = self._unsure_since(launch)
+        observed, provider = self._observations, launch.offering.provider
+        if launch.asked_at < observed.started_at:
+            # Recorded before this process started: the previous one may have made the call.
+            observed.unsure_since.setdefault(launch.token, observed.started_at)
+        unsure_since = observed.unsure_since.get(launch.token)
         if unsure_since is not None:
-            settled_at = unsure_since + self._doubt(node, launch)
-            if not self._observations.listed_since(launch.offering.provider, settled_at):
+            settled_at = unsure_since + (
+                self._providers.may_ask_again_after(provider)
+                if node.phase is Phase.REQUESTED
+                else self._providers.settles_after(provider)
+            )
+            listed_at = observed.listed_at.get(provider)
+            if listed_at is None or listed_at < settled_at:
                 return max(settled_at, now) + LOOK_AGAIN
         # Either no call was made yet, or the listings show that it had no effect.
         if node.phase is Phase.REQUESTED:
             if self._missing_agent(self._store.fleet().pools[launch.pool]) is not None:
                 # It was recorded when an agent would have started, or by an older version.
                 return now + LOOK_AGAIN
-            return self.start(node.id, key, lambda: self._buy(launch))
+            return self.start(node.id, key, partial(self._buy, launch))
         if node.phase is Phase.TERMINATING:
-            return self.start(node.id, key, lambda: self._close(node, launch))
+            return self.start(node.id, key, partial(self._close, launch))
         return now + LOOK_AGAIN
-
-    def _doubt(self, node: Node, launch: Launch) -> timedelta:
-        """Return how long after the last call a listing proves nothing."""
-        provider = launch.offering.provider
-        if node.phase is Phase.REQUESTED:
-            return self._providers.may_ask_again_after(provider)
-        return self._providers.settles_after(provider)
-
-    def _unsure_since(self, launch: Launch) -> datetime | None:
-        if launch.asked_at < self._observations.started_at:
-            # Recorded before this process started: the previous one may have made the call.
-            self._observations.unsure_since.setdefault(launch.token, self._observations.started_at)
-        return self._observations.unsure_since.get(launch.token)
 
     async def _buy(self, launch: Launch) -> None:
         pool = self._store.fleet().pools[launch.pool]
@@ -108,43 +104,21 @@ class LaunchController(NodeController):
             instance = await provider.provision(self._request(launch, pool))
         except OutcomeUnknownError as error:
             await self._record_doubt(launch, error)
-        except TransientError as error:
-            self._settle(launch)
-            await self._try_elsewhere_after(launch, error)
         except ProviderError as error:
-            self._settle(launch)
-            await self._record_refusal(launch, error)
+            self._observations.unsure_since.pop(launch.token, None)
+            failures = self._transient_failures.pop(launch.token, 0) + 1
+            if isinstance(error, TransientError) and failures < TRANSIENT_MAX:
+                self._transient_failures[launch.token] = failures
+                raise
+            now = self._clock.now()
+            answer = partial(refused, token=launch.token, error=error, now=now)
+            await update_with_retry(self._store, launch.node, answer)
         else:
-            self._settle(launch)
+            self._observations.unsure_since.pop(launch.token, None)
             self._transient_failures.pop(launch.token, None)
-            await self._record_purchase(launch, instance)
-
-    def _settle(self, launch: Launch) -> None:
-        self._observations.unsure_since.pop(launch.token, None)
-
-    async def _try_elsewhere_after(self, launch: Launch, error: TransientError) -> None:
-        failures = self._transient_failures.get(launch.token, 0) + 1
-        if failures < TRANSIENT_MAX:
-            self._transient_failures[launch.token] = failures
-            raise error
-        self._transient_failures.pop(launch.token, None)
-        await self._record_refusal(launch, error)
-
-    async def _record_purchase(self, launch: Launch, instance: Instance) -> None:
-        now = self._clock.now()
-        await update_with_retry(
-            self._store,
-            launch.node,
-            lambda _, node: accepted(node, launch.token, instance, now=now),
-        )
-
-    async def _record_refusal(self, launch: Launch, error: ProviderError) -> None:
-        now = self._clock.now()
-        await update_with_retry(
-            self._store,
-            launch.node,
-            lambda _, node: refused(node, launch.token, error, now=now),
-        )
+            now = self._clock.now()
+            answer = partial(accepted, token=launch.token, instance=instance, now=now)
+            await update_with_retry(self._store, launch.node, answer)
 
     async def _record_doubt(self, launch: Launch, error: OutcomeUnknownError) -> None:
         event = Event(
@@ -156,12 +130,10 @@ class LaunchController(NodeController):
         )
         await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
-    async def _close(self, node: Node, launch: Launch) -> None:
-        now = self._clock.now()
-        await update_with_retry(
-            self._store, node.id, lambda _, newest: never_bought(newest, launch.token, now=now)
-        )
-        self._observations.forget(node.id, launch.token)
+    async def _close(self, launch: Launch) -> None:
+        end = partial(never_bought, token=launch.token, now=self._clock.now())
+        await update_with_retry(self._store, launch.node, end)
+        self._observations.forget(launch.node, launch.token)
 
     def _request(self, launch: Launch, pool: Pool) -> ProvisionRequest:
         owner = Owner(node=launch.node, pool=launch.pool, token=launch.token)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
 from navarch.core.event import Event
 from navarch.core.fleet import Change
-from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.fleet.silence import heartbeat_condition, judge_return, judge_silence, next_verdict_at
 from navarch.fleet.verdicts import with_results
@@ -20,7 +19,7 @@ SWEEP = timedelta(seconds=1)
 ALL_NODES = "all nodes"
 
 
-class LivenessController:
+class LivenessController(Controller):
     """Gives silent nodes a heartbeat condition, and removes it when they are back.
 
     There is no timer per node. One sweep looks at all of them; the next one is due when the first
@@ -30,25 +29,24 @@ class LivenessController:
     name = "heartbeats"
 
     def __init__(self, clock: Clock, store: Store, liveness: Liveness) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [ALL_NODES])
         self._liveness = liveness
         self._silent = False
         """Whether a node was overdue at the last sweep."""
-        self._marked: dict[NodeId, None] = {}
+        nodes = store.fleet().nodes.values()
+        self._marked = {node.id: None for node in nodes if _is_marked(node)}
         """The nodes with a heartbeat condition."""
         self._expected: datetime | None = None
         """The first time that became relevant during a sweep."""
-        self.queue: WorkQueue[str] = WorkQueue([ALL_NODES])
-        for node in store.fleet().nodes.values():
-            self._note(node)
         liveness.subscribe(self._expect)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue a sweep if silent nodes may be judged differently after a commit."""
         for node in committed.change.nodes:
-            if node.conditions or node.id in self._marked:
-                self._note(node)
+            if _is_marked(node):
+                self._marked[node.id] = None
+            else:
+                self._marked.pop(node.id, None)
         for name in committed.change.forget_nodes:
             self._marked.pop(name, None)
         if self._silent or self._marked:
@@ -57,8 +55,15 @@ class LivenessController:
     async def reconcile(self, _keys: Sequence[str]) -> None:
         """Sweep, and queue the next sweep."""
         now = self._clock.now()
-        if not self._silent and not self._marked and not self._is_due(now):
-            return
+        if not self._silent and not self._marked:
+            # When the time has come, the nodes that it was set for have mostly sent another
+            # heartbeat.
+            overdue_from = self._liveness.overdue_from()
+            if overdue_from is None:
+                return
+            if _next_sweep(overdue_from) > now:
+                self.queue.add_by(ALL_NODES, _next_sweep(overdue_from))
+                return
         fleet = self._store.fleet()
         self._expected = None
         # In this order, no node can become silent between the two answers.
@@ -84,30 +89,14 @@ class LivenessController:
         due = _next_sweep(max(min(moments), now)) if moments else None
         self.queue.reschedule(ALL_NODES, due)
 
-    def _is_due(self, now: datetime) -> bool:
-        """Return whether a node can be overdue, and queue the next sweep if none can be.
-
-        When the time has come, the nodes that it was set for have mostly sent another heartbeat.
-        """
-        overdue_from = self._liveness.overdue_from()
-        if overdue_from is None:
-            return False
-        due = _next_sweep(overdue_from)
-        if due <= now:
-            return True
-        self.queue.add_by(ALL_NODES, due)
-        return False
-
     def _expect(self, moment: datetime) -> None:
         """Queue a sweep for `moment`, when a node may be overdue or back."""
         self._expected = moment if self._expected is None else min(self._expected, moment)
         self.queue.add_by(ALL_NODES, _next_sweep(max(moment, self._clock.now())))
 
-    def _note(self, node: Node) -> None:
-        if heartbeat_condition(node) and not node.gone:
-            self._marked[node.id] = None
-        else:
-            self._marked.pop(node.id, None)
+
+def _is_marked(node: Node) -> bool:
+    return heartbeat_condition(node) is not None and not node.gone
 
 
 def _next_sweep(moment: datetime) -> datetime:

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.updates import update_with_retry
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, NotifiedState
 from navarch.core.records import evolve
@@ -47,7 +48,7 @@ class NotificationController(NodeController):
         key = f"notice/{node.id}"
         if self._operations.busy(key):
             return None
-        return self.start(node.id, key, lambda: self._notify(node))
+        return self.start(node.id, key, partial(self._notify, node))
 
     async def _notify(self, node: Node) -> None:
         notice = notice_due(node)
@@ -61,11 +62,6 @@ class NotificationController(NodeController):
             await self._notifier.uncordon(node.id)
         # Most nodes that leave are idle: the drain ends with this call.
         is_empty = goes_when_empty(node) and await self._is_empty(node.id)
-        await self._record(node, notice, reason, is_empty=is_empty)
-
-    async def _record(
-        self, node: Node, notice: NotifiedState, reason: str, *, is_empty: bool
-    ) -> None:
         now = self._clock.now()
         event = Event(
             at=now,
@@ -74,7 +70,7 @@ class NotificationController(NodeController):
             reason=f"{self._notifier.name} was told: {notice}" + (f", {reason}" if reason else ""),
         )
 
-        def proposal(_: Fleet, newest: Node) -> Change:
+        def proposal(newest: Node) -> Change:
             if not is_empty or not goes_when_empty(newest):
                 return Change(nodes=[evolve(newest, told=notice)], events=[event])
             after, news = lifecycle.terminate(newest, DRAINED, now=now, told=notice)

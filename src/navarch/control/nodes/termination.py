@@ -2,6 +2,7 @@
 
 import contextlib
 from datetime import datetime, timedelta
+from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
@@ -34,15 +35,11 @@ class TerminationController(NodeController):
         self._providers = providers
         self._observations = observations
         self._called_at: dict[NodeId, datetime] = {}
-        super().__init__(clock, store, operations)
+        super().__init__(clock, store, operations, memories=[self._called_at])
 
     def concerns(self, node: Node) -> bool:
         """Return whether `node` has a machine."""
         return node.instance is not None
-
-    def forget(self, node: NodeId) -> None:
-        """Drop the time of the last call for a node that is gone."""
-        self._called_at.pop(node, None)
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Request the end of the machine, unless that was done lately."""
@@ -56,7 +53,7 @@ class TerminationController(NodeController):
         assert launch is not None, node.id
         assert launch.instance is not None, node.id
         provider, instance = launch.offering.provider, launch.instance
-        return self.start(node.id, key, lambda: self._terminate(node.id, provider, instance))
+        return self.start(node.id, key, partial(self._terminate, node.id, provider, instance))
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
         # A machine that is not found is gone already; a listing will show that.

@@ -1,6 +1,7 @@
 """Autoscaling: turns the recommendation of each pool's autoscaler into its size."""
 
 import asyncio
+import contextlib
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,9 @@ from datetime import datetime, timedelta
 
 from navarch.autoscale.factory import build_autoscaler
 from navarch.control.pools.loads import Loads
+from navarch.control.pools.planning import commit_size
 from navarch.control.pools.usage import Readings, Usage
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.errors import ConflictError, NavarchError
 from navarch.core.event import Event, about
@@ -20,10 +22,6 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.fleet.changes import changes
-from navarch.fleet.disruption.surplus import scaled_down
-from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan
 from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
 from navarch.ports.autoscaler import (
     Autoscaler,
@@ -62,7 +60,7 @@ class _Memory:
     """Whether it was reported that the pool would be smaller if its nodes were not in use."""
 
 
-class AutoscalingController:
+class AutoscalingController(Controller):
     """Turns recommendations into target sizes.
 
     An autoscaler that is passed in for a pool takes precedence over the one stored with it. Past
@@ -83,8 +81,7 @@ class AutoscalingController:
         interval: timedelta,
         loads: Loads | None = None,
     ) -> None:
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [ALL_POOLS])
         self._given = autoscalers
         self._source = source
         self._interval = interval
@@ -93,7 +90,6 @@ class AutoscalingController:
         self._memories: dict[PoolName, _Memory] = {}
         self._idle = True
         """Whether no pool had an autoscaler in the last round."""
-        self.queue: WorkQueue[str] = WorkQueue([ALL_POOLS])
 
     def on_commit(self, committed: Committed) -> None:
         """Queue a round at once if it may be the first with an autoscaler."""
@@ -107,7 +103,9 @@ class AutoscalingController:
         self.queue.add_at(ALL_POOLS, now + self._interval)
         scaled = [pool.name for pool in fleet.pools.values() if self._is_scaled(pool)]
         self._idle = not scaled
-        self._forget(fleet, scaled)
+        self._usage.forget_all_but(fleet.nodes)
+        self._loads.forget_all_but(scaled)
+        self._memories = {name: self._memories.get(name, _Memory()) for name in scaled}
         # Concurrently: one slow source must not delay every pool.
         async with asyncio.TaskGroup() as tasks:
             queries = {name: tasks.create_task(self._query(name)) for name in scaled}
@@ -117,31 +115,33 @@ class AutoscalingController:
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)
 
-    def _forget(self, fleet: Fleet, scaled: list[PoolName]) -> None:
-        self._usage.forget_all_but(fleet.nodes)
-        for name in [name for name in self._memories if name not in scaled]:
-            del self._memories[name]
-        self._loads.forget_all_but(scaled)
-
     async def _query(self, pool: PoolName) -> PoolMetrics | str:
         """Return the pool's metrics, or why there are none."""
         try:
             async with asyncio.timeout(METRICS_TIMEOUT_S):
-                metrics = await self._source.pool_metrics(pool)
+                metrics: object = await self._source.pool_metrics(pool)
         except TimeoutError:
             return f"no metrics within {METRICS_TIMEOUT_S:.0f} s"
         except NavarchError as error:
             return f"no metrics: {error}"
         except Exception as error:  # noqa: BLE001 - a source may be any code
             return f"no metrics: {error!r}"
-        return metrics if _makes_sense(metrics) else f"no metrics: {metrics!r} makes no sense"
+        if not isinstance(metrics, PoolMetrics):
+            return f"no metrics: {metrics!r} makes no sense"
+        counts = (metrics.pending_jobs, metrics.queue_depth, metrics.nodes_needed)
+        makes_sense = (
+            math.isfinite(metrics.utilization)
+            and metrics.utilization >= 0
+            and all(type(count) is int and count >= 0 for count in counts)
+        )
+        return metrics if makes_sense else f"no metrics: {metrics!r} makes no sense"
 
     async def _scale(self, name: PoolName, metrics: PoolMetrics | str, now: datetime) -> None:
         fleet = self._store.fleet()
         pool = fleet.pools.get(name)
         if pool is None or not self._is_scaled(pool):
             return
-        memory = self._memories.setdefault(name, _Memory())
+        memory = self._memories[name]
         self._usage.note(_working(fleet, pool), now, keep=pool.shrink_after)
         if isinstance(metrics, str):
             await self._trouble(pool, memory, metrics, now, at_once=False)
@@ -211,70 +211,36 @@ class AutoscalingController:
     async def _write(
         self, fleet: Fleet, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime
     ) -> None:
-        leaving = self._leaving(fleet, pool, sizing, now)
+        members = list(fleet.in_pool(pool.name).values())
+        present = sum(node.counts for node in members)
+        leaving: list[NodeId] = []
+        if sizing.nodes < min(present, pool.size):
+            # Idle ones leave, not simply the oldest.
+            peaks = self._usage.peaks(_working(fleet, pool), now - pool.shrink_after)
+            leaving = choose_surplus(members, peaks, present - sizing.nodes)
         size = sizing.nodes
         if size < pool.size and bounds_at(pool, now).clamp(pool.size) == pool.size:
             # Nothing forces it to shrink, so busy nodes stay.
-            staying = sum(node.counts for node in fleet.in_pool(pool.name).values())
-            size = max(size, staying - len(leaving))
-            if size >= pool.size:
-                await self._keep(pool, memory, sizing, now)
-                return
+            size = max(size, present - len(leaving))
+        if sizing.nodes < pool.size <= size:
+            if not memory.kept_busy:
+                memory.kept_busy = True
+                instead = f"else {sizing.nodes} would do: {sizing.reason}"
+                why = f"stays at {pool.size} nodes, which are in use; {instead}"
+                await self._record_unscaled(pool, why, now)
+            return
         memory.kept_busy = False
         reason = f"{pool.size} to {size} nodes: {sizing.reason}"
         if size > sizing.nodes:
             reason += "; nodes in use stay"
-        plan = Plan(
-            pool=pool.name,
-            actions=scaled_down(leaving, reason),
-        )
-        check_plans([plan], fleet)
-        written = changes([plan], fleet, now=now)
-        event = Event(
-            at=now,
-            about=about("pool", pool.name),
-            kind="pool.scaled",
-            reason=reason,
-            facts={"size": str(size)},
-        )
-        change = evolve(
-            written,
-            pools=[evolve(pool, nodes_wanted=size, scaled_at=now)],
-            events=[event, *written.events],
-            guards=[pool.name],
-        )
-        await self._commit(change, fleet)
-
-    async def _keep(self, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime) -> None:
-        """Report once that a pool would be smaller if its nodes were not in use."""
-        if memory.kept_busy:
-            return
-        memory.kept_busy = True
-        instead = f"else {sizing.nodes} would do: {sizing.reason}"
-        await self._record_unscaled(
-            pool, f"stays at {pool.size} nodes, which are in use; {instead}", now
+        await commit_size(
+            self._store, fleet, pool, size, leaving=leaving, reason=reason, news=reason, now=now
         )
 
     async def _record_unscaled(self, pool: Pool, reason: str, now: datetime) -> None:
         event = Event(at=now, about=about("pool", pool.name), kind="pool.not_scaled", reason=reason)
-        await self._commit(Change(events=[event]), self._store.fleet())
-
-    def _leaving(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> list[NodeId]:
-        """Return the nodes to give up with the change: idle ones, not simply the oldest."""
-        members = list(fleet.in_pool(pool.name).values())
-        surplus = sum(node.counts for node in members) - sizing.nodes
-        if surplus <= 0 or sizing.nodes >= pool.size:
-            return []
-        working = _working(fleet, pool)
-        peaks = self._usage.peaks(working, now - pool.shrink_after)
-        return choose_surplus(members, peaks, surplus)
-
-    async def _commit(self, change: Change, fleet: Fleet) -> None:
-        try:
-            await self._store.commit(change, based_on=fleet.revision)
-        except ConflictError:
-            # The pool has just changed; the next round sees how.
-            return
+        with contextlib.suppress(ConflictError):
+            await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
 
 def _name(autoscaler: Autoscaler) -> str:
@@ -295,17 +261,6 @@ def _checked(advice: object) -> Recommendation:
     if type(nodes) is not int or nodes < 0:
         raise ValueError(f"{nodes!r} is no number of nodes")
     return evolve(advice, reason=str(advice.reason))
-
-
-def _makes_sense(metrics: object) -> bool:
-    if not isinstance(metrics, PoolMetrics):
-        return False
-    counts: tuple[object, ...] = (metrics.pending_jobs, metrics.queue_depth, metrics.nodes_needed)
-    return (
-        math.isfinite(metrics.utilization)
-        and metrics.utilization >= 0
-        and all(type(count) is int and count >= 0 for count in counts)
-    )
 
 
 def _pending(fleet: Fleet, pool: Pool) -> int:
@@ -340,7 +295,9 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
         pool=pool.name,
         now=now,
         current_nodes=size,
-        healthy_nodes=sum(_is_healthy(node) for node in staying),
+        healthy_nodes=sum(
+            node.phase is Phase.READY and node.health is not Health.UNHEALTHY for node in staying
+        ),
         starting_nodes=max(size - there, 0),
         min_nodes=bounds.nodes_min,
         max_nodes=bounds.nodes_max,
@@ -354,7 +311,3 @@ def _is_replaced(node: Node, pool: Pool, now: datetime) -> bool:
         return False
     since = min((condition.since for condition in node.conditions), default=now)
     return now < since + pool.boot_deadline
-
-
-def _is_healthy(node: Node) -> bool:
-    return node.phase is Phase.READY and node.health is not Health.UNHEALTHY

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.pools.ledger import Ledger
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.journal import read_journal
 from navarch.core.budget import Budget
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -21,7 +22,7 @@ COUNT_EVERY = timedelta(minutes=1)
 """Between counts. In between, the machines of the last count are assumed to run on."""
 
 
-class BudgetController:
+class BudgetController(Controller):
     """Counts spending for every budget, and vetoes launches that would exceed one."""
 
     name = "budgets"
@@ -30,8 +31,7 @@ class BudgetController:
         self, clock: Clock, store: Store, budgets: Sequence[Budget], ledger: Ledger
     ) -> None:
         """`budgets` is read in every round: a reload may change its content."""
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [ALL_BUDGETS])
         self._budgets = budgets
         self._ledger = ledger
         self._spending: tuple[Spending, ...] = ()
@@ -41,14 +41,21 @@ class BudgetController:
         self._counted_for: tuple[Budget, ...] = ()
         self._reported: dict[str, Level] = {}
         self._reported_for: tuple[datetime, tuple[Budget, ...]] | None = None
-        self.queue: WorkQueue[str] = WorkQueue([ALL_BUDGETS])
 
     def on_commit(self, committed: Committed) -> None:
         """Note new launches, and queue the budgets: what is spent has changed."""
-        if self._budgets:
-            self._note_launches(committed)
-        if self._budgets or self._counted_for:
-            self.queue.add(ALL_BUDGETS)
+        if not self._budgets and not self._counted_for:
+            return
+        self.queue.add(ALL_BUDGETS)
+        for over in committed.change.launches:
+            self._launched_since.pop(over.token, None)
+        for before, node in committed.moved:
+            launch = node.launch
+            if launch is None or (before and before.launch and before.launch.token == launch.token):
+                continue
+            pool = committed.after.pools.get(launch.pool)
+            if pool is not None and launch.open:
+                self._launched_since[launch.token] = (pool, launch.offering)
 
     async def reconcile(self, _keys: Sequence[str]) -> None:
         """Count, and record which budgets are nearly or wholly spent."""
@@ -87,25 +94,10 @@ class BudgetController:
         month = f"{now:%Y-%m}"
         self._reported = {}
         for budget in self._counted_for:
-            subject = about("budget", str(budget))
-            number = 0
-            while page := await self._store.events(after=number, about=subject):
-                for entry in page:
-                    if entry.event.facts.get("month") == month:
-                        self._reported[str(budget)] = Level(entry.event.facts["level"])
-                number = page[-1].number
+            for entry in await read_journal(self._store, about=about("budget", str(budget))):
+                if entry.event.facts.get("month") == month:
+                    self._reported[str(budget)] = Level(entry.event.facts["level"])
         self._reported_for = (month_start(now), self._counted_for)
-
-    def _note_launches(self, committed: Committed) -> None:
-        for over in committed.change.launches:
-            self._launched_since.pop(over.token, None)
-        for before, node in committed.moved:
-            launch = node.launch
-            if launch is None or (before and before.launch and before.launch.token == launch.token):
-                continue
-            pool = committed.after.pools.get(launch.pool)
-            if pool is not None and launch.open:
-                self._launched_since[launch.token] = (pool, launch.offering)
 
 
 def _event(spending: Spending, level: Level, now: datetime) -> Event:

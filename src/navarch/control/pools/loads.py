@@ -1,8 +1,6 @@
 """The load of pools, lately and on earlier days, kept across restarts if possible."""
 
-from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -22,13 +20,15 @@ QUARTERS_MAX = 8 * 96
 """A week and a day: the same hour last week is always among them."""
 
 
-@dataclass(slots=True)
-class _Series:
-    """The samples of one pool, in the order of time."""
+class _Series(msgspec.Struct):
+    """The samples of one pool, in the order of time, as they are saved."""
 
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_MAX))
+    recent: list[float] = []
     looked_at: float = 0.0
-    quarters: deque[Load] = field(default_factory=lambda: deque(maxlen=QUARTERS_MAX))
+    starts: list[float] = []
+    """When past quarters of an hour began."""
+    busy: list[float] = []
+    """The average of busy nodes in each of them."""
     quarter: int = 0
     """The number of the present quarter of an hour since 1970, and the samples in it."""
     busy_sum: float = 0.0
@@ -48,11 +48,14 @@ class Loads:
         if seconds - series.looked_at > GAP.total_seconds():
             series.recent.clear()
         series.looked_at = seconds
-        series.recent.append(utilization)
+        series.recent = [*series.recent, utilization][-RECENT_MAX:]
         quarter = int(seconds // QUARTER_S)
         if quarter != series.quarter:
-            _close(series)
-            series.quarter = quarter
+            if series.looks:
+                began, average = series.quarter * QUARTER_S, series.busy_sum / series.looks
+                series.starts = [*series.starts, float(began)][-QUARTERS_MAX:]
+                series.busy = [*series.busy, average][-QUARTERS_MAX:]
+            series.quarter, series.busy_sum, series.looks = quarter, 0.0, 0
         series.busy_sum += utilization / 100 * nodes
         series.looks += 1
 
@@ -65,8 +68,11 @@ class Loads:
 
     def quarters(self, pool: PoolName) -> tuple[Load, ...]:
         """Return the averages over past quarters of an hour, oldest first."""
-        series = self._series.get(pool)
-        return tuple(series.quarters) if series else ()
+        series = self._series.get(pool, _Series())
+        return tuple(
+            Load(at=datetime.fromtimestamp(start, UTC), busy_nodes=busy)
+            for start, busy in zip(series.starts, series.busy, strict=False)
+        )
 
     def forget_all_but(self, pools: Collection[PoolName]) -> None:
         """Drop pools that are gone, also restored ones that no longer exist."""
@@ -75,54 +81,13 @@ class Loads:
 
     def dump(self) -> bytes:
         """Return everything as it is now, for `restore`."""
-        saved = {
-            name: _Saved(
-                recent=list(series.recent),
-                looked_at=series.looked_at,
-                starts=[load.at.timestamp() for load in series.quarters],
-                busy=[round(load.busy_nodes, 3) for load in series.quarters],
-                quarter=series.quarter,
-                busy_sum=series.busy_sum,
-                looks=series.looks,
-            )
-            for name, series in self._series.items()
-        }
-        return msgspec.json.encode(saved)
+        return msgspec.json.encode(self._series)
 
     def restore(self, dumped: bytes) -> bool:
         """Restore a dump; return whether it could be read."""
         try:
-            saved = msgspec.json.decode(dumped, type=dict[str, _Saved])
+            self._series |= msgspec.json.decode(dumped, type=dict[PoolName, _Series])
         except msgspec.MsgspecError:
             # Predictions begin anew; sizes and strategies are kept elsewhere.
             return False
-        for name, each in saved.items():
-            series = self._series[PoolName(name)] = _Series(
-                looked_at=each.looked_at,
-                quarter=each.quarter,
-                busy_sum=each.busy_sum,
-                looks=each.looks,
-            )
-            series.recent.extend(each.recent)
-            series.quarters.extend(
-                Load(at=datetime.fromtimestamp(at, UTC), busy_nodes=busy)
-                for at, busy in zip(each.starts, each.busy, strict=False)
-            )
         return True
-
-
-def _close(series: _Series) -> None:
-    if series.looks:
-        begins = datetime.fromtimestamp(series.quarter * QUARTER_S, UTC)
-        series.quarters.append(Load(at=begins, busy_nodes=series.busy_sum / series.looks))
-    series.busy_sum, series.looks = 0.0, 0
-
-
-class _Saved(msgspec.Struct):
-    recent: list[float]
-    looked_at: float
-    starts: list[float]
-    busy: list[float]
-    quarter: int
-    busy_sum: float
-    looks: int

@@ -1,13 +1,20 @@
 """A controller of everything that is decided pool by pool: plan, check, commit."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
-from navarch.core.ids import PoolName
+from navarch.core.errors import ConflictError
+from navarch.core.event import Event, Subject, about
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.changes import changes
+from navarch.fleet.disruption.surplus import scaled_down
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
@@ -16,12 +23,14 @@ from navarch.ports.store import Committed, Store
 PlanPool = Callable[[Pool, datetime], Plan]
 
 
-class PoolPlanningController:
+class PoolPlanningController(Controller):
     """Plans the pools that changed or came due, and commits the plans.
 
     It carries nothing out. The controllers that call providers and workload systems act on what
     is committed, also after a crash.
     """
+
+    queue: WorkQueue[PoolName]
 
     def __init__(
         self,
@@ -30,21 +39,16 @@ class PoolPlanningController:
         *,
         name: str,
         plan: PlanPool,
-        begin: Callable[[datetime], Awaitable[None]] | None = None,
         matters: Callable[[Node, Node], bool],
     ) -> None:
-        """`begin` is awaited before each round.
+        """`matters` returns whether a plan depends on what differs between two states of a node.
 
-        `matters` returns whether a plan depends on anything that differs between two states of a
-        node; a commit that changes nothing else causes no plan.
+        A commit that changes nothing else causes no plan.
         """
+        super().__init__(clock, store, store.fleet().pools)
         self.name = name
-        self._clock = clock
-        self._store = store
         self._plan = plan
-        self._begin = begin
         self._matters = matters
-        self.queue: WorkQueue[PoolName] = WorkQueue(store.fleet().pools)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a plan may see differently after a commit."""
@@ -59,10 +63,7 @@ class PoolPlanningController:
 
     async def reconcile(self, keys: Sequence[PoolName]) -> None:
         """Plan these pools together, in one commit."""
-        now = self._clock.now()
-        if self._begin is not None:
-            await self._begin(now)
-        fleet = self._store.fleet()
+        now, fleet = self._clock.now(), self._store.fleet()
         plans = [self._plan(fleet.pools[name], now) for name in keys if name in fleet.pools]
         acting = [plan for plan in plans if plan.actions]
         check_plans(acting, fleet)
@@ -71,3 +72,41 @@ class PoolPlanningController:
             await self._store.commit(change, based_on=fleet.revision)
         for plan in plans:
             self.queue.reschedule(plan.pool, plan.wake_at)
+
+
+async def commit_size(
+    store: Store,
+    fleet: Fleet,
+    pool: Pool,
+    size: int,
+    *,
+    leaving: Sequence[NodeId],
+    reason: str,
+    news: str,
+    because: tuple[Subject, ...] = (),
+    now: datetime,
+) -> None:
+    """Commit a new size of a pool, and the end of the nodes that leave with it.
+
+    `reason` is recorded for those nodes, `news` for the pool. Nothing is committed if the pool has
+    just changed: the next round sees how.
+    """
+    plan = Plan(pool=pool.name, actions=scaled_down(leaving, reason))
+    check_plans([plan], fleet)
+    written = changes([plan], fleet, now=now)
+    event = Event(
+        at=now,
+        about=about("pool", pool.name),
+        kind="pool.scaled",
+        reason=news,
+        because=because,
+        facts={"size": str(size)},
+    )
+    change = evolve(
+        written,
+        pools=[evolve(pool, nodes_wanted=size, scaled_at=now)],
+        events=[event, *written.events],
+        guards=[pool.name],
+    )
+    with contextlib.suppress(ConflictError):
+        await store.commit(change, based_on=fleet.revision)

@@ -43,7 +43,6 @@ class SizingController(PoolPlanningController):
             store,
             name="pools",
             plan=self._plan_size,
-            begin=self._begin_round,
             matters=matters_to_size,
         )
         self._entropy = entropy
@@ -61,9 +60,12 @@ class SizingController(PoolPlanningController):
         self._stockouts.on_commit(committed)
         super().on_commit(committed)
 
-    async def _begin_round(self, now: datetime) -> None:
+    async def reconcile(self, keys: Sequence[PoolName]) -> None:
+        """Plan these pools with the present budgets and market."""
+        now = self._clock.now()
         await self._budgets.count(now)
         await self._stockouts.begin_round(now)
+        await super().reconcile(keys)
 
     def _plan_size(self, pool: Pool, now: datetime) -> Plan:
         return plan_pool_size(

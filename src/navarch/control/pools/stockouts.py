@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from navarch.core.event import Event
+from navarch.control.runtime.journal import read_journal
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch, Offering
@@ -45,8 +45,12 @@ class StockoutMemory:
     async def begin_round(self, now: datetime) -> None:
         """Prepare the market for the pools of one round."""
         if self._stockouts is None:
-            await self._read_journal()
-        assert self._stockouts is not None
+            entries = await read_journal(self._store, after_revision=self._read_from)
+            past = [entry.event for entry in entries if entry.revision <= self._read_to]
+            self._stockouts = stockouts_from_journal(past, self._spans)
+            for committed in self._missed:
+                self._learn(committed)
+            self._missed = []
         self._waiting |= self.market.turned_away
         self.market = Market(
             self._stockouts,
@@ -72,27 +76,13 @@ class StockoutMemory:
         found = self.market.turned_away.get(pool) or self._waiting.get(pool)
         return None if found is None else f"{found[0]}: {found[1]}"
 
-    async def _read_journal(self) -> None:
-        events: list[Event] = []
-        number = 0
-        while page := await self._store.events(after=number, after_revision=self._read_from):
-            events += [entry.event for entry in page if entry.revision <= self._read_to]
-            number = page[-1].number
-            if page[-1].revision > self._read_to:
-                break
-        self._stockouts = stockouts_from_journal(events, self._spans)
-        for committed in self._missed:
-            self._learn(committed)
-        self._missed = []
-
     def on_commit(self, committed: Committed) -> None:
         """Learn from the launches that a commit wrote."""
         for before, node in committed.moved:
             if before is None:
                 self._follow(node)
                 continue
-            was_gone, is_gone = before.gone, node.gone
-            if before.launch is not node.launch or was_gone is not is_gone:
+            if before.launch is not node.launch or before.gone is not node.gone:
                 if before.launch is not None:
                     self._under_way.pop(before.launch.token, None)
                 self._follow(node)
@@ -116,49 +106,35 @@ class StockoutMemory:
             self._reserved.pop(node.id, None)
 
     def _learn(self, committed: Committed) -> None:
-        known, change = self._stockouts, committed.change
-        for launch in change.launches:
-            if not _has_machines(committed.after, launch):
-                self._learn_refusal(launch)
-        for event in change.events:
-            if event.kind == "gang.given_up" and self._stockouts is not None:
-                self._stockouts = after_event(self._stockouts, event)
-        for before, node in committed.moved:
-            if before is None:
-                self._learn_from(None, node.launch)
+        known = stockouts = self._stockouts
+        assert stockouts is not None
+        for launch in committed.change.launches:
+            if launch.refusal is None or launch.refused_at is None:
                 continue
-            if before.launch is not node.launch:
-                self._learn_from(before.launch, node.launch)
-            if before.waiting and not node.waiting and node.gang:
-                assert self._stockouts is not None
-                self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
-        if self._stockouts is not known:
+            if not _has_machines(committed.after, launch):
+                stockouts = stockouts.after_refusal(
+                    launch.offering,
+                    launch.refusal,
+                    launch.refused or "",
+                    asked_at=launch.asked_at,
+                    now=launch.refused_at,
+                )
+        for event in committed.change.events:
+            if event.kind == "gang.given_up":
+                stockouts = after_event(stockouts, event)
+        for before, node in committed.moved:
+            sold = node.launch
+            if sold is not None and sold.instance is not None and not (before and before.instance):
+                stockouts = stockouts.after_sale(
+                    sold.offering, asked_at=sold.asked_at, now=self._clock.now()
+                )
+            if before is not None and before.waiting and not node.waiting and node.gang:
+                stockouts = stockouts.after_gang(node.gang.offering, node.gang.nodes)
+        self._stockouts = stockouts
+        if stockouts is not known:
             for pool in self._waiting | self.market.turned_away:
                 self.look_at(pool)
             self._waiting = {}
-
-    def _learn_from(self, before: Launch | None, launch: Launch | None) -> None:
-        if launch is None or launch.instance is None:
-            return
-        if before is None or before.instance is None:
-            self._learn_sale(launch)
-
-    def _learn_refusal(self, launch: Launch) -> None:
-        if launch.refusal is None or launch.refused_at is None or self._stockouts is None:
-            return
-        self._stockouts = self._stockouts.after_refusal(
-            launch.offering,
-            launch.refusal,
-            launch.refused or "",
-            asked_at=launch.asked_at,
-            now=launch.refused_at,
-        )
-
-    def _learn_sale(self, launch: Launch) -> None:
-        assert self._stockouts is not None
-        self._stockouts = self._stockouts.after_sale(
-            launch.offering, asked_at=launch.asked_at, now=self._clock.now()
-        )
 
 
 def _has_machines(fleet: Fleet, launch: Launch) -> bool:

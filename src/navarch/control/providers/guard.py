@@ -57,11 +57,10 @@ class GuardedProvider:
         once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
         self.may_ask_again_after = timedelta(0) if once else self.settles_after
         self.listing_lag = lag
-        self._announcer = provider if isinstance(provider, AnnouncesNotices) else None
-        self._topology_source = provider if isinstance(provider, DescribesTopology) else None
+        self.announces = isinstance(provider, AnnouncesNotices)
+        self.describes_topology = isinstance(provider, DescribesTopology)
         self.can_reboot = isinstance(provider, Reboots)
         self.can_power_cycle = isinstance(provider, PowerCycles)
-        self._login_source = provider if isinstance(provider, DescribesLogins) else None
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine. An unexpected error may have had an effect."""
@@ -89,33 +88,22 @@ class GuardedProvider:
         """Return every machine, or raise; never a part."""
         return self._in_time("list", TransientError, self._provider.list_instances)
 
-    @property
-    def announces(self) -> bool:
-        """Whether it announces what it will do to machines."""
-        return self._announcer is not None
-
     async def notices(self) -> Sequence[Announcement]:
         """Return everything that is announced."""
-        assert self._announcer is not None, self.name
-        return await self._in_time("announce", TransientError, self._announcer.notices)
-
-    @property
-    def describes_topology(self) -> bool:
-        """Whether it describes the network location of machines."""
-        return self._topology_source is not None
+        assert isinstance(self._provider, AnnouncesNotices), self.name
+        return await self._in_time("announce", TransientError, self._provider.notices)
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return the network locations of these machines, as far as they are known."""
-        source = self._topology_source
-        assert source is not None, self.name
-        return await self._in_time("describe", TransientError, source.topology, instances)
+        provider = self._provider
+        assert isinstance(provider, DescribesTopology), self.name
+        return await self._in_time("describe", TransientError, provider.topology, instances)
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return how to log in to a machine; None if the provider does not describe it."""
-        source = self._login_source
-        if source is None:
+        if not isinstance(self._provider, DescribesLogins):
             return None
-        return await self._in_time("describe", TransientError, source.login, instance)
+        return await self._in_time("describe", TransientError, self._provider.login, instance)
 
     async def _in_time(
         self,

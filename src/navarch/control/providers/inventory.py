@@ -7,10 +7,12 @@ orphans: only with proof that they belong to this cluster, and after several lis
 import contextlib
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 from navarch.control.providers.guard import GuardedProvider
 from navarch.control.providers.pending_observations import PendingObservations
 from navarch.control.runtime.commit_hooks import CommitHook, no_hook
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import InstanceNotFoundError
@@ -38,8 +40,10 @@ PROMPT = timedelta(seconds=2)
 """After a change that a listing should soon confirm; most clouds answer within seconds."""
 
 
-class InventoryController:
+class InventoryController(Controller):
     """Keeps the fleet equal to what one provider lists."""
+
+    queue: WorkQueue[ProviderName]
 
     def __init__(
         self,
@@ -54,8 +58,7 @@ class InventoryController:
     ) -> None:
         """`hook` adds to a change what follows from it for incidents and for bad hosts."""
         self.name = f"observation/{provider.name}"
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [provider.name])
         self._provider = provider
         self._liveness = liveness
         self._operations = operations
@@ -63,7 +66,6 @@ class InventoryController:
         self._hook = hook
         self._expected: dict[NodeId, None] = {}
         """The nodes of machines that are expected to appear or to disappear."""
-        self.queue: WorkQueue[ProviderName] = WorkQueue([provider.name])
         nodes = list(store.fleet().nodes.values())
         self._diff = ListingDiff(provider.name, nodes)
         for node in nodes:
@@ -79,29 +81,28 @@ class InventoryController:
         listing = Listing(
             provider=self._provider.name, begun_at=begun_at, instances=delta.instances
         )
-        findings = self._compare(listing, delta.missing, fleet)
-        if not findings.change.empty:
-            change = await self._hook(findings.change, fleet)
-            fleet = await self._store.commit(change, based_on=fleet.revision)
-        self._remember(listing, findings, fleet)
-        for instance, owner in findings.to_terminate:
-            self._end_orphan(instance, owner)
-        nodes = self._store.fleet().nodes
-        if any(self._expects_change(nodes[name]) for name in self._expected):
-            self.queue.add_by(self._provider.name, begun_at + BUSY)
-
-    def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Findings:
-        return InventoryReconciliation(
+        findings = InventoryReconciliation(
             fleet,
             self._store.cluster,
             listing,
-            missing=missing,
+            missing=delta.missing,
             before=self._observations.seen.get(listing.provider, Seen()),
             stopped_at=self._observations.stopped_at,
             is_silent=lambda node: self._liveness.silent_since(node) is not None,
             lag=self._provider.listing_lag,
             now=self._clock.now(),
         ).reconcile()
+        if not findings.change.empty:
+            change = await self._hook(findings.change, fleet)
+            fleet = await self._store.commit(change, based_on=fleet.revision)
+        self._remember(listing, findings, fleet)
+        for instance, owner in findings.to_terminate:
+            key = f"orphan/{instance.id}"
+            if not self._operations.busy(key):
+                self._operations.send(key, partial(self._terminate_orphan, instance, owner))
+        nodes = self._store.fleet().nodes
+        if any(self._expects_change(nodes[name]) for name in self._expected):
+            self.queue.add_by(self._provider.name, begun_at + BUSY)
 
     def _remember(self, listing: Listing, findings: Findings, fleet: Fleet) -> None:
         """Keep what was observed, after what follows from it is committed."""
@@ -115,11 +116,6 @@ class InventoryController:
                 self._observations.forget(node.id, node.launch.token if node.launch else None)
             elif node.launch is not None and not node.launch.open:
                 self._observations.unsure_since.pop(node.launch.token, None)
-
-    def _end_orphan(self, instance: Instance, owner: Owner) -> None:
-        key = f"orphan/{instance.id}"
-        if not self._operations.busy(key):
-            self._operations.send(key, lambda: self._terminate_orphan(instance, owner))
 
     async def _terminate_orphan(self, instance: Instance, owner: Owner) -> None:
         event = Event(
@@ -136,15 +132,12 @@ class InventoryController:
 
     def on_commit(self, committed: Committed) -> None:
         """Queue a listing soon after a change that it should confirm."""
-        expects_change = False
         for before, node in committed.moved:
             if self._diff.changed(node, before):
                 self._note_expected(node)
-            if node.id in self._expected:
-                expects_change = expects_change or self._expects_change(node)
         for node in committed.forgotten:
             self._expected.pop(node.id, None)
-        if expects_change:
+        if any(self._expects_change(node) for _, node in committed.moved):
             self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
 
     def _note_expected(self, node: Node) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from navarch.control.providers.guard import GuardedProvider
-from navarch.control.runtime.work_queue import WorkQueue
+from navarch.control.runtime.controller import Controller
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId
@@ -13,7 +13,7 @@ from navarch.core.node import Node, Phase
 from navarch.fleet.disruption.notice import announced
 from navarch.fleet.verdicts import with_results
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Store
 
 LOOK_EVERY = timedelta(seconds=5)
 """A machine has as little as 30 seconds from the notice to its end."""
@@ -21,27 +21,20 @@ LOOK_EVERY = timedelta(seconds=5)
 _RUNNING = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 
 
-class ProviderNoticeController:
+class ProviderNoticeController(Controller):
     """Keeps the notices of a provider among the conditions of the nodes they concern."""
 
     def __init__(self, clock: Clock, store: Store, provider: GuardedProvider) -> None:
         self.name = f"announcements/{provider.name}"
-        self._clock = clock
-        self._store = store
+        super().__init__(clock, store, [provider.name])
         self._provider = provider
-        self.queue: WorkQueue[str] = WorkQueue([provider.name])
-
-    def on_commit(self, committed: Committed) -> None:
-        """Do nothing: notices are polled."""
 
     async def reconcile(self, keys: Sequence[str]) -> None:
         """Query the provider, and record what is new."""
         for key in keys:
             self.queue.add_at(key, self._clock.now() + LOOK_EVERY)
-        if any(self._concerns(node) for node in self._store.fleet().nodes.values()):
-            await self._update()
-
-    async def _update(self) -> None:
+        if not any(self._concerns(node) for node in self._store.fleet().nodes.values()):
+            return
         notices: dict[InstanceId, list[Notice]] = {}
         for each in await self._provider.notices():
             notices.setdefault(each.instance, []).append(each.notice)

@@ -22,11 +22,6 @@ class PendingObservations:
     seen: dict[ProviderName, Seen] = field(default_factory=dict)
     """What the listings have shown."""
 
-    def listed_since(self, provider: ProviderName, moment: datetime) -> bool:
-        """Return whether a listing that began at `moment` or later was acted on."""
-        listed_at = self.listed_at.get(provider)
-        return listed_at is not None and listed_at >= moment
-
     def forget(self, node: NodeId, token: Token | None) -> None:
         """Drop what is kept about a node that is gone."""
         self.stopped_at.pop(node, None)

@@ -1,13 +1,14 @@
 """Topology: queries one provider for the network location of each machine."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from navarch.control.providers.guard import GuardedProvider
+from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.updates import update_with_retry
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.instance import Topology
 from navarch.core.node import Node, Phase
@@ -29,22 +30,24 @@ AT_ONCE = 100
 _RUNNING = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 
 
-class TopologyController:
+class TopologyController(Controller):
     """Keeps the location in the provider's network on each node."""
+
+    queue: WorkQueue[NodeId]
 
     def __init__(self, clock: Clock, store: Store, provider: GuardedProvider) -> None:
         self.name = f"topology/{provider.name}"
-        self._clock = clock
-        self._store = store
         self._provider = provider
-        self.queue: WorkQueue[NodeId] = WorkQueue()
-        for node in store.fleet().nodes.values():
-            self._note(None, node)
+        nodes = store.fleet().nodes.values()
+        super().__init__(clock, store, [node.id for node in nodes if self._concerns(node)])
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the nodes with new machines of this provider."""
         for before, node in committed.moved:
-            self._note(before, node)
+            if not self._concerns(node):
+                self.queue.drop_date(node.id)
+            elif before is None or not self._concerns(before):
+                self.queue.add(node.id)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
         """Query about the machines that have no location yet."""
@@ -52,7 +55,8 @@ class TopologyController:
         nodes = [fleet.nodes[name] for name in keys if name in fleet.nodes]
         unlocated = [node for node in nodes if self._concerns(node)]
         for node in unlocated:
-            self.queue.add_at(node.id, now + _pause(node, now))
+            is_new = now < node.created_at + NEW_FOR
+            self.queue.add_at(node.id, now + (QUERY_EVERY if is_new else QUERY_RARELY))
         for first in range(0, len(unlocated), AT_ONCE):
             some = unlocated[first : first + AT_ONCE]
             found = await self._provider.topology([x.instance for x in some if x.instance])
@@ -64,7 +68,7 @@ class TopologyController:
     async def _record(self, node: Node, topology: Topology) -> None:
         where = ", ".join(f"{key.rpartition('/')[2]} {x}" for key, x in topology.labels.items())
 
-        def proposal(_: Fleet, newest: Node) -> Change | None:
+        def proposal(newest: Node) -> Change | None:
             if newest.gone or newest.instance != node.instance or newest.topology == topology:
                 return None
             event = Event(
@@ -81,14 +85,3 @@ class TopologyController:
     def _concerns(self, node: Node) -> bool:
         ours = node.instance is not None and node.provider == self._provider.name
         return ours and node.topology is None and node.phase in _RUNNING
-
-    def _note(self, before: Node | None, node: Node) -> None:
-        if not self._concerns(node):
-            self.queue.drop_date(node.id)
-        elif before is None or not self._concerns(before):
-            self.queue.add(node.id)
-
-
-def _pause(node: Node, now: datetime) -> timedelta:
-    """Return how long to wait before the next query about the machine of `node`."""
-    return QUERY_EVERY if now < node.created_at + NEW_FOR else QUERY_RARELY

@@ -46,6 +46,7 @@ class Runtime:
     ) -> None:
         """`strict` lets a bug in a controller end the runtime instead of that round only."""
         self._clock = clock
+        self._strict = strict
         instruments = ControllerMetrics(metrics or NoMetrics())
         self._workers = [
             _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
@@ -60,7 +61,13 @@ class Runtime:
     def on_commit(self, committed: Committed) -> None:
         """Let every controller queue the keys that a commit concerns."""
         for worker in self._workers:
-            worker.on_commit(committed)
+            try:
+                worker.controller.on_commit(committed)
+            except Exception:
+                # A bug in one must not hide the commit from the others.
+                if self._strict:
+                    raise
+                log.exception("controller.bug", controller=worker.controller.name)
 
     async def run(self) -> None:
         """Run every controller until cancelled."""
@@ -84,7 +91,9 @@ class Runtime:
         now = self._clock.now()
         workers = self._workers
         for index in (*range(self._next, len(workers)), *range(self._next)):
-            if workers[index].start_if_due(now):
+            due = workers[index].next_due()
+            if due is not None and due <= now:
+                workers[index].start()
                 self._next = index + 1
                 # The next one starts after this one, which may queue keys for others.
                 assert self._loop is not None
@@ -92,8 +101,8 @@ class Runtime:
                 return
         self._next = 0
         self._is_dispatching = False
-        due = [moment for worker in workers if (moment := worker.next_due()) is not None]
-        self._set_timer(min(due, default=None), now)
+        coming = [moment for worker in workers if (moment := worker.next_due()) is not None]
+        self._set_timer(min(coming, default=None), now)
 
     def _set_timer(self, due: datetime | None, now: datetime | None = None) -> None:
         if self._timer is not None:
@@ -129,32 +138,20 @@ class _Worker:
         self._failures = 0
         self._start: asyncio.Future[None] | None = None
         """Resolved to start a round; None while one is under way."""
-        self._queued_at: datetime | None = None
+        self._ready_since: datetime | None = None
         """When the first key became ready that no round has taken."""
         controller.queue.on_change = self._on_change
 
-    def on_commit(self, committed: Committed) -> None:
-        """Let the controller queue keys; a bug in one must not hide the commit from the others."""
-        try:
-            self.controller.on_commit(committed)
-        except Exception:
-            if self._strict:
-                raise
-            log.exception("controller.bug", controller=self.controller.name)
-
     def next_due(self) -> datetime | None:
         """Return when the next round is due; None during a round."""
-        return None if self._start is None else self.controller.queue.next_due()
-
-    def start_if_due(self, now: datetime) -> bool:
-        """Start a round if one is due and none is under way; return whether it started."""
         if self._start is None or self._start.done():
-            return False
-        due = self.controller.queue.next_due()
-        if due is None or due > now:
-            return False
+            return None
+        return self.controller.queue.next_due()
+
+    def start(self) -> None:
+        """Start a round. None may be under way."""
+        assert self._start is not None
         self._start.set_result(None)
-        return True
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
@@ -170,8 +167,10 @@ class _Worker:
 
     async def _round(self) -> None:
         queue, name = self.controller.queue, self.controller.name
-        keys = queue.take(self._clock.now())
-        self._instruments.start(name, len(keys), self._wait_s())
+        now = self._clock.now()
+        keys = queue.take(now)
+        ready_since, self._ready_since = self._ready_since or now, None
+        self._instruments.start(name, len(keys), (now - ready_since).total_seconds())
         began, result = self._clock.monotonic(), "error"
         try:
             await self.controller.reconcile(keys)
@@ -210,14 +209,9 @@ class _Worker:
         self.controller.queue.pause_until(self._clock.now() + pause)
 
     def _on_change(self) -> None:
-        if self._queued_at is None and self.controller.queue.is_ready:
-            self._queued_at = self._clock.now()
+        if self._ready_since is None and self.controller.queue.is_ready:
+            self._ready_since = self._clock.now()
         self._wake()
-
-    def _wait_s(self) -> float:
-        """Return how long the oldest key has been ready."""
-        queued_at, self._queued_at = self._queued_at, None
-        return 0.0 if queued_at is None else (self._clock.now() - queued_at).total_seconds()
 
 
 class ControllerMetrics:

@@ -77,10 +77,9 @@ class ComputedLiveness(TelemetryTable):
         first_s = min(map(self._beats_s.item, self._awake), default=np.inf)
         return None if first_s == np.inf else self._overdue_at(first_s)
 
-    def _new_row(self, name: NodeId | None) -> int:
+    def _new_row(self, name: NodeId) -> int:
         row = super()._new_row(name)
-        if name is not None:
-            self._awake.add(row)
+        self._awake.add(row)
         return row
 
     def forget(self, node: NodeId) -> None:
