@@ -1,7 +1,6 @@
 """An index that is advanced commit by commit equals the index of the fleet after those commits."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -243,15 +242,12 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
 
 def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
     pool, settings = index.pool(name), a_pool(name, size=2, nodes_max=4)
-    shown, _ = pool.shown_for(settings, NOW)
-    steady = pool.steady()
+    shown, steady, late_at = pool.shown_for(settings, NOW)
     return {
-        "all": pool.all_nodes(),
-        "others": pool.others(),
-        "steady": (steady.nodes, +Counter(steady.held), steady.booting_since),
-        "late": pool.late_at(settings),
+        "all": list(pool.nodes.values()),
         "shown": shown,
-        "failed": {node.id: node for node in pool.may_have_failed(settings, NOW)},
+        "steady": {node.id: node for node in steady},
+        "late": late_at,
     }
 
 

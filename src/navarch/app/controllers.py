@@ -159,7 +159,7 @@ def build_controllers(parts: ControllerParts, operations: OperationRunner) -> li
             clock, parts.entropy, store, parts.providers, parts.notifier, operations
         ),
         _sizing(parts, budgets),
-        plan_drains_of(clock, store, parts.index, drain),
+        plan_drains_of(clock, store, drain),
         drain,
         *_node_controllers(parts, operations, observations, drain),
         HousekeepingController(clock, store),

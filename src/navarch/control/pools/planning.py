@@ -31,19 +31,19 @@ class PoolPlanningController:
         name: str,
         plan: PlanPool,
         begin: Callable[[datetime], Awaitable[None]] | None = None,
-        matters: Callable[[Node, Node], bool],
+        seen: Callable[[Node], object],
     ) -> None:
         """`begin` is awaited before each round.
 
-        `matters` returns whether a plan depends on anything that differs between two states of a
-        node; a commit that changes nothing else causes no plan.
+        `seen` returns the part of a node that a plan depends on; a commit that changes nothing
+        else causes no plan.
         """
         self.name = name
         self._clock = clock
         self._store = store
         self._plan = plan
         self._begin = begin
-        self._matters = matters
+        self._seen = seen
         self.queue: WorkQueue[PoolName] = WorkQueue(store.fleet().pools)
 
     def on_commit(self, committed: Committed) -> None:
@@ -51,7 +51,7 @@ class PoolPlanningController:
         for pool in committed.reshaped:
             self.queue.add(pool.name)
         for before, node in committed.moved:
-            if node.pool is not None and (before is None or self._matters(before, node)):
+            if node.pool is not None and (before is None or self._seen(before) != self._seen(node)):
                 self.queue.add(node.pool)
         for node in committed.forgotten:
             if node.pool is not None:
