@@ -14,9 +14,6 @@ from navarch.core.ownership import CLUSTER, Cluster, Owner
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 
-PHASES_CHANGED_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
-"""Phases in which a listing can change a node, as opposed to the other phases."""
-
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """All machines of one provider at the moment of the query."""
@@ -67,32 +64,6 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
             after, _ = lifecycle.terminate(node, why, now=now, launch=launch, retiring=leaving)
             return after
     return lifecycle.launched(node, launch, now=now)
-
-
-def is_same_to_listing(before: Node, node: Node) -> bool:
-    """Return whether `before` and `node` are the same for a comparison with the listing.
-
-    Then a listed machine that changed nothing before changes nothing now.
-    """
-    was, phase = before.phase, node.phase
-    if was is not phase and (
-        was in PHASES_CHANGED_BY_LISTING or phase in PHASES_CHANGED_BY_LISTING
-    ):
-        return False
-    # Compared last, because comparing two launches takes longest.
-    return before.launch is node.launch or before.launch == node.launch
-
-
-def adds_nothing(was: Instance, instance: Instance) -> bool:
-    """Return whether `instance` holds nothing new compared with `was`.
-
-    Whether a living machine has come up is reported by its agent, not by the listing.
-    """
-    if was.status is not instance.status:
-        if not was.status.alive or not instance.status.alive:
-            return False
-        was = evolve(was, status=instance.status)
-    return was == instance
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:

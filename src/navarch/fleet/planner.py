@@ -142,6 +142,10 @@ def seen_by_size(node: Node) -> object:
     While it stays the same, the plan holds. How often a fault was seen, notifications and the
     latest report are not part of it.
     """
+    if node.retiring is not None and node.gang is None:
+        # It no longer counts. Only its end matters, not the phases on the way.
+        gone_since = node.since if node.gone else None
+        return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
     held_against = [(x.check, x.health, x.reason) for x in node.conditions]
     return _seen(node), node.health is Health.UNHEALTHY, held_against
 

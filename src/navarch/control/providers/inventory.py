@@ -75,15 +75,15 @@ class InventoryController:
         self.queue.add_at(self._provider.name, begun_at + QUIET)
         listed = await self._provider.list_instances()
         fleet = self._store.fleet()
-        delta = self._diff.diff(listed, fleet)
+        delta = self._diff.diff(listed)
         listing = Listing(
             provider=self._provider.name, begun_at=begun_at, instances=delta.instances
         )
         findings = self._compare(listing, delta.missing, fleet)
         if not findings.change.empty:
             change = await self._hook(findings.change, fleet)
-            fleet = await self._store.commit(change, based_on=fleet.revision)
-        self._remember(listing, findings, fleet)
+            await self._store.commit(change, based_on=fleet.revision)
+        self._remember(listing, findings)
         for instance, owner in findings.to_terminate:
             self._end_orphan(instance, owner)
         nodes = self._store.fleet().nodes
@@ -103,11 +103,10 @@ class InventoryController:
             now=self._clock.now(),
         ).reconcile()
 
-    def _remember(self, listing: Listing, findings: Findings, fleet: Fleet) -> None:
+    def _remember(self, listing: Listing, findings: Findings) -> None:
         """Keep what was observed, after what follows from it is committed."""
         unsettled = {*findings.seen.foreign, *findings.seen.orphans}
-        changed = [node.id for node in findings.change.nodes]
-        self._diff.mark_processed(changed, fleet, unsettled=unsettled)
+        self._diff.mark_processed(unsettled=unsettled)
         self._observations.listed_at[listing.provider] = listing.begun_at
         self._observations.seen[listing.provider] = findings.seen
         for node in findings.change.nodes:
@@ -138,8 +137,8 @@ class InventoryController:
         """Queue a listing soon after a change that it should confirm."""
         expects_change = False
         for before, node in committed.moved:
-            if self._diff.changed(node, before):
-                self._note_expected(node)
+            self._diff.changed(before, node)
+            self._note_expected(node)
             if node.id in self._expected:
                 expects_change = expects_change or self._expects_change(node)
         for node in committed.forgotten:
