@@ -8,7 +8,6 @@ dozen calls a minute, not a thousand; ten cost two or three.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -56,8 +55,7 @@ SPANS: Spans = {
 """How long the first refusal closes, and the longest time that later ones do; each doubles it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the market. A field that is None matches everything: every region, every type."""
 
     provider: ProviderName
@@ -68,16 +66,6 @@ class Scope:
     reservation: str | None = None
     gang: int | None = None
     """For gangs of this many machines only."""
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
-
-    def __post_init__(self) -> None:
-        # Looked up many times a second in a drought, and hashing seven fields is slow.
-        place = (self.region, self.zone, self.reservation, self.gang)
-        known = hash((self.provider, self.instance_type, self.spot, *place))
-        object.__setattr__(self, "_hash", known)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __str__(self) -> str:
         if self.instance_type is None:
@@ -105,10 +93,10 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
         spot=offering.spot,
         reservation=offering.reservation,
     )
-    region = replace(account, region=offering.region)
-    narrow = replace(region, zone=offering.zone)
+    region = evolve(account, region=offering.region)
+    narrow = evolve(region, zone=offering.zone)
     wide = (narrow, region, account, Scope(provider=offering.provider))
-    return (replace(narrow, gang=gang), *wide) if gang else wide
+    return (evolve(narrow, gang=gang), *wide) if gang else wide
 
 
 def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
@@ -122,7 +110,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
         case Refusal.CREDENTIAL:
             return provider
         case Refusal.BLOCK:
-            return replace(narrow, gang=gang)
+            return evolve(narrow, gang=gang)
         case _:
             return narrow
 
