@@ -1,5 +1,6 @@
 """The delta of a listing has the same findings as the whole listing."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache
 
@@ -53,8 +54,15 @@ def a_version_of(name: str, phase: Phase) -> Node:
     return evolve(node, retiring=retiring)
 
 
+def missing_from(fleet: Fleet, listed: list[Instance]) -> list[NodeId]:
+    """Return the nodes with a machine that should have been listed, from the whole fleet."""
+    names = {instance.id for instance in listed}
+    present = [node for node in fleet.nodes.values() if not node.gone]
+    return [node.id for node in present if node.instance and node.instance not in names]
+
+
 def reconcile(
-    fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen
+    fleet: Fleet, listed: list[Instance], missing: Sequence[NodeId], seen: Seen
 ) -> Findings:
     return InventoryReconciliation(
         fleet,
@@ -99,8 +107,8 @@ def test_the_delta_of_a_listing_has_the_same_findings_as_the_whole_listing(
         twice = zip(known, again, strict=False)
         instances += [describe(*key, *described) for (key, _), described in twice]
         delta = diff.diff(instances)
-        whole = reconcile(fleet, instances, None, seen)
-        found = reconcile(fleet, list(delta.instances), list(delta.missing), seen)
+        whole = reconcile(fleet, instances, missing_from(fleet, instances), seen)
+        found = reconcile(fleet, list(delta.instances), delta.missing, seen)
         assert comparable(found) == comparable(whole)
         before, fleet = fleet, apply(fleet, found.change)
         for node in found.change.nodes:

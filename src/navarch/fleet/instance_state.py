@@ -1,16 +1,16 @@
 """The machine of a node as its provider lists it: observed, adopted or orphaned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from navarch.core.fleet import Fleet
-from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.ownership import CLUSTER, Cluster, Owner
+from navarch.core.ownership import Owner
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
 
@@ -42,11 +42,6 @@ def can_be_adopted(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
     # A number below the counter was assigned by this store, which has recorded the end of that
     # node.
     return index is not None and index >= pool.next_index
-
-
-def claims_ownership(instance: Instance, cluster: Cluster) -> bool:
-    """Return whether a foreign machine has the name of this cluster without its signature."""
-    return instance.labels.get(CLUSTER) == cluster.id
 
 
 def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
@@ -128,18 +123,6 @@ def next_index_after(owner: Owner, next_index: int) -> int:
     """Return the pool's counter once the number of `owner`'s node is taken."""
     index = _index(owner)
     return next_index if index is None else max(next_index, index + 1)
-
-
-def expected(fleet: Fleet, provider: ProviderName) -> Mapping[InstanceId, NodeId]:
-    """Return the machines that a listing of `provider` should contain, with their nodes."""
-    return {
-        node.launch.instance: node.id
-        for node in fleet.nodes.values()
-        if node.launch is not None
-        and node.launch.instance is not None
-        and node.launch.offering.provider == provider
-        and not node.gone
-    }
 
 
 def _index(owner: Owner) -> int | None:

@@ -1,6 +1,6 @@
 """Reconciliation of a listing with the fleet: observed, missing and orphaned machines."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.core.ownership import Cluster, Owner
+from navarch.core.ownership import CLUSTER, Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
@@ -20,8 +20,6 @@ from navarch.fleet.instance_state import (
     Listing,
     adopted,
     can_be_adopted,
-    claims_ownership,
-    expected,
     is_machine_of,
     next_index_after,
     orphan_launch,
@@ -62,14 +60,14 @@ class InventoryReconciliation:
         cluster: Cluster,
         listing: Listing,
         *,
-        missing: Sequence[NodeId] | None = None,
+        missing: Sequence[NodeId],
         before: Seen,
         stopped_at: Mapping[NodeId, datetime],
         is_silent: Callable[[NodeId], bool],
         lag: timedelta,
         now: datetime,
     ) -> None:
-        """Set up the comparison; `missing` are the nodes without a listed machine, if known."""
+        """Set up the comparison; `missing` are the nodes with a machine that is not listed."""
         self._fleet = fleet
         self._cluster = cluster
         self._listing = listing
@@ -94,7 +92,7 @@ class InventoryReconciliation:
         """Return everything that the listing changes."""
         for instance in self._listing.instances:
             self._place(instance)
-        for node in self._find_missing():
+        for node in self._missing:
             self._absent(self._fleet.nodes[node])
         self._report_foreign()
         change = Change(
@@ -109,14 +107,6 @@ class InventoryReconciliation:
             orphans=self._orphans, closed=self._closed, missed=self._missed, foreign=foreign
         )
         return Findings(change=change, seen=after, to_terminate=tuple(self._to_terminate))
-
-    def _find_missing(self) -> Iterable[NodeId]:
-        if self._missing is not None:
-            return self._missing
-        missing = dict(expected(self._fleet, self._listing.provider))
-        for instance in self._listing.instances:
-            missing.pop(instance.id, None)
-        return missing.values()
 
     def _place(self, instance: Instance) -> None:
         owner = self._cluster.owner(instance.labels)
@@ -149,8 +139,7 @@ class InventoryReconciliation:
             return
         self._nodes[node.id] = after
         if after.gone:
-            self._note(after, "node.gone", _why_gone(node, "the provider ended the machine"))
-            self._archive(after)
+            self._end(node, after, "the provider ended the machine")
         elif after.phase is not node.phase:
             self._note(after, f"node.{after.phase}", f"the provider lists it as {instance.status}")
         else:
@@ -164,19 +153,25 @@ class InventoryReconciliation:
         missed = self._before.missed.get(node.id, 0) + 1
         stopped_at = self._stopped_at.get(node.id)
         if stopped_at is not None and self._listing.begun_at >= stopped_at + self._lag:
-            self._gone(node, "the machine is no longer listed", ended_at=stopped_at)
+            reason = "the machine is no longer listed"
+            after = lifecycle.gone(node, reason, now=self._now)
+            assert after.launch is not None, node.id
+            after = evolve(after, launch=evolve(after.launch, ended_at=stopped_at))
+            self._end(node, after, reason)
         elif missed >= LISTINGS_MIN and (node.registered_at is None or self._is_silent(node.id)):
-            self._gone(node, f"the machine vanished: absent from {missed} listings")
+            reason = f"the machine vanished: absent from {missed} listings"
+            self._end(node, lifecycle.gone(node, reason, now=self._now), reason)
         else:
             self._missed[node.id] = missed
 
-    def _gone(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
-        after = lifecycle.gone(node, reason, now=self._now)
-        if ended_at is not None and after.launch is not None:
-            after = evolve(after, launch=evolve(after.launch, ended_at=ended_at))
+    def _end(self, node: Node, after: Node, reason: str) -> None:
+        """Record `after`, the end of `node`, in the journal and the ledger."""
+        if node.phase is Phase.TERMINATING and node.retiring is not None:
+            reason = f"{reason}, as intended: {node.retiring.reason}"
         self._nodes[node.id] = after
-        self._note(after, "node.gone", _why_gone(node, reason))
-        self._archive(after)
+        self._note(after, "node.gone", reason)
+        if after.launch is not None:
+            self._launches.append(after.launch)
 
     def _adopt(self, owner: Owner, instance: Instance) -> None:
         node = adopted(owner, instance, now=self._now)
@@ -188,12 +183,10 @@ class InventoryReconciliation:
         self._note(node, "node.adopted", reason)
 
     def _room_for(self, name: PoolName) -> bool:
-        pool = self._fleet.pools[name]
-        held = sum(not node.gone for node in self._fleet.in_pool(name).values())
         adopted = sum(
             n.pool == name and n.id not in self._fleet.nodes for n in self._nodes.values()
         )
-        return held + adopted < pool.nodes_max
+        return self._fleet.present_in(name) + adopted < self._fleet.pools[name].nodes_max
 
     def _orphaned(self, owner: Owner, instance: Instance) -> None:
         times = self._before.orphans.get(instance.id, 0) + 1
@@ -207,15 +200,10 @@ class InventoryReconciliation:
         if instance.status.alive and times >= LISTINGS_MIN:
             self._to_terminate.append((instance, owner))
 
-    def _archive(self, node: Node) -> None:
-        if node.launch is not None:
-            self._launches.append(node.launch)
-
     def _note(self, node: Node, kind: str, reason: str) -> None:
         facts = {"phase": str(node.phase)}
-        instance = node.instance
-        if instance:
-            facts["instance"] = instance
+        if node.instance:
+            facts["instance"] = node.instance
         subject = about("node", node.id)
         self._events.append(
             Event(at=self._now, about=subject, kind=kind, reason=reason, facts=facts)
@@ -225,7 +213,8 @@ class InventoryReconciliation:
         new = [x for x in self._foreign if x.id not in self._before.foreign]
         if not new:
             return
-        forged = [x.id for x in new if claims_ownership(x, self._cluster)]
+        # Foreign machines with the name of this cluster, but without its signature.
+        forged = [x.id for x in new if x.labels.get(CLUSTER) == self._cluster.id]
         named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
         reason = f"{len(new)} machines that are not ours, never touched: {named}"
         if forged:
@@ -234,9 +223,3 @@ class InventoryReconciliation:
         self._events.append(
             Event(at=self._now, about=subject, kind="provider.strangers", reason=reason)
         )
-
-
-def _why_gone(node: Node, reason: str) -> str:
-    if node.phase is Phase.TERMINATING and node.retiring is not None:
-        return f"{reason}, as intended: {node.retiring.reason}"
-    return reason
