@@ -265,8 +265,8 @@ def domain_view(index: Index) -> dict[str, Any]:
         "pools": {pool: here for pool, here in domains.pools.items() if here},
         "waiting": domains.waiting,
         "silent": domains.silent,
-        "having": +domains.having,
-        "first had": dict(domains.first_had),
+        "having": domains.having(),
+        "first had": domains.first_had(),
         "acted": {
             (since, missed): domains.acted_since(since, always(missed))
             for since in MOMENTS

@@ -59,9 +59,15 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                     events += news
                 case Request():
                     requests += 1
-                    node, news = _requested(action, now)
+                    node, event = lifecycle.request(
+                        action.launch,
+                        reason=action.reason,
+                        replaces=action.replaces,
+                        waiting=action.waiting,
+                        now=now,
+                    )
                     nodes.append(node)
-                    events += news
+                    events += [event, _launch_requested(action, now)]
                     gang = action.launch.gang
                     if gang is not None and gang.id not in begun and _begins(action, gang, fleet):
                         begun.add(gang.id)
@@ -82,18 +88,6 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
         events=events,
         guards=[plan.pool for plan in acting] if guarded else (),
     )
-
-
-def _requested(action: Request, now: datetime) -> tuple[Node, list[Event]]:
-    """Return the node that `action` requests, with its events."""
-    node, event = lifecycle.request(
-        action.launch,
-        reason=action.reason,
-        replaces=action.replaces,
-        waiting=action.waiting,
-        now=now,
-    )
-    return node, [event, _launch_requested(action, now)]
 
 
 def _begins(action: Request, gang: Gang, fleet: Fleet) -> bool:

@@ -66,11 +66,6 @@ def drains_at_once(node: Node, retiring: Retirement) -> bool:
     return retiring.surplus or retiring.urgent or _is_lost(node)
 
 
-def may_move_on(node: Node) -> bool:
-    """Return whether a plan of drains can change `node`."""
-    return node.retiring is not None and node.phase in (Phase.READY, Phase.DRAINING)
-
-
 def goes_when_empty(node: Node) -> bool:
     """Return whether `node` is terminated as soon as it is empty."""
     return node.phase is Phase.DRAINING and node.retiring is not None and node.pool is not None
@@ -91,7 +86,7 @@ def seen_by_drains(node: Node) -> object:
     """Return the part of `node` that a plan of drains depends on: unchanged, the plan holds."""
     if node.retiring is None:
         return node.counts, node.gone
-    if not may_move_on(node):
+    if node.phase not in (Phase.READY, Phase.DRAINING):
         # It does not count. The room it leaves changes nothing: a node that may drain for lack of
         # room could drain before.
         return None
