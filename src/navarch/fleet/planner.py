@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -68,9 +67,16 @@ def plan_pool(
     # How many machines the pool still has to find.
     wanted = max(missing, 0) + sum(_waits_to_retry(node) for node in kept)
     market.expect(pool.name, wanted)
-    scheduler = scheduler or FirstAvailable()
     launches = _Launches(
-        pool, chain(known, steady), now, new_tokens, scheduler, market, breaker, quarantined
+        pool=pool,
+        known=chain(known, steady),
+        now=now,
+        new_tokens=new_tokens,
+        scheduler=scheduler or FirstAvailable(),
+        market=market,
+        breaker=breaker,
+        quarantined=dict(quarantined),
+        allowance=None if breaker is None else breaker.allowance,
     )
     retried = list(_retry_launches(known, kept, launches))
     room = pool.nodes_max - len(steady) - sum(not node.gone for node in known)
@@ -157,36 +163,28 @@ _seen = attrgetter(
 )
 
 
+@dataclass(kw_only=True)
 class _Launches:
     """The launch attempts of one plan, written as the market allows them."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        known: Iterable[Node],
-        now: datetime,
-        new_tokens: Iterator[Token],
-        scheduler: ProvisionScheduler,
-        market: Market,
-        breaker: LaunchBreaker | None,
-        quarantined: Mapping[Scope, QuarantinedOffering],
-    ) -> None:
-        self._pool = pool
-        self._quarantined = dict(quarantined)
-        self._breaker = breaker
-        self._allowance = None if breaker is None else breaker.allowance
-        self.now = now
-        self._new_tokens = new_tokens
-        self._scheduler = scheduler
-        self._market = market
-        self._known = known
-        self._refused = False
+    pool: Pool
+    known: Iterable[Node]
+    now: datetime
+    new_tokens: Iterator[Token]
+    scheduler: ProvisionScheduler
+    market: Market
+    breaker: LaunchBreaker | None
+    quarantined: dict[Scope, QuarantinedOffering]
+    allowance: int | None
+    """How many machines the breaker allows."""
+    refused: bool = False
+    """Whether something was not for sale."""
 
     @cached_property
     def _held(self) -> defaultdict[ProviderName, int]:
         """How many machines the pool has at each provider; counted once a plan buys."""
         held: defaultdict[ProviderName, int] = defaultdict(int)
-        for node in self._known:
+        for node in self.known:
             if not node.gone and (provider := node.provider) is not None:
                 held[provider] += 1
         return held
@@ -206,24 +204,25 @@ class _Launches:
         """
         if self._exceeds_allowance(1):
             return None
-        price = None if instead_of is None else _price(instead_of)
+        bought = None if instead_of is None else instead_of.launch or instead_of.offering
+        price = None if bought is None else bought.price_per_hour
         if gang is not None:
-            place = self._quarantined.get(scopes(gang.offering)[0])
+            place = self.quarantined.get(scopes(gang.offering)[0])
             is_closed = place is not None and self.now < place.tried_at
-            if is_closed or self._market.join(self._pool, gang, instead_of=price) is not None:
-                self._refused = True
+            if is_closed or self.market.join(self.pool, gang, instead_of=price) is not None:
+                self.refused = True
                 return None
             return self._written(node, gang.offering, gang), ""
-        choice = self._market.choose(
-            self._pool,
-            self._scheduler,
+        choice = self.market.choose(
+            self.pool,
+            self.scheduler,
             self._held,
             instead_of=price,
-            quarantined=self._quarantined,
+            quarantined=self.quarantined,
             only=only,
         )
         if choice is None:
-            self._refused = True
+            self.refused = True
             return None
         return self._written(node, choice.offering), choice.table
 
@@ -231,47 +230,47 @@ class _Launches:
         """Return launch attempts for a whole gang at one offering; None while not for sale."""
         if self._exceeds_allowance(len(names)):
             return None
-        choice = self._market.choose(
-            self._pool,
-            self._scheduler,
+        choice = self.market.choose(
+            self.pool,
+            self.scheduler,
             self._held,
             gang=len(names),
-            quarantined=self._quarantined,
+            quarantined=self.quarantined,
         )
         if choice is None:
-            self._refused = True
+            self.refused = True
             return None
         found = Gang(id=gang, nodes=len(names), offering=choice.offering)
         return [self._written(name, found.offering, found) for name in names], choice.table
 
     def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
         self._held[offering.provider] += 1
-        if self._allowance is not None:
-            self._allowance -= 1
-        if self._quarantined and (place := scopes(offering)[0]) in self._quarantined:
-            self._quarantined[place] = replace(self._quarantined[place], trying=True)
+        if self.allowance is not None:
+            self.allowance -= 1
+        if self.quarantined and (place := scopes(offering)[0]) in self.quarantined:
+            self.quarantined[place] = replace(self.quarantined[place], trying=True)
         return Launch(
-            token=next(self._new_tokens),
+            token=next(self.new_tokens),
             node=node,
-            pool=self._pool.name,
-            team=self._pool.team,
+            pool=self.pool.name,
+            team=self.pool.team,
             offering=offering,
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
-            told=self._pool.tells,
+            told=self.pool.tells,
             gang=gang,
         )
 
     def _exceeds_allowance(self, machines: int) -> bool:
-        return self._allowance is not None and self._allowance < machines
+        return self.allowance is not None and self.allowance < machines
 
     def look_again_at(self) -> datetime | None:
         """Return when to retry what the market or the launch breaker does not allow now."""
-        if self._breaker is not None and self.now < self._breaker.until:
-            return self._breaker.until
-        if not self._refused:
+        if self.breaker is not None and self.now < self.breaker.until:
+            return self.breaker.until
+        if not self.refused:
             return None
-        return _first(self._market.opens_at(self._pool), self.now + LOOK_AGAIN)
+        return _first(self.market.opens_at(self.pool), self.now + LOOK_AGAIN)
 
 
 def _grow(
@@ -362,7 +361,11 @@ def _succeed(
 def _retry_launches(
     known: Sequence[Node], kept: Sequence[Node], launches: _Launches
 ) -> Iterator[RetryLaunch]:
-    due = [node for node in kept if _waits_to_retry(node) and _is_due(node, launches.now)]
+    due = []
+    for node in kept:
+        retries_at = _retries_at(node)
+        if _waits_to_retry(node) and (retries_at is None or retries_at <= launches.now):
+            due.append(node)
     if not due:
         return
     broken = {node.id: node for node in known if not node.counts}
@@ -386,11 +389,6 @@ def _retries_at(node: Node) -> datetime | None:
     if node.retry_at is None or node.gang is None:
         return node.retry_at
     return node.retry_at + pause(node.attempts)
-
-
-def _is_due(node: Node, now: datetime) -> bool:
-    retries_at = _retries_at(node)
-    return retries_at is None or retries_at <= now
 
 
 def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None:
@@ -426,9 +424,3 @@ def was_lost(pool: Pool, node: Node) -> bool:
     if pool.scaled_at is not None and node.since < pool.scaled_at:
         return False
     return node.retiring is None or not node.retiring.surplus
-
-
-def _price(node: Node) -> Decimal | None:
-    if node.launch is not None:
-        return node.launch.price_per_hour
-    return None if node.offering is None else node.offering.price_per_hour

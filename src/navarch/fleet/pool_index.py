@@ -79,13 +79,13 @@ class PoolIndex:
         if pool.gang or picky or is_late or counts > pool.target:
             return list(self.nodes.values()), (), None
         shown, steady = self._others, self._steady
-        replaced = {x.replaces for x in shown.values() if x.replaces in steady}
+        replaced = {node.replaces for node in shown.values()} & steady.keys()
         if replaced:
             # A sound node and its successor are planned together.
-            shown = {name: x for name, x in self.nodes.items() if name in shown or name in replaced}
+            shown = {**shown, **{name: steady[name] for name in replaced}}
             steady = {name: x for name, x in steady.items() if name not in replaced}
-        in_order = sorted(shown.values(), key=lambda node: self._places[node.id])
-        return in_order, steady.values(), late_at
+        in_order = sorted(shown, key=self._places.__getitem__)
+        return [self.nodes[name] for name in in_order], steady.values(), late_at
 
 
 def _only_counts(node: Node) -> bool:

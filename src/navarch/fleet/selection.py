@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 
 import msgspec
 
@@ -183,7 +184,7 @@ class Market:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
         self._taken.append((pool, gang.offering))
-        self._reserved[_reservation(gang.offering)] += 1
+        self._reserved[gang.offering.provider, gang.offering.reservation] += 1
         return None
 
     def for_sale(
@@ -255,10 +256,9 @@ class Market:
                 failed_before=any(x.gang is not None for x, _ in self._against(offering, gang)),
             )
             rows.append(row)
-        by_score = sorted(rows, key=lambda row: (-row.score, row.option.position))
-        first = by_score[0].option.offering
+        first = max(rows, key=attrgetter("score")).option.offering
         return sorted(
-            by_score,
+            rows,
             key=lambda row: (
                 row.quarantined,
                 row.failed_before,
@@ -282,7 +282,7 @@ class Market:
     def _no_room(self, offering: Offering, machines: int) -> str | None:
         if not offering.reservation or offering.reserved_nodes is None:
             return None
-        used = self._reserved[_reservation(offering)]
+        used = self._reserved[offering.provider, offering.reservation]
         if used + machines <= offering.reserved_nodes:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
@@ -344,7 +344,7 @@ class Market:
             self._probes[scope] = self._probing(scope, closure.since) + 1
         machines = gang or 1
         self._taken += [(pool, offering)] * machines
-        self._reserved[_reservation(offering)] += machines
+        self._reserved[offering.provider, offering.reservation] += machines
 
 
 def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> tuple[float, str]:
@@ -359,10 +359,6 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> tuple[floa
     if not isinstance(value, (int, float)) or math.isnan(value):
         return -math.inf, f"{value!r} is no score"
     return value, ""
-
-
-def _reservation(offering: Offering) -> Reservation:
-    return offering.provider, offering.reservation
 
 
 def _distance(offering: Offering, first: Offering) -> int:

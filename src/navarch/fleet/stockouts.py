@@ -162,11 +162,6 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         share = 0.5 ** ((now - self.at) / HALF_LIFE)
         return Tally(sold=self.sold * share, refused=self.refused * share, at=now)
 
-    def odds(self, now: datetime) -> float:
-        """Return the odds that the next launch succeeds: one half without data."""
-        faded = self.faded(now)
-        return (faded.sold + 1) / (faded.sold + faded.refused + 2)
-
 
 class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     """The closures and odds that follow from refusals and sales, as a value."""
@@ -239,8 +234,9 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
 
     def odds(self, offering: Offering, now: datetime) -> float:
         """Return the odds that a launch at `offering` succeeds, from 0 to 1."""
-        tally = self.tallies.get(scopes(offering)[0])
-        return 0.5 if tally is None else tally.odds(now)
+        recent = self.tallies.get(scopes(offering)[0], Tally()).faded(now)
+        # One half without data.
+        return (recent.sold + 1) / (recent.sold + recent.refused + 2)
 
     def _live(self, scope: Scope, now: datetime) -> Closure | None:
         closure = self.closures.get(scope)

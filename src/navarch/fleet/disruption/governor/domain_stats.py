@@ -80,7 +80,7 @@ class DomainStats:
             self._successors.setdefault(node.replaces, set()).add(node.id)
         if not _is_present(node):
             return
-        self._count(node, 1)
+        self.sizes.update(domains_of(node))
         if needs_attention(node) and node.pool is not None:
             self.pools.setdefault(node.pool, {})[node.id] = node
         if node.held is not None:
@@ -157,7 +157,7 @@ class DomainStats:
             self._successors[node.replaces].discard(name)
         if not _is_present(node):
             return
-        self._count(node, -1)
+        self.sizes.subtract(domains_of(node))
         if node.pool in self.pools:
             self.pools[node.pool].pop(name, None)
         self.waiting.pop(name, None)
@@ -165,10 +165,6 @@ class DomainStats:
         if self.unwell.pop(name, None) is not None:
             for fault in fingerprints(node):
                 del self.showing[fault][name]
-
-    def _count(self, node: Node, change: int) -> None:
-        for place in domains_of(node):
-            self.sizes[place] += change
 
     def _is_outstanding(self, node: Node, is_missed: Callable[[Node], bool]) -> bool:
         if node.recovery in self._tickets:
