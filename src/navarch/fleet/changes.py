@@ -71,7 +71,15 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                     gang = action.launch.gang
                     if gang is not None and gang.id not in begun and _begins(action, gang, fleet):
                         begun.add(gang.id)
-                        events.append(_gang_requested(action, gang, now))
+                        reason = f"{gang.nodes} machines within one block, all or none"
+                        event = Event(
+                            at=now,
+                            about=about("gang", gang.id),
+                            kind="gang.asked",
+                            reason=f"{reason}: {gang.offering}",
+                            because=(about("pool", plan.pool),),
+                        )
+                        events.append(event)
                 case _:
                     node, news = _written(action, fleet, now)
                     nodes.append(node)
@@ -94,16 +102,6 @@ def _begins(action: Request, gang: Gang, fleet: Fleet) -> bool:
     """Return whether no member of `gang` was requested before `action`."""
     members = fleet.in_pool(action.launch.pool).values()
     return action.waiting and not any(node.gang == gang for node in members)
-
-
-def _gang_requested(action: Request, gang: Gang, now: datetime) -> Event:
-    return Event(
-        at=now,
-        about=about("gang", gang.id),
-        kind="gang.asked",
-        reason=f"{gang.nodes} machines within one block, all or none: {gang.offering}",
-        because=(about("pool", action.launch.pool),),
-    )
 
 
 def _retired(action: Retire, node: Node, now: datetime) -> tuple[Node, list[Event]]:
@@ -171,27 +169,20 @@ def _gang_written(
     gang = action.gang
     subject = about("gang", gang.id)
     members = [fleet.nodes[name] for name in action.nodes]
+    facts: dict[str, str] = {}
     if isinstance(action, Release):
-        kind, facts = "gang.complete", {}
+        kind, node_kind = "gang.complete", "node.released"
         after = [evolve(node, waiting=False) for node in members]
     else:
-        kind = "gang.given_up"
+        kind, node_kind = "gang.given_up", "node.retiring"
         facts = closure_facts(gang.offering, Refusal.BLOCK, action.began_at, gang.nodes)
         retirement = Retirement(reason=f"{gang.id} was given up: {action.reason}", surplus=True)
         after = [lifecycle.retire(node, retirement, now=now) for node in members]
-    event = Event(
-        at=now,
-        about=subject,
-        kind=kind,
-        reason=action.reason,
-        # The members are not listed as causes: each of their events names the gang already.
-        facts=facts,
-    )
-    verb = "node.released" if isinstance(action, Release) else "node.retiring"
-    return after, [
-        event,
-        *(node_event(x, verb, action.reason, now=now, because=(subject,)) for x in after),
-    ]
+    # The members are not listed as causes: each of their events names the gang already.
+    event = Event(at=now, about=subject, kind=kind, reason=action.reason, facts=facts)
+    because = (subject,)
+    news = [node_event(x, node_kind, action.reason, now=now, because=because) for x in after]
+    return after, [event, *news]
 
 
 def _acted(node: Node, now: datetime) -> Node:

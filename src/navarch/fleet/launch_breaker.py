@@ -94,9 +94,7 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
         return None
     strikes, since = strikes_of(failures)
     pause = pause_after(strikes)
-    coming = [
-        node for node in known if _is_coming(node) and not is_past_boot_deadline(pool, node, now)
-    ]
+    coming = [node for node in known if _is_coming(pool, node, now)]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
         # An offering without failures needs no pause. Machines that were requested at failing
@@ -153,28 +151,17 @@ def quarantined_offerings(
         mended_at = came_up_at.get(failed_at)
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
-    return {
-        place: _quarantined(pool, place, found, known, now)
-        for place, found in failures_at.items()
-        if len(found) >= MACHINES_MAX
-    }
-
-
-def _quarantined(
-    pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
-) -> QuarantinedOffering:
-    strikes, since = strikes_of(failures)
-    return QuarantinedOffering(
-        tried_at=since + pause_after(strikes),
-        last_until=failures[-1].at + LONGEST_PAUSE,
-        trying=any(
-            _place(node) == place
-            and _asked_at(node) >= since
-            and _is_coming(node)
-            and not is_past_boot_deadline(pool, node, now)
-            for node in known
-        ),
-    )
+    found = {}
+    coming = [node for node in known if _is_coming(pool, node, now)]
+    for place, failed in failures_at.items():
+        if len(failed) >= MACHINES_MAX:
+            strikes, since = strikes_of(failed)
+            found[place] = QuarantinedOffering(
+                tried_at=since + pause_after(strikes),
+                last_until=failed[-1].at + LONGEST_PAUSE,
+                trying=any(_place(x) == place and _asked_at(x) >= since for x in coming),
+            )
+    return found
 
 
 def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]:
@@ -218,10 +205,10 @@ def pause_after(strikes: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
-def _is_coming(node: Node) -> bool:
+def _is_coming(pool: Pool, node: Node, now: datetime) -> bool:
     """Return whether the machine of `node` is under way and may still come up."""
     if not node.counts or node.registered_at is not None:
         return False
-    return node.phase is Phase.BOOTING or (
-        node.phase is Phase.REQUESTED and node.launch is not None
-    )
+    if node.phase is Phase.BOOTING:
+        return not is_past_boot_deadline(pool, node, now)
+    return node.phase is Phase.REQUESTED and node.launch is not None
