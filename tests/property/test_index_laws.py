@@ -242,13 +242,8 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
 
 def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
     pool, settings = index.pool(name), a_pool(name, size=2, nodes_max=4)
-    shown, steady, late_at = pool.shown_for(settings, NOW)
-    return {
-        "all": list(pool.nodes.values()),
-        "shown": shown,
-        "steady": {node.id: node for node in steady},
-        "late": late_at,
-    }
+    shown, steady = pool.shown_for(settings, NOW)
+    return {"all": list(pool.nodes.values()), "shown": shown, "steady": steady}
 
 
 def always(answer: bool) -> Callable[[Node], bool]:

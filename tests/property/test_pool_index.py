@@ -1,7 +1,7 @@
 """A plan made from the index of a pool is the plan made from all of its nodes."""
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 
 from hypothesis import given
@@ -20,8 +20,7 @@ from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.launch_breaker import find_breaker, may_trip
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
-from navarch.fleet.pool_index import PoolIndex
-from navarch.fleet.sizing import why_paused
+from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex, SteadyNodes
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAMES = [NodeId(f"training-{number}") for number in range(8)]
@@ -86,22 +85,13 @@ def pools(draw: st.DrawFn) -> Pool:
     )
 
 
-def size_plan(pool: Pool, shown: Iterable[Node], steady: Collection[Node] = ()) -> Plan:
+def size_plan(pool: Pool, shown: Iterable[Node], steady: SteadyNodes = NO_STEADY_NODES) -> Plan:
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     tokens = (Token(f"t-{i}") for i in itertools.count())
     replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
     return plan_pool(
         pool, known, now=NOW, new_tokens=tokens, replacements=replacements, steady=steady
     )
-
-
-def index_plan(pool: Pool, index: PoolIndex) -> Plan:
-    """Return the plan of what the index shows, with the wake-up for steady nodes that boot."""
-    shown, steady, late_at = index.shown_for(pool, NOW)
-    plan = size_plan(pool, shown, steady)
-    if late_at is None or why_paused(pool):
-        return plan
-    return evolve(plan, wake_at=min(plan.wake_at or late_at, late_at))
 
 
 def take_step(every: dict[NodeId, Node], index: PoolIndex, step: Node | NodeId) -> None:
@@ -124,8 +114,8 @@ def test_the_plan_of_the_index_is_the_plan_of_all_nodes(
         take_step(every, index, step)
     every_node = list(every.values())
     assert list(index.nodes.values()) == every_node
-    assert index_plan(pool, index) == size_plan(pool, every_node)
-    shown, _, _ = index.shown_for(pool, NOW)
+    shown, steady = index.shown_for(pool, NOW)
+    assert size_plan(pool, shown, steady) == size_plan(pool, every_node)
     trips = may_trip(pool, shown, now=NOW)
     assert trips == may_trip(pool, every_node, now=NOW)
     assert trips or find_breaker(pool, every_node, now=NOW) is None
@@ -157,8 +147,7 @@ def test_an_index_kept_step_by_step_equals_one_built_from_the_nodes(
         take_step(every, index, step)
         kept = index.shown_for(POOL, NOW)
         made = PoolIndex(every.values()).shown_for(POOL, NOW)
-        assert (kept[0], kept[2]) == (made[0], made[2])
-        assert {node.id: node for node in kept[1]} == {node.id: node for node in made[1]}
+        assert kept == made
 
 
 UNSEEN: dict[str, object] = {
@@ -234,9 +223,9 @@ def test_a_plan_sees_a_sound_node_together_with_its_successor() -> None:
     old, other, new = (a_node(name) for name in NAMES[:3])
     index = PoolIndex([old, other, evolve(new, replaces=old.id)])
     pool = a_pool(size=5, nodes_max=8)
-    shown, steady, _ = index.shown_for(pool, NOW)
+    shown, steady = index.shown_for(pool, NOW)
     assert [node.id for node in shown] == [old.id, new.id]
-    assert [node.id for node in steady] == [other.id]
+    assert steady.nodes == 1
     index.drop(new.id)
     assert index.shown_for(pool, NOW)[0] == []
 
@@ -245,17 +234,16 @@ def test_a_plan_sees_every_node_when_one_exceeds_its_boot_deadline() -> None:
     booting = a_node(NAMES[0], phase=Phase.BOOTING, since=NOW - timedelta(minutes=5))
     index = PoolIndex([booting, a_node(NAMES[1])])
     pool = a_pool(size=2, nodes_max=2, boot_deadline=timedelta(minutes=10))
-    _, steady, late_at = index.shown_for(pool, NOW)
-    assert len(steady) == 2
-    assert late_at == NOW + timedelta(minutes=5)
-    shown, steady, late_at = index.shown_for(pool, NOW + timedelta(minutes=5))
+    _, steady = index.shown_for(pool, NOW)
+    assert steady.nodes == 2
+    assert steady.late_at == NOW + timedelta(minutes=5)
+    shown, steady = index.shown_for(pool, NOW + timedelta(minutes=5))
     assert len(shown) == 2
-    assert not steady
-    assert late_at is None
+    assert steady is NO_STEADY_NODES
 
 
 def test_steady_nodes_are_only_counted() -> None:
     index = PoolIndex([a_node(f"training-{number}") for number in range(5)])
-    shown, steady, _ = index.shown_for(a_pool(size=6, nodes_max=6), NOW)
+    shown, steady = index.shown_for(a_pool(size=6, nodes_max=6), NOW)
     assert shown == []
-    assert len(steady) == 5
+    assert steady.nodes == 5

@@ -18,6 +18,7 @@ from navarch.core.records import evolve
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
 from navarch.fleet.planner import plan_pool
+from navarch.fleet.pool_index import SteadyNodes
 from navarch.fleet.selection import Market, ProposedLaunch
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
@@ -139,6 +140,8 @@ def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int])
     late = a_node("training-2", phase=Phase.BOOTING, since=NOW - timedelta(hours=1))
     nodes = [a_node("training-0"), a_node("training-1", retiring=BROKEN), late]
     assert plan(pool, nodes) == Plan(pool=pool.name)
+    counted = SteadyNodes(nodes=7)
+    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), steady=counted) == Plan(pool=pool.name)
 
 
 def test_a_pool_above_the_limit_is_not_counted_as_waiting_to_buy() -> None:

@@ -32,13 +32,10 @@ class Composite:
                 reasons.append(f"{member.name} failed: {error!r}")
         if not targets:
             raise ValueError(f"all autoscalers failed: [{'; '.join(reasons)}]")
-        match self.mode:
-            case Mode.MAX:
-                target = max(targets)
-            case Mode.MIN:
-                target = min(targets)
-            case Mode.AVG:
-                target = sum(targets) // len(targets)
+        if self.mode is Mode.AVG:
+            target = sum(targets) // len(targets)
+        else:
+            target = max(targets) if self.mode is Mode.MAX else min(targets)
         if len(targets) < len(self.members):
             target = max(target, state.current_nodes)
         word = f"{self.mode} of {len(self.members)} autoscalers"

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 
 from navarch.core.health import Health
@@ -20,6 +19,7 @@ from navarch.fleet.gangs import GangPlan, group, plan_gangs, worth_keeping
 from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
 from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, Plan, Request, Retire, RetryLaunch, SetLaunchBreaker
+from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.fleet.sizing import why_paused
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
@@ -43,7 +43,7 @@ def plan_pool(
     loads: Loads = lambda _: {},
     breaker: LaunchBreaker | None = None,
     quarantined: Mapping[Scope, QuarantinedOffering] = NONE_QUARANTINED,
-    steady: Collection[Node] = (),
+    steady: SteadyNodes = NO_STEADY_NODES,
 ) -> Plan:
     """Return the actions that bring `pool` closer to its size.
 
@@ -53,7 +53,7 @@ def plan_pool(
 
     `surveyed` lists the providers that report where their machines are, `loads` returns how busy
     nodes are, `breaker` limits purchases, `quarantined` lists offerings at which machines did not
-    come up, and `steady` holds further nodes, which only count.
+    come up, and `steady` counts the nodes that are not in `nodes`.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
@@ -63,13 +63,14 @@ def plan_pool(
     replacements = replacements or Replacements()
     removals = _plan_removals(pool, known, replacements, surveyed, loads, now)
     kept = [node for node in known if node.counts and node.id not in removals.nodes]
-    missing = pool.target - len(removals.staying) - len(steady)
+    missing = pool.target - len(removals.staying) - steady.nodes
     # How many machines the pool still has to find.
     wanted = max(missing, 0) + sum(_waits_to_retry(node) for node in kept)
     market.expect(pool.name, wanted)
     launches = _Launches(
         pool=pool,
-        known=chain(known, steady),
+        known=known,
+        steady=steady,
         now=now,
         new_tokens=new_tokens,
         scheduler=scheduler or FirstAvailable(),
@@ -79,7 +80,7 @@ def plan_pool(
         allowance=None if breaker is None else breaker.allowance,
     )
     retried = list(_retry_launches(known, kept, launches))
-    room = pool.nodes_max - len(steady) - sum(not node.gone for node in known)
+    room = pool.nodes_max - steady.nodes - sum(not node.gone for node in known)
     if pool.gang:
         grown = list(_grow_gangs(pool, known, removals, room, launches))
     else:
@@ -93,8 +94,8 @@ def plan_pool(
     gangs = removals.gangs
     actions += [*removals.late, *gangs.release, *gangs.abandon, *gangs.retire]
     actions += [*grown, *removals.surplus, *retried]
-    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
+    moments = (_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at, steady.late_at)
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=_first(*moments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +169,8 @@ class _Launches:
     """The launch attempts of one plan, written as the market allows them."""
 
     pool: Pool
-    known: Iterable[Node]
+    known: Sequence[Node]
+    steady: SteadyNodes
     now: datetime
     new_tokens: Iterator[Token]
     scheduler: ProvisionScheduler
@@ -183,7 +185,7 @@ class _Launches:
     @cached_property
     def _held(self) -> defaultdict[ProviderName, int]:
         """How many machines the pool has at each provider; counted once a plan buys."""
-        held: defaultdict[ProviderName, int] = defaultdict(int)
+        held = defaultdict(int, self.steady.held)
         for node in self.known:
             if not node.gone and (provider := node.provider) is not None:
                 held[provider] += 1

@@ -5,15 +5,31 @@ count of the steady nodes, not the nodes.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import count
 
+import msgspec
+
 from navarch.core.health import Health
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
+
+
+class SteadyNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of nodes that a plan does not see one by one."""
+
+    nodes: int = 0
+    held: Mapping[ProviderName, int] = msgspec.field(default_factory=dict)
+    """The number of them per provider."""
+    late_at: datetime | None = None
+    """When the first of them exceeds the boot deadline."""
+
+
+NO_STEADY_NODES = SteadyNodes()
 
 
 class PoolIndex:
@@ -25,6 +41,8 @@ class PoolIndex:
         self._places: dict[NodeId, int] = {}
         self._next_place = count()
         self._steady: dict[NodeId, Node] = {}
+        self._held: Counter[ProviderName] = Counter()
+        """The number of steady nodes per provider."""
         self._others: dict[NodeId, Node] = {}
         self._booting: list[tuple[datetime, NodeId]] = []
         """The steady nodes that have not registered, in the order in which they began to boot."""
@@ -40,6 +58,7 @@ class PoolIndex:
         self._remove(name)
         if _only_counts(node):
             self._steady[name] = node
+            self._count(node, 1)
             if node.phase is Phase.BOOTING:
                 insort(self._booting, (node.since, name))
         else:
@@ -55,17 +74,20 @@ class PoolIndex:
         """Remove the earlier state of a node from its group."""
         self._others.pop(name, None)
         before = self._steady.pop(name, None)
-        if before is not None and before.phase is Phase.BOOTING:
-            del self._booting[bisect_left(self._booting, (before.since, name))]
+        if before is not None:
+            self._count(before, -1)
+            if before.phase is Phase.BOOTING:
+                del self._booting[bisect_left(self._booting, (before.since, name))]
 
-    def shown_for(
-        self, pool: Pool, now: datetime
-    ) -> tuple[list[Node], Collection[Node], datetime | None]:
-        """Return the nodes that a plan of `pool` must see, and those that it only counts.
+    def _count(self, node: Node, change: int) -> None:
+        if (provider := node.provider) is not None:
+            self._held[provider] += change
 
-        The third value is when the first of the latter exceeds the boot deadline. A plan sees every
-        node if any of them may have to be replaced or removed (surplus, age, kind, price, or boot
-        deadline) and if the nodes belong to gangs.
+    def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], SteadyNodes]:
+        """Return the nodes that a plan of `pool` must see, and the counts of the others.
+
+        A plan sees every node if any of them may have to be replaced or removed (surplus, age,
+        kind, price, or boot deadline) and if the nodes belong to gangs.
         """
         disruption = pool.disruption
         picky = (
@@ -77,15 +99,13 @@ class PoolIndex:
         counts = len(self._steady) + sum(node.counts for node in self._others.values())
         is_late = late_at is not None and now >= late_at
         if pool.gang or picky or is_late or counts > pool.target:
-            return list(self.nodes.values()), (), None
-        shown, steady = self._others, self._steady
-        replaced = {node.replaces for node in shown.values()} & steady.keys()
-        if replaced:
-            # A sound node and its successor are planned together.
-            shown = {**shown, **{name: steady[name] for name in replaced}}
-            steady = {name: x for name, x in steady.items() if name not in replaced}
-        in_order = sorted(shown, key=self._places.__getitem__)
-        return [self.nodes[name] for name in in_order], steady.values(), late_at
+            return list(self.nodes.values()), NO_STEADY_NODES
+        # A sound node and its successor are planned together.
+        replaced = self._steady.keys() & {node.replaces for node in self._others.values()}
+        held = self._held - Counter(self._steady[name].provider for name in replaced)
+        shown = sorted([*self._others, *replaced], key=self._places.__getitem__)
+        steady = SteadyNodes(nodes=len(self._steady) - len(replaced), held=held, late_at=late_at)
+        return [self.nodes[name] for name in shown], steady
 
 
 def _only_counts(node: Node) -> bool:

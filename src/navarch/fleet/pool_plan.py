@@ -17,7 +17,7 @@ from navarch.fleet.launch_breaker import (
 )
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
-from navarch.fleet.pool_index import PoolIndex
+from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.ports.provision import ProvisionScheduler
@@ -39,20 +39,20 @@ def plan_pool_size(
 
     `missing_agent` is the reason why no agent would start on a new machine, if there is one.
     """
-    shown, steady, late_at = index.shown_for(pool, now)
+    shown, steady = index.shown_for(pool, now)
     # A pool that churns remembers many nodes that are gone. A plan only needs those it lost.
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     breaker, quarantined = None, NONE_QUARANTINED
     if may_trip(pool, shown, now=now):
         breaker = find_breaker(pool, index.nodes.values(), now=now)
         quarantined = quarantined_offerings(pool, index.nodes.values(), now=now)
-    if len(steady) + sum(node.counts for node in known) < pool.target:
+    if steady.nodes + sum(node.counts for node in known) < pool.target:
         # Only a pool that buys is stopped here. The governor limits replacements.
         loop = find_replacement_loop(pool, index.nodes.values(), now=now)
         if loop is not None and (breaker is None or loop.until > breaker.until):
             breaker = loop
     # Only a plan that sees every node compares their prices.
-    undercut = not steady and may_be_undercut(pool)
+    undercut = steady is NO_STEADY_NODES and may_be_undercut(pool)
     for_sale = market.for_sale(pool, scheduler, {}, quarantined=quarantined) if undercut else None
     plan = plan_pool(
         pool,
@@ -68,5 +68,5 @@ def plan_pool_size(
         quarantined=quarantined,
         steady=steady,
     )
-    moments = (plan.wake_at, late_at, look_again(pool, known, undercut=undercut, now=now))
+    moments = (plan.wake_at, look_again(pool, known, undercut=undercut, now=now))
     return evolve(plan, wake_at=min(filter(None, moments), default=None))

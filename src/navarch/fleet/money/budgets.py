@@ -86,13 +86,11 @@ def spendings(
     open_launches = list(asked)
     found = []
     for budget in budgets:
-        match budget.of:
-            case BudgetOf.POOL:
-                account = by_pool.get(budget.name, Account())
-            case BudgetOf.TEAM:
-                account = by_team.get(budget.name, Account())
-            case BudgetOf.FLEET:
-                account = sum(by_pool.values(), Account())
+        if budget.of is BudgetOf.FLEET:
+            account = sum(by_pool.values(), Account())
+        else:
+            accounts = by_pool if budget.of is BudgetOf.POOL else by_team
+            account = accounts.get(budget.name, Account())
         paid = [x.price_per_hour for x in open_launches if _pays(budget, x.pool, x.team)]
         asked_per_hour = sum(paid, Decimal(0))
         found.append(
