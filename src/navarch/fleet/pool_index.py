@@ -102,7 +102,8 @@ class PoolIndex:
             return list(self.nodes.values()), NO_STEADY_NODES
         # A sound node and its successor are planned together.
         replaced = self._steady.keys() & {node.replaces for node in self._others.values()}
-        held = self._held - Counter(self._steady[name].provider for name in replaced)
+        providers = (self._steady[name].provider for name in replaced)
+        held = self._held - Counter(filter(None, providers))
         shown = sorted([*self._others, *replaced], key=self._places.__getitem__)
         steady = SteadyNodes(nodes=len(self._steady) - len(replaced), held=held, late_at=late_at)
         return [self.nodes[name] for name in shown], steady

@@ -17,7 +17,7 @@ from navarch.fleet.launch_breaker import (
 )
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
-from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex
+from navarch.fleet.pool_index import PoolIndex
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.ports.provision import ProvisionScheduler
@@ -51,9 +51,8 @@ def plan_pool_size(
         loop = find_replacement_loop(pool, index.nodes.values(), now=now)
         if loop is not None and (breaker is None or loop.until > breaker.until):
             breaker = loop
-    # Only a plan that sees every node compares their prices.
-    undercut = steady is NO_STEADY_NODES and may_be_undercut(pool)
-    for_sale = market.for_sale(pool, scheduler, {}, quarantined=quarantined) if undercut else None
+    undercut = may_be_undercut(pool)
+    for_sale = market.for_sale(pool, scheduler, quarantined=quarantined) if undercut else None
     plan = plan_pool(
         pool,
         known,

@@ -191,7 +191,6 @@ class Market:
         self,
         pool: Pool,
         scheduler: ProvisionScheduler,
-        held: Mapping[ProviderName, int],
         *,
         quarantined: Collection[Scope] = (),
     ) -> Offering | None:
@@ -201,7 +200,7 @@ class Market:
         does a quarantined one: a pool that runs well does not probe.
         """
         bars = {x: self._bar(pool, x, 0, None, NONE_QUARANTINED) for x in pool.offerings}
-        for row in self._rows(pool, scheduler, held, bars, 0, NONE_QUARANTINED):
+        for row in self._rows(pool, scheduler, {}, bars, 0, NONE_QUARANTINED):
             offering = row.option.offering
             doubtful = scopes(offering)[0] in quarantined
             doubtful = doubtful or any(x.strikes for _, x in self._against(offering, 0))
@@ -321,9 +320,8 @@ class Market:
         patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
         trying: dict[object, datetime] = {}
         for place, x in enumerate(self._under_way):
-            if x.asked_at >= max(since, patient_since) and scope.covers(
-                x.offering, x.gang.nodes if x.gang else 0
-            ):
+            parts = scopes(x.offering, x.gang.nodes if x.gang else 0)
+            if x.asked_at >= max(since, patient_since) and scope in parts:
                 who = x.gang.id if x.gang else place
                 trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
         return sorted(trying.values())

@@ -74,10 +74,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return f"every {self.instance_type} at {self.provider}"
         return f"{self.instance_type} at {self.provider} in {self.zone or self.region or '?'}"
 
-    def covers(self, offering: Offering, gang: int = 0) -> bool:
-        """Return whether `offering`, for a gang of that many, is in this part of the market."""
-        return self in scopes(offering, gang)
-
 
 @lru_cache(maxsize=4096)
 def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:

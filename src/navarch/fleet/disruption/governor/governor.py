@@ -99,7 +99,7 @@ def govern(
             held = _deferred(
                 proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
             )
-        elif not _released(node):
+        elif node.held is None or not node.held.released:
             held = (
                 _in_outage(proposal, obstacles.outages, now)
                 or _blames_change(proposal, obstacles.suspicions, now)
@@ -119,11 +119,9 @@ def _urgency(proposal: ProposedAction) -> tuple[bool, bool, datetime, str]:
     conditions = fingerprints(proposal.node).values()
     fatal = any(condition.fatal for condition in conditions)
     since = min((condition.since for condition in conditions), default=proposal.node.since)
-    return not _released(proposal.node), not fatal, since, proposal.node.id
-
-
-def _released(node: Node) -> bool:
-    return node.held is not None and bool(node.held.released)
+    held = proposal.node.held
+    is_released = held is not None and bool(held.released)
+    return not is_released, not fatal, since, proposal.node.id
 
 
 def _blames_change(
