@@ -27,10 +27,6 @@ LONGEST_PAUSE = timedelta(hours=1)
 """Long enough that a night of failures costs a dozen machine-hours and not hundreds; short enough
 that a repair is noticed. After a repair, an operator can release the breaker at once."""
 
-WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
-"""How often to check whether agents can start now: a reload of the configuration commits nothing.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchBreaker:
@@ -112,19 +108,6 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
         ),
         until=until,
         allowance=0 if now < until else max((pool.gang or 1) - len(coming), 0),
-    )
-
-
-def breaker_without_agent(
-    pool: Pool, missing: str | None, *, now: datetime
-) -> LaunchBreaker | None:
-    """Return the breaker of a pool on which no agent would start, for the reason `missing`."""
-    if missing is None or pool.deleted:
-        return None
-    return LaunchBreaker(
-        reason=f"no machines are bought: {missing}",
-        until=now + WITHOUT_AGENT_AGAIN,
-        allowance=0,
     )
 
 

@@ -1,7 +1,7 @@
 """The plan of one pool's size: launch breakers, replacements and the planner, put together."""
 
 from collections.abc import Collection, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from navarch.core.ids import ProviderName, Token
 from navarch.core.pool import Pool
@@ -10,7 +10,7 @@ from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads
 from navarch.fleet.launch_breaker import (
-    breaker_without_agent,
+    LaunchBreaker,
     find_breaker,
     may_trip,
     quarantined_offerings,
@@ -21,6 +21,10 @@ from navarch.fleet.pool_index import PoolIndex
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.ports.provision import ProvisionScheduler
+
+WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
+"""How often to check whether agents can start now: a reload of the configuration commits nothing.
+"""
 
 
 def plan_pool_size(
@@ -51,6 +55,9 @@ def plan_pool_size(
         loop = find_replacement_loop(pool, index.nodes.values(), now=now)
         if loop is not None and (breaker is None or loop.until > breaker.until):
             breaker = loop
+    if missing_agent is not None and not pool.deleted:
+        reason = f"no machines are bought: {missing_agent}"
+        breaker = LaunchBreaker(reason=reason, until=now + WITHOUT_AGENT_AGAIN, allowance=0)
     undercut = may_be_undercut(pool)
     for_sale = market.for_sale(pool, scheduler, quarantined=quarantined) if undercut else None
     plan = plan_pool(
@@ -63,7 +70,7 @@ def plan_pool_size(
         market=market,
         surveyed=surveyed,
         loads=loads,
-        breaker=breaker_without_agent(pool, missing_agent, now=now) or breaker,
+        breaker=breaker,
         quarantined=quarantined,
         steady=steady,
     )

@@ -180,7 +180,8 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "Stockouts":
         """Return the stockouts after `offering` was refused to a launch of `asked_at`."""
         scope = closed_by(offering, refusal, gang)
-        before = self._live(scope, now)
+        closures = self._kept(now)
+        before = closures.get(scope)
         tallies = self._tallied(offering, now, refused=1.0)
         if before is not None and asked_at < before.since:
             return evolve(self, tallies=tallies)
@@ -195,7 +196,7 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
             strikes=strikes,
             longest=longest,
         )
-        return evolve(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
+        return evolve(self, closures={**closures, scope: closure}, tallies=tallies)
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
         """Return the stockouts after `offering` was sold to a launch of `asked_at`."""
@@ -224,8 +225,8 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[tuple[Scope, Closure]]:
         """Yield the closures that apply to `offering`, whether closed or half open."""
         for scope in scopes(offering, gang):
-            closure = self._live(scope, now)
-            if closure is not None:
+            closure = self.closures.get(scope)
+            if closure is not None and now < closure.forgotten_at:
                 yield scope, closure
 
     def odds(self, offering: Offering, now: datetime) -> float:
@@ -233,10 +234,6 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
         recent = self.tallies.get(scopes(offering)[0], Tally()).faded(now)
         # One half without data.
         return (recent.sold + 1) / (recent.sold + recent.refused + 2)
-
-    def _live(self, scope: Scope, now: datetime) -> Closure | None:
-        closure = self.closures.get(scope)
-        return None if closure is None or now >= closure.forgotten_at else closure
 
     def _kept(self, now: datetime) -> dict[Scope, Closure]:
         return {s: closure for s, closure in self.closures.items() if now < closure.forgotten_at}
