@@ -71,15 +71,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                     gang = action.launch.gang
                     if gang is not None and gang.id not in begun and _begins(action, gang, fleet):
                         begun.add(gang.id)
-                        reason = f"{gang.nodes} machines within one block, all or none"
-                        event = Event(
-                            at=now,
-                            about=about("gang", gang.id),
-                            kind="gang.asked",
-                            reason=f"{reason}: {gang.offering}",
-                            because=(about("pool", plan.pool),),
-                        )
-                        events.append(event)
+                        events.append(_gang_requested(action, gang, now))
                 case _:
                     node, news = _written(action, fleet, now)
                     nodes.append(node)
@@ -102,6 +94,16 @@ def _begins(action: Request, gang: Gang, fleet: Fleet) -> bool:
     """Return whether no member of `gang` was requested before `action`."""
     members = fleet.in_pool(action.launch.pool).values()
     return action.waiting and not any(node.gang == gang for node in members)
+
+
+def _gang_requested(action: Request, gang: Gang, now: datetime) -> Event:
+    return Event(
+        at=now,
+        about=about("gang", gang.id),
+        kind="gang.asked",
+        reason=f"{gang.nodes} machines within one block, all or none: {gang.offering}",
+        because=(about("pool", action.launch.pool),),
+    )
 
 
 def _retired(action: Retire, node: Node, now: datetime) -> tuple[Node, list[Event]]:

@@ -67,17 +67,9 @@ def plan_pool(
     # How many machines the pool still has to find.
     wanted = max(missing, 0) + sum(_waits_to_retry(node) for node in kept)
     market.expect(pool.name, wanted)
+    scheduler = scheduler or FirstAvailable()
     launches = _Launches(
-        pool=pool,
-        known=known,
-        steady=steady,
-        now=now,
-        new_tokens=new_tokens,
-        scheduler=scheduler or FirstAvailable(),
-        market=market,
-        breaker=breaker,
-        quarantined=dict(quarantined),
-        allowance=None if breaker is None else breaker.allowance,
+        pool, known, steady, now, new_tokens, scheduler, market, breaker, dict(quarantined)
     )
     retried = list(_retry_launches(known, kept, launches))
     room = pool.nodes_max - steady.nodes - sum(not node.gone for node in known)
@@ -164,7 +156,7 @@ _seen = attrgetter(
 )
 
 
-@dataclass(kw_only=True)
+@dataclass
 class _Launches:
     """The launch attempts of one plan, written as the market allows them."""
 
@@ -177,8 +169,7 @@ class _Launches:
     market: Market
     breaker: LaunchBreaker | None
     quarantined: dict[Scope, QuarantinedOffering]
-    allowance: int | None
-    """How many machines the breaker allows."""
+    written: int = 0
     refused: bool = False
     """Whether something was not for sale."""
 
@@ -247,8 +238,7 @@ class _Launches:
 
     def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
         self._held[offering.provider] += 1
-        if self.allowance is not None:
-            self.allowance -= 1
+        self.written += 1
         if self.quarantined and (place := scopes(offering)[0]) in self.quarantined:
             self.quarantined[place] = replace(self.quarantined[place], trying=True)
         return Launch(
@@ -264,7 +254,8 @@ class _Launches:
         )
 
     def _exceeds_allowance(self, machines: int) -> bool:
-        return self.allowance is not None and self.allowance < machines
+        breaker = self.breaker
+        return breaker is not None and self.written + machines > breaker.allowance
 
     def look_again_at(self) -> datetime | None:
         """Return when to retry what the market or the launch breaker does not allow now."""
