@@ -1,7 +1,6 @@
 """An index that is advanced commit by commit equals the index of the fleet after those commits."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -243,16 +242,8 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
 
 def pool_view(index: Index, name: PoolName) -> dict[str, Any]:
     pool, settings = index.pool(name), a_pool(name, size=2, nodes_max=4)
-    shown, _ = pool.shown_for(settings, NOW)
-    steady = pool.steady()
-    return {
-        "all": pool.all_nodes(),
-        "others": pool.others(),
-        "steady": (steady.nodes, +Counter(steady.held), steady.booting_since),
-        "late": pool.late_at(settings),
-        "shown": shown,
-        "failed": {node.id: node for node in pool.may_have_failed(settings, NOW)},
-    }
+    shown, steady = pool.shown_for(settings, NOW)
+    return {"all": list(pool.nodes.values()), "shown": shown, "steady": steady}
 
 
 def always(answer: bool) -> Callable[[Node], bool]:
@@ -269,8 +260,8 @@ def domain_view(index: Index) -> dict[str, Any]:
         "pools": {pool: here for pool, here in domains.pools.items() if here},
         "waiting": domains.waiting,
         "silent": domains.silent,
-        "having": +domains.having,
-        "first had": dict(domains.first_had),
+        "having": domains.having(),
+        "first had": domains.first_had(),
         "acted": {
             (since, missed): domains.acted_since(since, always(missed))
             for since in MOMENTS

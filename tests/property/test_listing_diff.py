@@ -1,5 +1,6 @@
 """The delta of a listing has the same findings as the whole listing."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache
 
@@ -53,8 +54,15 @@ def a_version_of(name: str, phase: Phase) -> Node:
     return evolve(node, retiring=retiring)
 
 
+def missing_from(fleet: Fleet, listed: list[Instance]) -> list[NodeId]:
+    """Return the nodes with a machine that should have been listed, from the whole fleet."""
+    names = {instance.id for instance in listed}
+    present = [node for node in fleet.nodes.values() if not node.gone]
+    return [node.id for node in present if node.instance and node.instance not in names]
+
+
 def reconcile(
-    fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen
+    fleet: Fleet, listed: list[Instance], missing: Sequence[NodeId], seen: Seen
 ) -> Findings:
     return InventoryReconciliation(
         fleet,
@@ -98,23 +106,21 @@ def test_the_delta_of_a_listing_has_the_same_findings_as_the_whole_listing(
         instances = [describe(*key, *described) for key, described in known]
         twice = zip(known, again, strict=False)
         instances += [describe(*key, *described) for (key, _), described in twice]
-        delta = diff.diff(instances, fleet)
-        changed = {instance.id for instance in delta.instances}
-        assert delta.instances == [each for each in instances if each.id in changed]
-        whole = reconcile(fleet, instances, None, seen)
-        found = reconcile(fleet, list(delta.instances), list(delta.missing), seen)
+        delta = diff.diff(instances)
+        whole = reconcile(fleet, instances, missing_from(fleet, instances), seen)
+        found = reconcile(fleet, list(delta.instances), delta.missing, seen)
         assert comparable(found) == comparable(whole)
         before, fleet = fleet, apply(fleet, found.change)
         for node in found.change.nodes:
-            diff.changed(node, before.nodes.get(node.id))
+            diff.changed(before.nodes.get(node.id), node)
         unsettled = {*found.seen.foreign, *found.seen.orphans}
-        diff.mark_processed([node.id for node in found.change.nodes], fleet, unsettled=unsettled)
+        diff.mark_processed(unsettled=unsettled)
         seen = found.seen
 
 
 def commit(fleet: Fleet, nodes: list[Node], diff: ListingDiff) -> Fleet:
     for node in nodes:
-        diff.changed(node, fleet.nodes.get(node.id))
+        diff.changed(fleet.nodes.get(node.id), node)
     return apply(fleet, Change(nodes=nodes))
 
 
@@ -126,52 +132,45 @@ def _is_gone(fleet: Fleet, node: Node) -> bool:
 def test_a_node_that_changes_before_the_findings_are_committed_is_compared_again() -> None:
     machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
     requested = a_version_of(NAMES[0], Phase.REQUESTED)
-    fleet = apply(Fleet(), Change(nodes=[requested]))
     diff = ListingDiff(SIM, [requested])
-    assert list(diff.diff([machine], fleet).instances) == [machine]
+    assert list(diff.diff([machine]).instances) == [machine]
 
-    bought = a_version_of(NAMES[0], Phase.BOOTING)
-    diff.changed(bought, requested)
-    diff.mark_processed([], fleet, unsettled=set())
+    diff.changed(requested, a_version_of(NAMES[0], Phase.BOOTING))
+    diff.mark_processed(unsettled=set())
 
-    fleet = apply(fleet, Change(nodes=[bought]))
-    assert list(diff.diff([machine], fleet).instances) == [machine]
-    diff.mark_processed([], fleet, unsettled=set())
-    assert list(diff.diff([machine], fleet).instances) == []
+    assert list(diff.diff([machine]).instances) == [machine]
+    diff.mark_processed(unsettled=set())
+    assert list(diff.diff([machine]).instances) == []
 
 
-def test_a_pending_machine_that_runs_is_not_compared_but_a_new_address_is() -> None:
-    booting = a_version_of(NAMES[0], Phase.BOOTING)
-    fleet = apply(Fleet(), Change(nodes=[booting]))
-    diff = ListingDiff(SIM, [booting])
-    diff.diff([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
-    diff.mark_processed([], fleet, unsettled=set())
-    running = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
-    assert list(diff.diff([running], fleet).instances) == []
+def test_a_machine_with_a_new_address_is_compared_again() -> None:
+    diff = ListingDiff(SIM, [a_version_of(NAMES[0], Phase.BOOTING)])
+    machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    diff.diff([machine])
+    diff.mark_processed(unsettled=set())
+    assert list(diff.diff([machine]).instances) == []
     moved = an_instance(NAMES[0], 0, InstanceStatus.RUNNING, "10.0.0.2")
-    assert list(diff.diff([moved], fleet).instances) == [moved]
+    assert list(diff.diff([moved]).instances) == [moved]
 
 
-def test_a_machine_listed_as_ended_is_not_compared_again_once_its_node_is_gone() -> None:
+def test_a_machine_listed_as_ended_is_compared_again_if_it_lives_after_all() -> None:
     leaving = a_version_of(NAMES[0], Phase.TERMINATING)
-    fleet = apply(Fleet(), Change(nodes=[leaving]))
     diff = ListingDiff(SIM, [leaving])
     ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
-    diff.diff([ended], fleet)
-    gone = leaving.move_to(Phase.GONE, at=NOW)
-    diff.changed(gone, leaving)
-    fleet = apply(fleet, Change(nodes=[gone]))
-    diff.mark_processed([gone.id], fleet, unsettled=set())
-    assert list(diff.diff([ended], fleet).instances) == []
+    diff.diff([ended])
+    diff.changed(leaving, leaving.move_to(Phase.GONE, at=NOW))
+    diff.mark_processed(unsettled=set())
+    assert list(diff.diff([ended]).instances) == [ended]
+    diff.mark_processed(unsettled=set())
+    assert list(diff.diff([ended]).instances) == []
     alive = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
-    assert list(diff.diff([alive], fleet).instances) == [alive], "it must not exist"
+    assert list(diff.diff([alive]).instances) == [alive], "it must not exist"
 
 
 def test_a_machine_that_vanishes_is_missing_until_it_is_listed_again() -> None:
     ready = a_version_of(NAMES[0], Phase.READY)
-    fleet = apply(Fleet(), Change(nodes=[ready]))
     diff = ListingDiff(SIM, [ready])
     machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
-    assert list(diff.diff([machine], fleet).missing) == []
-    assert list(diff.diff([], fleet).missing) == [ready.id]
-    assert list(diff.diff([machine], fleet).missing) == []
+    assert list(diff.diff([machine]).missing) == []
+    assert list(diff.diff([]).missing) == [ready.id]
+    assert list(diff.diff([machine]).missing) == []

@@ -1,15 +1,13 @@
 """A plan made from the index of a pool is the plan made from all of its nodes."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.disruption import Deferred, DeferredBy
-from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
 from navarch.core.instance import NoticeKind, Topology
@@ -17,13 +15,11 @@ from navarch.core.launch import Gang
 from navarch.core.node import Node, NotifiedState, Phase, Retirement, Trait
 from navarch.core.pool import Pool
 from navarch.core.records import evolve, record_fields
-from navarch.fleet.changes import changes
-from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.launch_breaker import find_breaker, may_trip
-from navarch.fleet.plan import Plan, Request, RetryLaunch
-from navarch.fleet.planner import matters_to_size, plan_pool, seen_by_size, was_lost
+from navarch.fleet.plan import Plan
+from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
 from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex, SteadyNodes
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -89,18 +85,13 @@ def pools(draw: st.DrawFn) -> Pool:
     )
 
 
-def size_plan(pool: Pool, shown: Iterable[Node], steady: SteadyNodes) -> tuple[Plan, object]:
+def size_plan(pool: Pool, shown: Iterable[Node], steady: SteadyNodes = NO_STEADY_NODES) -> Plan:
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     tokens = (Token(f"t-{i}") for i in itertools.count())
-    replacements, again_at = None, None
-    if steady is NO_STEADY_NODES or any(node.counts for node in known):
-        undercut = steady is NO_STEADY_NODES and may_be_undercut(pool)
-        replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
-        again_at = look_again(pool, known, undercut=undercut, now=NOW)
-    plan = plan_pool(
+    replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
+    return plan_pool(
         pool, known, now=NOW, new_tokens=tokens, replacements=replacements, steady=steady
     )
-    return plan, again_at
 
 
 def take_step(every: dict[NodeId, Node], index: PoolIndex, step: Node | NodeId) -> None:
@@ -122,18 +113,18 @@ def test_the_plan_of_the_index_is_the_plan_of_all_nodes(
     for step in history:
         take_step(every, index, step)
     every_node = list(every.values())
-    assert index.all_nodes() == every_node
-    planned = size_plan(pool, *index.shown_for(pool, NOW))
-    assert planned == size_plan(pool, every_node, NO_STEADY_NODES)
-    braked = may_trip(pool, index.may_have_failed(pool, NOW), now=NOW)
-    assert braked or find_breaker(pool, every_node, now=NOW) is None
-    steady = index.steady().nodes
-    drained = set(NAMES[::2])
-    assert plan_drains(
-        pool, index.others(), drained=drained, now=NOW, steady=steady
-    ) == plan_drains(pool, every_node, drained=drained, now=NOW)
+    assert list(index.nodes.values()) == every_node
+    shown, steady = index.shown_for(pool, NOW)
+    assert size_plan(pool, shown, steady) == size_plan(pool, every_node)
+    trips = may_trip(pool, shown, now=NOW)
+    assert trips == may_trip(pool, every_node, now=NOW)
+    assert trips or find_breaker(pool, every_node, now=NOW) is None
+    assert look_again(pool, shown, undercut=False, now=NOW) == look_again(
+        pool, every_node, undercut=False, now=NOW
+    )
 
 
+POOL = a_pool(size=len(NAMES))
 SELLERS = [evolve(H100, provider=ProviderName(name)) for name in ("sim", "other")]
 
 
@@ -154,32 +145,9 @@ def test_an_index_kept_step_by_step_equals_one_built_from_the_nodes(
     index = PoolIndex(every.values())
     for step in history:
         take_step(every, index, step)
-        anew = PoolIndex(every.values())
-        assert index.others() == anew.others()
-        kept, made = index.steady(), anew.steady()
-        assert (kept.nodes, kept.booting_since) == (made.nodes, made.booting_since)
-        assert +Counter(kept.held) == +Counter(made.held)
-        failed = [
-            {node.id: node for node in x.may_have_failed(a_pool(), NOW)} for x in (index, anew)
-        ]
-        assert failed[0] == failed[1]
-
-
-@given(pools(), st.lists(nodes(), max_size=8, unique_by=lambda node: node.id))
-def test_nothing_is_left_to_plan_after_a_plan_of_steady_nodes_that_only_buys(
-    pool: Pool, known: list[Node]
-) -> None:
-    fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
-    shown, steady = PoolIndex(known).shown_for(pool, NOW)
-    plan, again = size_plan(pool, shown, steady)
-    buys_only = all(isinstance(action, Request | RetryLaunch) for action in plan.actions)
-    if steady is NO_STEADY_NODES or not buys_only:
-        return
-    fleet = apply(fleet, changes([plan], fleet, now=NOW))
-    after, index = fleet.pools[pool.name], PoolIndex(fleet.in_pool(pool.name).values())
-    next_plan, next_again = size_plan(after, *index.shown_for(after, NOW))
-    assert next_plan.actions == ()
-    assert (next_plan.wake_at, next_again) == (plan.wake_at, again)
+        kept = index.shown_for(POOL, NOW)
+        made = PoolIndex(every.values()).shown_for(POOL, NOW)
+        assert kept == made
 
 
 UNSEEN: dict[str, object] = {
@@ -222,42 +190,7 @@ def test_fields_that_no_plan_reads_change_no_plan(
     assert drains[0] == drains[1]
     after = [evolve(node, told=notified) for node in after]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
-    assert size_plan(pool, before, NO_STEADY_NODES) == size_plan(pool, after, NO_STEADY_NODES)
-
-
-RETIRING_PHASES = [phase for phase in Phase if phase is not Phase.GONE]
-
-
-@given(
-    pools(),
-    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
-    st.sampled_from(RETIRING_PHASES),
-    st.sampled_from(Health),
-    AGES,
-)
-def test_the_phase_of_a_retiring_node_changes_no_size(
-    pool: Pool, before: list[Node], phase: Phase, health: Health, since: datetime
-) -> None:
-    after = [
-        evolve(node, phase=phase, since=since, health=health, conditions=(), cordoned="x")
-        if node.retiring is not None and not node.gone
-        else node
-        for node in before
-    ]
-    assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
-    assert size_plan(pool, before, NO_STEADY_NODES) == size_plan(pool, after, NO_STEADY_NODES)
-
-
-@given(nodes(), nodes(), st.booleans(), st.booleans())
-def test_a_change_matters_to_the_size_if_the_size_sees_it(
-    before: Node, node: Node, was_in_gang: bool, is_in_gang: bool
-) -> None:
-    gang = Gang(id="g", nodes=2, offering=H100)
-    before = evolve(before, gang=gang if was_in_gang else None)
-    node = evolve(node, gang=gang if is_in_gang else None)
-    for after in (node, evolve(before, gang=node.gang), evolve(before, phase=node.phase)):
-        differs = seen_by_size(before) != seen_by_size(after)
-        assert matters_to_size(before, after) == differs
+    assert size_plan(pool, before) == size_plan(pool, after)
 
 
 def test_every_field_of_a_node_is_either_read_by_plans_or_listed_as_unread() -> None:
@@ -289,11 +222,12 @@ def test_every_field_of_a_node_is_either_read_by_plans_or_listed_as_unread() -> 
 def test_a_plan_sees_a_sound_node_together_with_its_successor() -> None:
     old, other, new = (a_node(name) for name in NAMES[:3])
     index = PoolIndex([old, other, evolve(new, replaces=old.id)])
-    shown, steady = index.shown_for(a_pool(size=5, nodes_max=8), NOW)
+    pool = a_pool(size=5, nodes_max=8)
+    shown, steady = index.shown_for(pool, NOW)
     assert [node.id for node in shown] == [old.id, new.id]
     assert steady.nodes == 1
-    index.drop(old.id)
-    assert index.others() == []
+    index.drop(new.id)
+    assert index.shown_for(pool, NOW)[0] == []
 
 
 def test_a_plan_sees_every_node_when_one_exceeds_its_boot_deadline() -> None:
@@ -302,7 +236,7 @@ def test_a_plan_sees_every_node_when_one_exceeds_its_boot_deadline() -> None:
     pool = a_pool(size=2, nodes_max=2, boot_deadline=timedelta(minutes=10))
     _, steady = index.shown_for(pool, NOW)
     assert steady.nodes == 2
-    assert steady.booting_since == booting.since
+    assert steady.late_at == NOW + timedelta(minutes=5)
     shown, steady = index.shown_for(pool, NOW + timedelta(minutes=5))
     assert len(shown) == 2
     assert steady is NO_STEADY_NODES

@@ -828,7 +828,7 @@ def test_the_control_plane_refuses_a_plan_of(planning: Planning) -> None:
                 world.store,
                 name="test",
                 plan=lambda pool, _: plans.pop() if plans else Plan(pool=pool.name),
-                matters=lambda before, node: before != node,
+                seen=lambda node: node,
             )
             revision = world.fleet().revision
             try:

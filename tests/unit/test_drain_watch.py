@@ -14,7 +14,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver, indexed
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
@@ -29,7 +29,7 @@ class Site:
         operations = OperationRunner(clock, entropy, tasks, strict=True)
         workloads = SimWorkloads(clock, entropy)
         drain = DrainController(clock, self.store, workloads, operations)
-        planning = plan_drains_of(clock, self.store, indexed(self.store), drain)
+        planning = plan_drains_of(clock, self.store, drain)
         self.planning = ControllerDriver(clock, self.store, planning)
         self.now = clock.now()
 

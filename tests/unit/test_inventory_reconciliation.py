@@ -15,6 +15,7 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.instance_state import Listing
 from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
+from navarch.fleet.listing_diff import ListingDiff
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 CLUSTER = Cluster(id="cluster-1", secret=b"s" * 32)
@@ -61,6 +62,7 @@ def reconcile(
         fleet,
         CLUSTER,
         listing,
+        missing=ListingDiff(listing.provider, nodes).diff(listing.instances).missing,
         before=before or Seen(),
         stopped_at=stopped_at or {},
         is_silent=lambda _: silent,

@@ -15,7 +15,7 @@ from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver, indexed
+from navarch.testing.controllers import ControllerDriver
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 NAME = NodeId("training-0")
@@ -69,9 +69,7 @@ def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]],
             operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
             drain = DrainController(clock, store, workloads, operations)
             watch = ControllerDriver(clock, store, drain)
-            planning = ControllerDriver(
-                clock, store, plan_drains_of(clock, store, indexed(store), drain)
-            )
+            planning = ControllerDriver(clock, store, plan_drains_of(clock, store, drain))
             controller = NotificationController(
                 clock, store, workloads, operations, is_empty=drain.is_empty
             )

@@ -240,7 +240,7 @@ class ControlPlaneParts:
             missing_agent=self.missing_agent,
         )
         return [
-            plan_drains_of(clock, store, self.index, drain),
+            plan_drains_of(clock, store, drain),
             drain,
             launch,
             TerminationController(clock, store, self.guarded, operations, observations),

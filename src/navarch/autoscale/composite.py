@@ -32,7 +32,10 @@ class Composite:
                 reasons.append(f"{member.name} failed: {error!r}")
         if not targets:
             raise ValueError(f"all autoscalers failed: [{'; '.join(reasons)}]")
-        target = _combined(self.mode, targets)
+        if self.mode is Mode.AVG:
+            target = sum(targets) // len(targets)
+        else:
+            target = max(targets) if self.mode is Mode.MAX else min(targets)
         if len(targets) < len(self.members):
             target = max(target, state.current_nodes)
         word = f"{self.mode} of {len(self.members)} autoscalers"
@@ -43,13 +46,3 @@ def _checked(nodes: object) -> int:
     if type(nodes) is not int or nodes < 0:
         raise ValueError(f"{nodes!r} is no number of nodes")
     return nodes
-
-
-def _combined(mode: Mode, targets: Sequence[int]) -> int:
-    match mode:
-        case Mode.MAX:
-            return max(targets)
-        case Mode.MIN:
-            return min(targets)
-        case Mode.AVG:
-            return sum(targets) // len(targets)

@@ -23,14 +23,7 @@ class CostAware:
                 target_nodes=max(settings.off_peak_nodes, state.min_nodes),
                 reason="off-peak hours, scaling to minimum",
             )
-        return self._at_peak(state)
-
-    def _at_peak(self, state: PoolState) -> Recommendation:
-        current, used, up = (
-            state.current_nodes,
-            state.metrics.utilization,
-            self.settings.scale_up_at,
-        )
+        current, used, up = state.current_nodes, state.metrics.utilization, settings.scale_up_at
         waiting = state.metrics.pending_jobs
         if (used > up or (waiting and not current)) and current < state.max_nodes:
             word = f"utilization {used:.1f}% exceeds threshold" if used > up else f"{waiting} wait"

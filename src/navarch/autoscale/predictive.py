@@ -27,14 +27,10 @@ def expected_load(history: Sequence[Load], at: datetime) -> float | None:
     The same day of last week predicts best, because weekends differ from weekdays. In the first
     week the mean of the earlier days is used.
     """
-    known = [
-        found
-        for days in range(1, WEEK_DAYS + 1)
-        if (found := _load_at(history, at - days * DAY)) is not None
-    ]
-    last_week = _load_at(history, at - WEEK_DAYS * DAY)
-    if last_week is not None:
-        return last_week
+    loads = [_load_at(history, at - days * DAY) for days in range(1, WEEK_DAYS + 1)]
+    if loads[-1] is not None:
+        return loads[-1]
+    known = [load for load in loads if load is not None]
     return sum(known) / len(known) if known else None
 
 
@@ -76,7 +72,9 @@ class Predictive:
         """Return the size for the predicted load."""
         length = self.settings.lookback_window
         history = state.metrics.utilization_history
-        season = _season(state)
+        # The load of earlier days at this hour, as utilization of the current nodes.
+        expected = expected_peak(state.metrics.load_history, state.now, state.now + AHEAD)
+        season = None if expected is None else 100.0 * expected / _measured(state)
         if len(history) < length and season is None:
             return self._fall_back(state, "insufficient history")
         trend = _trend(history[-length:]) if len(history) >= length else 0.0
@@ -105,14 +103,6 @@ class Predictive:
 def _measured(state: PoolState) -> int:
     """Return how many nodes the utilization is an average of; at least one."""
     return max(state.healthy_nodes or state.current_nodes, 1)
-
-
-def _season(state: PoolState) -> float | None:
-    """Return the load of earlier days at this hour, as utilization of the current nodes."""
-    expected = expected_peak(state.metrics.load_history, state.now, state.now + AHEAD)
-    if expected is None:
-        return None
-    return 100.0 * expected / _measured(state)
 
 
 def _trend(samples: Sequence[float]) -> float:

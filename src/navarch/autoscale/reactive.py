@@ -19,9 +19,11 @@ class Reactive:
 
     def recommend(self, state: PoolState) -> Recommendation:
         """Return the size for the current utilization."""
-        current = state.current_nodes
-        if _short_of_healthy(state):
-            healthy = state.healthy_nodes
+        current, used = state.current_nodes, state.metrics.utilization
+        up, down = self.settings.scale_up_at, self.settings.scale_down_at
+        healthy, starting = state.healthy_nodes, state.starting_nodes
+        # Unhealthy nodes may leave fewer usable nodes than the minimum.
+        if healthy + starting < min(state.min_nodes, current) and current < state.max_nodes:
             reason = f"healthy nodes below minimum: {healthy} < {state.min_nodes}"
             return Recommendation(target_nodes=current + state.step, reason=reason)
         if current < state.min_nodes:
@@ -30,14 +32,10 @@ class Reactive:
         if current == 0 and state.metrics.pending_jobs > 0:
             reason = f"{state.metrics.pending_jobs} pending jobs and no node"
             return Recommendation(target_nodes=1, reason=reason)
-        return self._follow(state)
-
-    def _follow(self, state: PoolState) -> Recommendation:
-        current, used = state.current_nodes, state.metrics.utilization
-        up, down = self.settings.scale_up_at, self.settings.scale_down_at
         if used > up:
-            if _once_started(state) <= up:
-                reason = f"utilization {used:.1f}%, {state.starting_nodes} nodes on their way"
+            serving = max(healthy, 1)
+            if used * serving / (serving + starting) <= up:
+                reason = f"utilization {used:.1f}%, {starting} nodes on their way"
                 return Recommendation(target_nodes=current, reason=reason)
             reason = f"utilization {used:.1f}% > {up:g}% threshold"
             return Recommendation(
@@ -49,17 +47,3 @@ class Reactive:
                 target_nodes=max(current - state.step, state.min_nodes), reason=reason
             )
         return Recommendation(target_nodes=current, reason="no scaling needed")
-
-
-def _short_of_healthy(state: PoolState) -> bool:
-    """Return whether unhealthy nodes leave fewer usable nodes than the minimum."""
-    usable = state.healthy_nodes + state.starting_nodes
-    return usable < min(state.min_nodes, state.current_nodes) and (
-        state.current_nodes < state.max_nodes
-    )
-
-
-def _once_started(state: PoolState) -> float:
-    """Return the utilization once the starting nodes share the load."""
-    healthy = max(state.healthy_nodes, 1)
-    return state.metrics.utilization * healthy / (healthy + state.starting_nodes)

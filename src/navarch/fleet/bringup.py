@@ -1,8 +1,9 @@
 """The next step to set up a machine over SSH: run, wait, or abandon it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from navarch.core.bringup import BringUpLog, Setup
 from navarch.core.node import Node
@@ -12,30 +13,26 @@ REDIAL = timedelta(seconds=5)
 """The pause between attempts to reach a machine before its SSH is up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Log in and run the commands."""
 
     address: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing to do before `until`."""
 
     until: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbandonMachine:
+class AbandonMachine(msgspec.Struct, frozen=True, kw_only=True):
     """Remove the machine; another one may come up."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing left to do until the agent registers."""
 
 
@@ -59,7 +56,8 @@ def next_step(
     mine = [log for log in logs if log.launch == node.launch.token]
     if any(log.succeeded for log in mine):
         return Finished()
-    address = _address(setup, node)
+    public, private = node.launch.public_address, node.launch.private_address
+    address = (private or public) if setup.private_address else (public or private)
     if not address:
         deadline = node.since + setup.address_within
         if now >= deadline:
@@ -68,7 +66,9 @@ def next_step(
             )
         return Wait(until=deadline)
     if len(mine) >= setup.attempts_max:
-        return AbandonMachine(reason=_verdict(mine))
+        error = mine[-1].error or "the control plane ended before it did"
+        times = "once" if len(mine) == 1 else f"{len(mine)} times"
+        return AbandonMachine(reason=f"setting it up failed {times}: {error}")
     if unanswered_since is not None and now >= unanswered_since + setup.answer_within:
         return AbandonMachine(reason=f"SSH did not answer within {setup.answer_within}")
     if mine:
@@ -77,15 +77,3 @@ def next_step(
         if now < again_at:
             return Wait(until=again_at)
     return Run(address=address, attempt=len(mine) + 1)
-
-
-def _address(setup: Setup, node: Node) -> str:
-    assert node.launch is not None, node.id
-    public, private = node.launch.public_address, node.launch.private_address
-    return (private or public) if setup.private_address else (public or private)
-
-
-def _verdict(logs: Sequence[BringUpLog]) -> str:
-    error = logs[-1].error or "the control plane ended before it did"
-    times = "once" if len(logs) == 1 else f"{len(logs)} times"
-    return f"setting it up failed {times}: {error}"

@@ -59,9 +59,15 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
                     events += news
                 case Request():
                     requests += 1
-                    node, news = _requested(action, now)
+                    node, event = lifecycle.request(
+                        action.launch,
+                        reason=action.reason,
+                        replaces=action.replaces,
+                        waiting=action.waiting,
+                        now=now,
+                    )
                     nodes.append(node)
-                    events += news
+                    events += [event, _launch_requested(action, now)]
                     gang = action.launch.gang
                     if gang is not None and gang.id not in begun and _begins(action, gang, fleet):
                         begun.add(gang.id)
@@ -82,18 +88,6 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
         events=events,
         guards=[plan.pool for plan in acting] if guarded else (),
     )
-
-
-def _requested(action: Request, now: datetime) -> tuple[Node, list[Event]]:
-    """Return the node that `action` requests, with its events."""
-    node, event = lifecycle.request(
-        action.launch,
-        reason=action.reason,
-        replaces=action.replaces,
-        waiting=action.waiting,
-        now=now,
-    )
-    return node, [event, _launch_requested(action, now)]
 
 
 def _begins(action: Request, gang: Gang, fleet: Fleet) -> bool:
@@ -177,27 +171,20 @@ def _gang_written(
     gang = action.gang
     subject = about("gang", gang.id)
     members = [fleet.nodes[name] for name in action.nodes]
+    facts: dict[str, str] = {}
     if isinstance(action, Release):
-        kind, facts = "gang.complete", {}
+        kind, node_kind = "gang.complete", "node.released"
         after = [evolve(node, waiting=False) for node in members]
     else:
-        kind = "gang.given_up"
+        kind, node_kind = "gang.given_up", "node.retiring"
         facts = closure_facts(gang.offering, Refusal.BLOCK, action.began_at, gang.nodes)
         retirement = Retirement(reason=f"{gang.id} was given up: {action.reason}", surplus=True)
         after = [lifecycle.retire(node, retirement, now=now) for node in members]
-    event = Event(
-        at=now,
-        about=subject,
-        kind=kind,
-        reason=action.reason,
-        # The members are not listed as causes: each of their events names the gang already.
-        facts=facts,
-    )
-    verb = "node.released" if isinstance(action, Release) else "node.retiring"
-    return after, [
-        event,
-        *(node_event(x, verb, action.reason, now=now, because=(subject,)) for x in after),
-    ]
+    # The members are not listed as causes: each of their events names the gang already.
+    event = Event(at=now, about=subject, kind=kind, reason=action.reason, facts=facts)
+    because = (subject,)
+    news = [node_event(x, node_kind, action.reason, now=now, because=because) for x in after]
+    return after, [event, *news]
 
 
 def _acted(node: Node, now: datetime) -> Node:

@@ -1,6 +1,6 @@
 """Drains: moving work off nodes, and the notices for the workload system."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from datetime import datetime
 
 from navarch.core.ids import NodeId
@@ -15,30 +15,27 @@ DRAINED = "drained"
 
 def plan_drains(
     pool: Pool,
-    nodes: Iterable[Node],
+    nodes: Collection[Node],
     *,
     drained: Container[NodeId],
     now: datetime,
-    steady: int = 0,
 ) -> Plan:
     """Return which retiring nodes of `pool` start to drain, and which are terminated.
 
     A node with a replacement drains once the replacement has been requested, so that the pool is
     short for as little time as possible; if the maximum has no room for both, it drains first. A
     node that cannot run work drains at once: while nothing is for sale, it may occupy the only
-    slot. `steady` is the number of further nodes, which only count.
+    slot.
     """
-    present = [node for node in nodes if not node.gone]
-    covered = steady + sum(node.counts for node in present) >= pool.size
-    full = steady + len(present) >= pool.nodes_max
     actions: list[Action] = []
     moments: list[datetime] = []
-    for node in present:
+    for node in nodes:
         if node.retiring is None:
             continue
-        if node.phase is Phase.READY and (covered or full or drains_at_once(node, node.retiring)):
-            actions.append(Drain(node=node.id, reason=node.retiring.reason))
-            moments.append(now + pool.drain_timeout)
+        if node.phase is Phase.READY:
+            if drains_at_once(node, node.retiring) or _need_not_wait(pool, nodes):
+                actions.append(Drain(node=node.id, reason=node.retiring.reason))
+                moments.append(now + pool.drain_timeout)
         elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
@@ -53,6 +50,12 @@ def plan_drains(
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
 
 
+def _need_not_wait(pool: Pool, nodes: Iterable[Node]) -> bool:
+    """Return whether every replacement was requested, or the maximum has no room for another."""
+    present = [node for node in nodes if not node.gone]
+    return sum(node.counts for node in present) >= pool.size or len(present) >= pool.nodes_max
+
+
 def drains_at_once(node: Node, retiring: Retirement) -> bool:
     """Return whether `node`, once it is `retiring`, drains without waiting for a replacement.
 
@@ -61,11 +64,6 @@ def drains_at_once(node: Node, retiring: Retirement) -> bool:
     if node.phase is not Phase.READY:
         return False
     return retiring.surplus or retiring.urgent or _is_lost(node)
-
-
-def may_move_on(node: Node) -> bool:
-    """Return whether a plan of drains can change `node`."""
-    return node.retiring is not None and node.phase in (Phase.READY, Phase.DRAINING)
 
 
 def goes_when_empty(node: Node) -> bool:
@@ -88,16 +86,11 @@ def seen_by_drains(node: Node) -> object:
     """Return the part of `node` that a plan of drains depends on: unchanged, the plan holds."""
     if node.retiring is None:
         return node.counts, node.gone
-    if not may_move_on(node):
+    if node.phase not in (Phase.READY, Phase.DRAINING):
         # It does not count. The room it leaves changes nothing: a node that may drain for lack of
         # room could drain before.
         return None
     return node.phase, node.since, node.retiring, _may_be_cut_short(node), _is_lost(node)
-
-
-def matters_to_drains(before: Node, node: Node) -> bool:
-    """Return whether `node` differs from `before` in a way that can change a plan of drains."""
-    return seen_by_drains(before) != seen_by_drains(node)
 
 
 TOLD_OF = frozenset({Phase.READY, Phase.DRAINING})

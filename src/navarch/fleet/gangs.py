@@ -29,6 +29,11 @@ class Group:
     """When its first member was requested."""
 
     @property
+    def names(self) -> tuple[NodeId, ...]:
+        """The names of its members."""
+        return tuple(node.id for node in self.members)
+
+    @property
     def waiting(self) -> bool:
         """Whether it has never been complete."""
         return any(node.waiting for node in self.members)
@@ -134,11 +139,16 @@ def plan_gangs(
             and each.bought == each.gang.nodes
             and (now >= ends_at or _is_seen(each, surveyed))
         ):
-            release.append(_released(each))
+            where = f" in block {min(each.blocks)}" if each.blocks else ""
+            reason = f"all {each.gang.nodes} machines are there{where}"
+            release.append(Release(gang=each.gang, nodes=each.names, reason=reason))
         elif now >= ends_at or each.hopeless:
-            abandon.append(_given_up(each, pool.gang_hold))
+            late = f"not complete within {pool.gang_hold}"
+            why = "every machine was refused" if each.hopeless else late
+            abandon.append(_abandoned(each, why))
         elif (elder := _in_the_way_of(each, groups)) is not None:
-            abandon.append(_makes_room(each, elder))
+            why = f"gives way to {elder.gang.id}, which lacks machines there too"
+            abandon.append(_abandoned(each, why))
         else:
             moments.append(ends_at)
     return GangPlan(
@@ -149,22 +159,9 @@ def plan_gangs(
     )
 
 
-def _released(each: Group) -> Release:
-    blocks = sorted({x.topology.block for x in each.members if x.topology and x.topology.block})
-    where = f" in block {blocks[0]}" if blocks else ""
-    reason = f"all {each.gang.nodes} machines are there{where}"
-    return Release(gang=each.gang, nodes=tuple(node.id for node in each.members), reason=reason)
-
-
-def _given_up(each: Group, hold: timedelta) -> Abandon:
-    why = "every machine was refused" if each.hopeless else f"not complete within {hold}"
+def _abandoned(each: Group, why: str) -> Abandon:
     reason = f"{each.bought} of {each.gang.nodes} machines in one block: {why}"
-    return Abandon(
-        gang=each.gang,
-        nodes=tuple(node.id for node in each.members),
-        reason=reason,
-        began_at=each.began_at,
-    )
+    return Abandon(gang=each.gang, nodes=each.names, reason=reason, began_at=each.began_at)
 
 
 def _in_the_way_of(each: Group, groups: Sequence[Group]) -> Group | None:
@@ -182,16 +179,6 @@ def _in_the_way_of(each: Group, groups: Sequence[Group]) -> Group | None:
         if elder.stuck and elder.gang.offering == each.gang.offering and not apart:
             return elder
     return None
-
-
-def _makes_room(each: Group, elder: Group) -> Abandon:
-    reason = f"{each.bought} of {each.gang.nodes} machines in one block: gives way to"
-    return Abandon(
-        gang=each.gang,
-        nodes=tuple(node.id for node in each.members),
-        reason=f"{reason} {elder.gang.id}, which lacks machines there too",
-        began_at=each.began_at,
-    )
 
 
 def _is_seen(each: Group, surveyed: Collection[ProviderName]) -> bool:
@@ -220,7 +207,8 @@ def surplus_gangs(groups: Sequence[Group], nodes: int, busy: Mapping[NodeId, flo
 
     def loss(each: Group) -> tuple[int, bool, datetime, str]:
         works = any(busy.get(node.id, 100.0) >= BUSY_PCT for node in each.members)
-        return _worth(each), works, each.began_at, each.gang.id
+        worth = 0 if each.waiting else 2 if each.serves else 1
+        return worth, works, each.began_at, each.gang.id
 
     found = []
     for each in sorted(groups, key=loss):
@@ -228,9 +216,3 @@ def surplus_gangs(groups: Sequence[Group], nodes: int, busy: Mapping[NodeId, flo
             found.append(each)
             nodes -= each.gang.nodes
     return found
-
-
-def _worth(each: Group) -> int:
-    if each.waiting:
-        return 0
-    return 2 if each.serves else 1

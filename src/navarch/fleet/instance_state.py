@@ -1,21 +1,18 @@
 """The machine of a node as its provider lists it: observed, adopted or orphaned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from navarch.core.fleet import Fleet
-from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.ownership import CLUSTER, Cluster, Owner
+from navarch.core.ownership import Owner
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
-
-PHASES_CHANGED_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
-"""Phases in which a listing can change a node, as opposed to the other phases."""
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +44,6 @@ def can_be_adopted(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
     return index is not None and index >= pool.next_index
 
 
-def claims_ownership(instance: Instance, cluster: Cluster) -> bool:
-    """Return whether a foreign machine has the name of this cluster without its signature."""
-    return instance.labels.get(CLUSTER) == cluster.id
-
-
 def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     """Return `node` after its machine was listed as `instance`; the same object if unchanged."""
     assert node.launch is not None, node.id
@@ -67,32 +59,6 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
             after, _ = lifecycle.terminate(node, why, now=now, launch=launch, retiring=leaving)
             return after
     return lifecycle.launched(node, launch, now=now)
-
-
-def is_same_to_listing(before: Node, node: Node) -> bool:
-    """Return whether `before` and `node` are the same for a comparison with the listing.
-
-    Then a listed machine that changed nothing before changes nothing now.
-    """
-    was, phase = before.phase, node.phase
-    if was is not phase and (
-        was in PHASES_CHANGED_BY_LISTING or phase in PHASES_CHANGED_BY_LISTING
-    ):
-        return False
-    # Compared last, because comparing two launches takes longest.
-    return before.launch is node.launch or before.launch == node.launch
-
-
-def adds_nothing(was: Instance, instance: Instance) -> bool:
-    """Return whether `instance` holds nothing new compared with `was`.
-
-    Whether a living machine has come up is reported by its agent, not by the listing.
-    """
-    if was.status is not instance.status:
-        if not was.status.alive or not instance.status.alive:
-            return False
-        was = evolve(was, status=instance.status)
-    return was == instance
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
@@ -157,18 +123,6 @@ def next_index_after(owner: Owner, next_index: int) -> int:
     """Return the pool's counter once the number of `owner`'s node is taken."""
     index = _index(owner)
     return next_index if index is None else max(next_index, index + 1)
-
-
-def expected(fleet: Fleet, provider: ProviderName) -> Mapping[InstanceId, NodeId]:
-    """Return the machines that a listing of `provider` should contain, with their nodes."""
-    return {
-        node.launch.instance: node.id
-        for node in fleet.nodes.values()
-        if node.launch is not None
-        and node.launch.instance is not None
-        and node.launch.offering.provider == provider
-        and not node.gone
-    }
 
 
 def _index(owner: Owner) -> int | None:

@@ -1,7 +1,8 @@
 """Reconciliation of a listing with the fleet: observed, missing and orphaned machines."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,7 +13,7 @@ from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.core.ownership import Cluster, Owner
+from navarch.core.ownership import CLUSTER, Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
@@ -20,8 +21,6 @@ from navarch.fleet.instance_state import (
     Listing,
     adopted,
     can_be_adopted,
-    claims_ownership,
-    expected,
     is_machine_of,
     next_index_after,
     orphan_launch,
@@ -53,32 +52,23 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     to_terminate: tuple[tuple[Instance, Owner], ...]
 
 
+@dataclass
 class InventoryReconciliation:
     """Compares one listing with the fleet and collects the differences."""
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        cluster: Cluster,
-        listing: Listing,
-        *,
-        missing: Sequence[NodeId] | None = None,
-        before: Seen,
-        stopped_at: Mapping[NodeId, datetime],
-        is_silent: Callable[[NodeId], bool],
-        lag: timedelta,
-        now: datetime,
-    ) -> None:
-        """Set up the comparison; `missing` are the nodes without a listed machine, if known."""
-        self._fleet = fleet
-        self._cluster = cluster
-        self._listing = listing
-        self._missing = missing
-        self._before = before
-        self._stopped_at = stopped_at
-        self._is_silent = is_silent
-        self._lag = lag
-        self._now = now
+    fleet: Fleet
+    cluster: Cluster
+    listing: Listing
+    _: KW_ONLY
+    missing: Sequence[NodeId]
+    """Nodes with a machine that is not listed."""
+    before: Seen
+    stopped_at: Mapping[NodeId, datetime]
+    is_silent: Callable[[NodeId], bool]
+    lag: timedelta
+    now: datetime
+
+    def __post_init__(self) -> None:
         self._nodes: dict[NodeId, Node] = {}
         self._pools: dict[PoolName, Pool] = {}
         self._launches: list[Launch] = []
@@ -92,10 +82,10 @@ class InventoryReconciliation:
 
     def reconcile(self) -> Findings:
         """Return everything that the listing changes."""
-        for instance in self._listing.instances:
+        for instance in self.listing.instances:
             self._place(instance)
-        for node in self._find_missing():
-            self._absent(self._fleet.nodes[node])
+        for node in self.missing:
+            self._absent(self.fleet.nodes[node])
         self._report_foreign()
         change = Change(
             pools=list(self._pools.values()),
@@ -110,26 +100,18 @@ class InventoryReconciliation:
         )
         return Findings(change=change, seen=after, to_terminate=tuple(self._to_terminate))
 
-    def _find_missing(self) -> Iterable[NodeId]:
-        if self._missing is not None:
-            return self._missing
-        missing = dict(expected(self._fleet, self._listing.provider))
-        for instance in self._listing.instances:
-            missing.pop(instance.id, None)
-        return missing.values()
-
     def _place(self, instance: Instance) -> None:
-        owner = self._cluster.owner(instance.labels)
+        owner = self.cluster.owner(instance.labels)
         if owner is None:
             self._foreign.append(instance)
             return
-        node = self._fleet.nodes.get(owner.node)
+        node = self.fleet.nodes.get(owner.node)
         if node is not None:
             if is_machine_of(node, owner, instance) and self._claims(owner, instance):
                 self._observed(node, instance)
                 return
         elif (
-            can_be_adopted(owner, instance, self._fleet)
+            can_be_adopted(owner, instance, self.fleet)
             and self._claims(owner, instance)
             and self._room_for(owner.pool)
         ):
@@ -144,13 +126,12 @@ class InventoryReconciliation:
     def _observed(self, node: Node, instance: Instance) -> None:
         if node.gone:
             return
-        after = seen(node, instance, now=self._now)
+        after = seen(node, instance, now=self.now)
         if after is node:
             return
         self._nodes[node.id] = after
         if after.gone:
-            self._note(after, "node.gone", _why_gone(node, "the provider ended the machine"))
-            self._archive(after)
+            self._end(node, after, "the provider ended the machine")
         elif after.phase is not node.phase:
             self._note(after, f"node.{after.phase}", f"the provider lists it as {instance.status}")
         else:
@@ -159,28 +140,34 @@ class InventoryReconciliation:
     def _absent(self, node: Node) -> None:
         assert node.launch is not None, node.id
         born_at = node.launch.launched_at or node.launch.asked_at
-        if self._listing.begun_at < born_at + self._lag:
+        if self.listing.begun_at < born_at + self.lag:
             return
-        missed = self._before.missed.get(node.id, 0) + 1
-        stopped_at = self._stopped_at.get(node.id)
-        if stopped_at is not None and self._listing.begun_at >= stopped_at + self._lag:
-            self._gone(node, "the machine is no longer listed", ended_at=stopped_at)
-        elif missed >= LISTINGS_MIN and (node.registered_at is None or self._is_silent(node.id)):
-            self._gone(node, f"the machine vanished: absent from {missed} listings")
+        missed = self.before.missed.get(node.id, 0) + 1
+        stopped_at = self.stopped_at.get(node.id)
+        if stopped_at is not None and self.listing.begun_at >= stopped_at + self.lag:
+            reason = "the machine is no longer listed"
+            after = lifecycle.gone(node, reason, now=self.now)
+            assert after.launch is not None, node.id
+            after = evolve(after, launch=evolve(after.launch, ended_at=stopped_at))
+            self._end(node, after, reason)
+        elif missed >= LISTINGS_MIN and (node.registered_at is None or self.is_silent(node.id)):
+            reason = f"the machine vanished: absent from {missed} listings"
+            self._end(node, lifecycle.gone(node, reason, now=self.now), reason)
         else:
             self._missed[node.id] = missed
 
-    def _gone(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
-        after = lifecycle.gone(node, reason, now=self._now)
-        if ended_at is not None and after.launch is not None:
-            after = evolve(after, launch=evolve(after.launch, ended_at=ended_at))
+    def _end(self, node: Node, after: Node, reason: str) -> None:
+        """Record `after`, the end of `node`, in the journal and the ledger."""
+        if node.phase is Phase.TERMINATING and node.retiring is not None:
+            reason = f"{reason}, as intended: {node.retiring.reason}"
         self._nodes[node.id] = after
-        self._note(after, "node.gone", _why_gone(node, reason))
-        self._archive(after)
+        self._note(after, "node.gone", reason)
+        if after.launch is not None:
+            self._launches.append(after.launch)
 
     def _adopt(self, owner: Owner, instance: Instance) -> None:
-        node = adopted(owner, instance, now=self._now)
-        pool = self._pools.get(owner.pool) or self._fleet.pools[owner.pool]
+        node = adopted(owner, instance, now=self.now)
+        pool = self._pools.get(owner.pool) or self.fleet.pools[owner.pool]
         index = next_index_after(owner, pool.next_index)
         self._pools[pool.name] = evolve(pool, next_index=index)
         self._nodes[node.id] = node
@@ -188,55 +175,41 @@ class InventoryReconciliation:
         self._note(node, "node.adopted", reason)
 
     def _room_for(self, name: PoolName) -> bool:
-        pool = self._fleet.pools[name]
-        held = sum(not node.gone for node in self._fleet.in_pool(name).values())
-        adopted = sum(
-            n.pool == name and n.id not in self._fleet.nodes for n in self._nodes.values()
-        )
-        return held + adopted < pool.nodes_max
+        adopted = sum(n.pool == name and n.id not in self.fleet.nodes for n in self._nodes.values())
+        return self.fleet.present_in(name) + adopted < self.fleet.pools[name].nodes_max
 
     def _orphaned(self, owner: Owner, instance: Instance) -> None:
-        times = self._before.orphans.get(instance.id, 0) + 1
+        times = self.before.orphans.get(instance.id, 0) + 1
         self._orphans[instance.id] = times
         if instance.status is InstanceStatus.TERMINATED:
-            if instance.id not in self._before.closed:
-                self._launches.append(orphan_launch(owner, instance, now=self._now))
+            if instance.id not in self.before.closed:
+                self._launches.append(orphan_launch(owner, instance, now=self.now))
             self._closed.add(instance.id)
         elif times == 1:
-            self._launches.append(orphan_launch(owner, instance, now=self._now))
+            self._launches.append(orphan_launch(owner, instance, now=self.now))
         if instance.status.alive and times >= LISTINGS_MIN:
             self._to_terminate.append((instance, owner))
 
-    def _archive(self, node: Node) -> None:
-        if node.launch is not None:
-            self._launches.append(node.launch)
-
     def _note(self, node: Node, kind: str, reason: str) -> None:
         facts = {"phase": str(node.phase)}
-        instance = node.instance
-        if instance:
-            facts["instance"] = instance
+        if node.instance:
+            facts["instance"] = node.instance
         subject = about("node", node.id)
         self._events.append(
-            Event(at=self._now, about=subject, kind=kind, reason=reason, facts=facts)
+            Event(at=self.now, about=subject, kind=kind, reason=reason, facts=facts)
         )
 
     def _report_foreign(self) -> None:
-        new = [x for x in self._foreign if x.id not in self._before.foreign]
+        new = [x for x in self._foreign if x.id not in self.before.foreign]
         if not new:
             return
-        forged = [x.id for x in new if claims_ownership(x, self._cluster)]
+        # Foreign machines with the name of this cluster, but without its signature.
+        forged = [x.id for x in new if x.labels.get(CLUSTER) == self.cluster.id]
         named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
         reason = f"{len(new)} machines that are not ours, never touched: {named}"
         if forged:
             reason += f"; {', '.join(forged)} claim to be, without the signature"
-        subject = about("provider", self._listing.provider)
+        subject = about("provider", self.listing.provider)
         self._events.append(
-            Event(at=self._now, about=subject, kind="provider.strangers", reason=reason)
+            Event(at=self.now, about=subject, kind="provider.strangers", reason=reason)
         )
-
-
-def _why_gone(node: Node, reason: str) -> str:
-    if node.phase is Phase.TERMINATING and node.retiring is not None:
-        return f"{reason}, as intended: {node.retiring.reason}"
-    return reason

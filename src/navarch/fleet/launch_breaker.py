@@ -27,10 +27,6 @@ LONGEST_PAUSE = timedelta(hours=1)
 """Long enough that a night of failures costs a dozen machine-hours and not hundreds; short enough
 that a repair is noticed. After a repair, an operator can release the breaker at once."""
 
-WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
-"""How often to check whether agents can start now: a reload of the configuration commits nothing.
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchBreaker:
@@ -94,9 +90,7 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
         return None
     strikes, since = strikes_of(failures)
     pause = pause_after(strikes)
-    coming = [
-        node for node in known if _is_coming(node) and not is_past_boot_deadline(pool, node, now)
-    ]
+    coming = [node for node in known if _is_coming(pool, node, now)]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
         # An offering without failures needs no pause. Machines that were requested at failing
@@ -114,19 +108,6 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
         ),
         until=until,
         allowance=0 if now < until else max((pool.gang or 1) - len(coming), 0),
-    )
-
-
-def breaker_without_agent(
-    pool: Pool, missing: str | None, *, now: datetime
-) -> LaunchBreaker | None:
-    """Return the breaker of a pool on which no agent would start, for the reason `missing`."""
-    if missing is None or pool.deleted:
-        return None
-    return LaunchBreaker(
-        reason=f"no machines are bought: {missing}",
-        until=now + WITHOUT_AGENT_AGAIN,
-        allowance=0,
     )
 
 
@@ -153,28 +134,17 @@ def quarantined_offerings(
         mended_at = came_up_at.get(failed_at)
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
-    return {
-        place: _quarantined(pool, place, found, known, now)
-        for place, found in failures_at.items()
-        if len(found) >= MACHINES_MAX
-    }
-
-
-def _quarantined(
-    pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
-) -> QuarantinedOffering:
-    strikes, since = strikes_of(failures)
-    return QuarantinedOffering(
-        tried_at=since + pause_after(strikes),
-        last_until=failures[-1].at + LONGEST_PAUSE,
-        trying=any(
-            _place(node) == place
-            and _asked_at(node) >= since
-            and _is_coming(node)
-            and not is_past_boot_deadline(pool, node, now)
-            for node in known
-        ),
-    )
+    found = {}
+    coming = [node for node in known if _is_coming(pool, node, now)]
+    for place, failed in failures_at.items():
+        if len(failed) >= MACHINES_MAX:
+            strikes, since = strikes_of(failed)
+            found[place] = QuarantinedOffering(
+                tried_at=since + pause_after(strikes),
+                last_until=failed[-1].at + LONGEST_PAUSE,
+                trying=any(_place(x) == place and _asked_at(x) >= since for x in coming),
+            )
+    return found
 
 
 def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]:
@@ -218,10 +188,10 @@ def pause_after(strikes: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
-def _is_coming(node: Node) -> bool:
+def _is_coming(pool: Pool, node: Node, now: datetime) -> bool:
     """Return whether the machine of `node` is under way and may still come up."""
     if not node.counts or node.registered_at is not None:
         return False
-    return node.phase is Phase.BOOTING or (
-        node.phase is Phase.REQUESTED and node.launch is not None
-    )
+    if node.phase is Phase.BOOTING:
+        return not is_past_boot_deadline(pool, node, now)
+    return node.phase is Phase.REQUESTED and node.launch is not None

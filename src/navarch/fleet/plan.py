@@ -1,6 +1,5 @@
 """Plans: actions for a pool, as values with reasons."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -11,8 +10,7 @@ from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.recovery import Recovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """One node, and the reason to remove it once its replacement serves."""
 
     node: NodeId
@@ -34,8 +32,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its gang is not complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryLaunch:
+class RetryLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """Request a machine again for a node after its launch was refused."""
 
     launch: Launch
@@ -43,8 +40,7 @@ class RetryLaunch:
     table: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cordon:
+class Cordon(msgspec.Struct, frozen=True, kw_only=True):
     """Keep new work off `node`."""
 
     node: NodeId
@@ -53,23 +49,20 @@ class Cordon:
     """Whether it counts against the budget of automation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uncordon:
+class Uncordon(msgspec.Struct, frozen=True, kw_only=True):
     """Let new work onto `node` again."""
 
     node: NodeId
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recover:
+class Recover(msgspec.Struct, frozen=True, kw_only=True):
     """Start to repair the machine of a node in place."""
 
     recovery: Recovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Defer:
+class Defer(msgspec.Struct, frozen=True, kw_only=True):
     """Record what is not done about `node`, and why; None: nothing is deferred any more."""
 
     node: NodeId
@@ -89,24 +82,21 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its agent never registered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """Move the work off `node`, which is to be removed."""
 
     node: NodeId
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terminate:
+class Terminate(msgspec.Struct, frozen=True, kw_only=True):
     """Terminate the machine of `node`; its work has left or is lost."""
 
     node: NodeId
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseAutomation:
+class PauseAutomation(msgspec.Struct, frozen=True, kw_only=True):
     """Record that automation is paused in this pool for `reason`; None: it resumes."""
 
     reason: str | None
@@ -114,15 +104,13 @@ class PauseAutomation:
     """Whether nodes of the pool are part of an outage."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetLaunchBreaker:
+class SetLaunchBreaker(msgspec.Struct, frozen=True, kw_only=True):
     """Record why this pool buys nothing now; None: it buys again."""
 
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(msgspec.Struct, frozen=True, kw_only=True):
     """Open `nodes` to work: their gang is complete."""
 
     gang: Gang
@@ -130,8 +118,7 @@ class Release:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abandon:
+class Abandon(msgspec.Struct, frozen=True, kw_only=True):
     """Remove every member of a gang that cannot be completed."""
 
     gang: Gang

@@ -1,30 +1,30 @@
 """The plan of one pool's size: launch breakers, replacements and the planner, put together."""
 
-from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 
 from navarch.core.ids import ProviderName, Token
-from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.disruption.costly import may_be_undercut
-from navarch.fleet.disruption.replacement import Replacements, look_again, plan_replacements
+from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads
 from navarch.fleet.launch_breaker import (
     LaunchBreaker,
-    QuarantinedOffering,
-    breaker_without_agent,
     find_breaker,
     may_trip,
     quarantined_offerings,
 )
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
-from navarch.fleet.pool_index import NO_STEADY_NODES, PoolIndex
+from navarch.fleet.pool_index import PoolIndex
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
-from navarch.fleet.stockouts import Scope
 from navarch.ports.provision import ProvisionScheduler
+
+WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
+"""How often to check whether agents can start now: a reload of the configuration commits nothing.
+"""
 
 
 def plan_pool_size(
@@ -46,24 +46,24 @@ def plan_pool_size(
     shown, steady = index.shown_for(pool, now)
     # A pool that churns remembers many nodes that are gone. A plan only needs those it lost.
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
-    breaker, quarantined = _find_breakers(pool, index, now)
-    short = steady.nodes + sum(node.counts for node in known) < pool.target
-    breaker = _strictest(pool, index, breaker, missing_agent, short=short, now=now)
-    replacements: Replacements | None = None
-    again_at: datetime | None = None
-    sees_all = steady is NO_STEADY_NODES
-    if sees_all or any(node.counts for node in known):
-        # Skip replacement by price unless the plan sees every node.
-        undercut = sees_all and may_be_undercut(pool)
-        for_sale = (
-            market.for_sale(pool, scheduler, {}, quarantined=quarantined) if undercut else None
-        )
-        replacements = plan_replacements(pool, known, for_sale=for_sale, now=now)
-        again_at = look_again(pool, known, undercut=undercut, now=now)
+    breaker, quarantined = None, NONE_QUARANTINED
+    if may_trip(pool, shown, now=now):
+        breaker = find_breaker(pool, index.nodes.values(), now=now)
+        quarantined = quarantined_offerings(pool, index.nodes.values(), now=now)
+    if steady.nodes + sum(node.counts for node in known) < pool.target:
+        # Only a pool that buys is stopped here. The governor limits replacements.
+        loop = find_replacement_loop(pool, index.nodes.values(), now=now)
+        if loop is not None and (breaker is None or loop.until > breaker.until):
+            breaker = loop
+    if missing_agent is not None and not pool.deleted:
+        reason = f"no machines are bought: {missing_agent}"
+        breaker = LaunchBreaker(reason=reason, until=now + WITHOUT_AGENT_AGAIN, allowance=0)
+    undercut = may_be_undercut(pool)
+    for_sale = market.for_sale(pool, scheduler, quarantined=quarantined) if undercut else None
     plan = plan_pool(
         pool,
         known,
-        replacements=replacements,
+        replacements=plan_replacements(pool, known, for_sale=for_sale, now=now),
         now=now,
         new_tokens=new_tokens,
         scheduler=scheduler,
@@ -74,36 +74,5 @@ def plan_pool_size(
         quarantined=quarantined,
         steady=steady,
     )
-    if again_at is None:
-        return plan
-    wake_at = again_at if plan.wake_at is None else min(plan.wake_at, again_at)
-    return evolve(plan, wake_at=wake_at)
-
-
-def _find_breakers(
-    pool: Pool, index: PoolIndex, now: datetime
-) -> tuple[LaunchBreaker | None, Mapping[Scope, QuarantinedOffering]]:
-    """Return the launch breaker of `pool` and its quarantined offerings."""
-    if not may_trip(pool, index.may_have_failed(pool, now), now=now):
-        return None, NONE_QUARANTINED
-    nodes: list[Node] = index.all_nodes()
-    breaker = find_breaker(pool, nodes, now=now)
-    return breaker, quarantined_offerings(pool, nodes, now=now)
-
-
-def _strictest(
-    pool: Pool,
-    index: PoolIndex,
-    breaker: LaunchBreaker | None,
-    missing_agent: str | None,
-    *,
-    short: bool,
-    now: datetime,
-) -> LaunchBreaker | None:
-    """Return the breaker that applies: missing agent, replacement loop, or `breaker`."""
-    if short:
-        # Only a pool that buys is stopped here. The governor limits replacements.
-        loop = find_replacement_loop(pool, index.all_nodes(), now=now)
-        if loop is not None and (breaker is None or loop.until > breaker.until):
-            breaker = loop
-    return breaker_without_agent(pool, missing_agent, now=now) or breaker
+    moments = (plan.wake_at, look_again(pool, known, undercut=undercut, now=now))
+    return evolve(plan, wake_at=min(filter(None, moments), default=None))

@@ -34,23 +34,24 @@ def find_replacement_loop(
     failures = _failures(pool, [node for node in stored if node.replaces is not None])
     if len(failures) < REPLACEMENTS_MAX:
         return None
-    known = [node for node in stored if node.registered_at is not None or _is_coming(node)]
-    well_since = max((_registered(node) for node in known if _is_proven(node, now)), default=None)
+    well_since = max((_registered(node) for node in stored if _is_proven(node, now)), default=None)
     if well_since is not None:
         failures = [each for each in failures if _registered(each.node) > well_since]
     if len(failures) < REPLACEMENTS_MAX:
         return None
     strikes, since = strikes_of(failures)
     until = since + pause_after(strikes)
-    on_trial = [node for node in known if _is_on_trial(node, now)]
+    on_trial = [node for node in stored if _is_on_trial(node, now)]
     last = failures[-1]
+    probation = f"{PROBATION.total_seconds() / 60:g} min"
     ill = (
-        f"{len(failures)} replacements in a row fell ill within {_minutes(PROBATION)} of "
-        f"registering, at last {last.node.id}: {last.reason}"
+        f"{len(failures)} replacements in a row fell ill within {probation} of registering, "
+        f"at last {last.node.id}: {last.reason}"
     )
     release = f"`navarch held release --pool {pool.name}`"
     if now >= until and on_trial:
-        until = max(min(map(_trial_ends_at, on_trial)), now)
+        ends = [(node.registered_at or node.created_at) + PROBATION for node in on_trial]
+        until = max(min(ends), now)
         what = f"{on_trial[0].id} is tried next"
     else:
         what = f"the next is tried at {until:%H:%M:%S} UTC, or now with {release}"
@@ -100,21 +101,11 @@ def _is_proven(node: Node, now: datetime) -> bool:
 def _is_on_trial(node: Node, now: datetime) -> bool:
     if node.replaces is None or not node.counts or fell_ill_at(node) is not None:
         return False
-    return node.registered_at is None or now < node.registered_at + PROBATION
-
-
-def _trial_ends_at(node: Node) -> datetime:
-    return (node.registered_at or node.created_at) + PROBATION
-
-
-def _is_coming(node: Node) -> bool:
-    return node.counts and node.launch is not None
+    if node.registered_at is None:
+        return node.launch is not None
+    return now < node.registered_at + PROBATION
 
 
 def _registered(node: Node) -> datetime:
     assert node.registered_at is not None, node.id
     return node.registered_at
-
-
-def _minutes(duration: timedelta) -> str:
-    return f"{duration.total_seconds() / 60:g} min"

@@ -2,10 +2,10 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 
 import msgspec
 
@@ -51,74 +51,38 @@ Reservation = tuple[ProviderName, str]
 """A capacity reservation, by provider and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """A part of the market that refused, as an obstacle at one moment.
-
-    Its text is made on demand: a drought is evaluated many times a second.
-    """
-
-    closure: Closure
-    opens_at: datetime
-    now: datetime
-
-    def __str__(self) -> str:
-        if self.now < self.opens_at:
-            return f"closed until {self.opens_at:%H:%M:%S}: {self.closure.reason}"
-        return f"half open, and others are trying: {self.closure.reason}"
-
-
 NONE_QUARANTINED: Mapping[Scope, QuarantinedOffering] = {}
 
-Bar = Closed | str
-"""The obstacle that keeps a pool from buying an offering: a closure, or a reason in words."""
-
-Obstacle = tuple[Offering, Bar | None]
-"""The offering that a pool would have bought, and its obstacle."""
-
-
-class Score(msgspec.Struct, frozen=True):
-    """The score that a strategy gives an option; the lowest if the strategy fails."""
-
-    value: float = -math.inf
-    fault: str = ""
-    """How the strategy failed."""
-
-    def __str__(self) -> str:
-        # Adding nothing makes a negative zero a plain one.
-        return f"no score ({self.fault})" if self.fault else f"score {self.value + 0.0:.6g}"
-
-
-def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
-    """Return the score of an option. A strategy that fails must not keep every pool from buying."""
-    try:
-        value: object = scheduler.score(option)
-    except Exception as error:  # noqa: BLE001 - a strategy may be anybody's code
-        return Score(fault=repr(error))
-    if not isinstance(value, (int, float)) or math.isnan(value):
-        return Score(fault=f"{value!r} is no score")
-    return Score(value)
+Obstacle = tuple[Offering, str | None]
+"""The offering that a pool would have bought, and what keeps it from buying."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One option with its score."""
 
     option: ProvisionOption
-    score: "Score"
-    bar: "Bar | None"
+    score: float
+    """The score that the strategy gives it; the lowest if the strategy fails."""
+    fault: str = ""
+    """How the strategy failed."""
+    bar: str | None
     """The obstacle to buying it now; None if there is none."""
     quarantined: bool = False
     """Whether machines did not come up there recently: chosen only if there is nothing else."""
+    failed_before: bool = False
+    """Whether a gang of this size was abandoned there recently."""
 
     def __str__(self) -> str:
         offering = self.option.offering
-        verdict = "available" if self.bar is None else str(self.bar)
+        verdict = "available" if self.bar is None else self.bar
         if self.quarantined and self.bar is None:
             verdict += ", but machines did not come up there lately"
         terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
-        return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
+        # Adding nothing makes a negative zero a plain one.
+        score = f"no score ({self.fault})" if self.fault else f"score {self.score + 0.0:.6g}"
+        return f"{offering}{terms}, {price}, {score}, odds {self.option.odds:.0%}: {verdict}"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,18 +101,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.rows) > ROWS_MAX:
             lines.append(f"  … and {len(self.rows) - ROWS_MAX} more")
         return "\n".join(lines)
-
-
-class _Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The closures of one offering of a pool during a round."""
-
-    offering: Offering
-    against: tuple[tuple[Scope, Closure], ...]
-
-    @property
-    def failed_before(self) -> bool:
-        """Whether a gang of this size was abandoned there recently."""
-        return any(scope.gang is not None for scope, _ in self.against)
 
 
 class Market:
@@ -177,7 +129,6 @@ class Market:
         self._under_way = under_way
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
-        self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
         self._taken: list[Take] = []
         self._reserved: defaultdict[Reservation, int] = defaultdict(int, reserved or {})
         self.turned_away: dict[PoolName, Obstacle] = {}
@@ -208,26 +159,18 @@ class Market:
         that the new one replaces. Offerings in `quarantined` are chosen only if nothing else is
         available, and one at a time. With `only`, no other offering is chosen.
         """
-        known = self._known(pool, gang)
-        bars: list[Bar | None] = []
-        will_do: list[int] = []
-        is_open = False
-        for place, each in enumerate(known):
-            bar = self._bar(pool, each, gang, instead_of, quarantined)
-            bars.append(bar)
-            if only is None or each.offering == only:
-                will_do.append(place)
-                is_open = is_open or bar is None
-        if is_open:
-            rows = self._rows(pool, scheduler, held, known, bars, quarantined)
+        allowed = [x for x in pool.offerings if only is None or x == only]
+        bars = {x: self._bar(pool, x, gang, instead_of, quarantined) for x in pool.offerings}
+        if any(bars[offering] is None for offering in allowed):
+            rows = self._rows(pool, scheduler, held, bars, gang, quarantined)
             for row in rows:
                 offering = row.option.offering
-                if row.bar is None and (only is None or offering == only):
-                    self._take(pool, known[row.option.position], gang)
+                if row.bar is None and offering in allowed:
+                    self._take(pool, offering, gang)
                     return Choice(offering=offering, rows=tuple(rows))
         # The usual case in a drought, evaluated often: nothing needs a score.
-        first = will_do[0] if will_do else 0
-        self.turned_away[pool.name] = (known[first].offering, bars[first])
+        first = allowed[0] if allowed else pool.offerings[0]
+        self.turned_away[pool.name] = (first, bars[first])
         return None
 
     def join(self, pool: Pool, gang: Gang, *, instead_of: Decimal | None = None) -> str | None:
@@ -241,14 +184,13 @@ class Market:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
         self._taken.append((pool, gang.offering))
-        self._reserve(gang.offering, 1)
+        self._reserved[gang.offering.provider, gang.offering.reservation] += 1
         return None
 
     def for_sale(
         self,
         pool: Pool,
         scheduler: ProvisionScheduler,
-        held: Mapping[ProviderName, int],
         *,
         quarantined: Collection[Scope] = (),
     ) -> Offering | None:
@@ -257,13 +199,13 @@ class Market:
         A refused offering counts as sold out until it sells again or the refusal expires, and so
         does a quarantined one: a pool that runs well does not probe.
         """
-        known = self._known(pool, 0)
-        bars = [self._bar(pool, each, 0, None, NONE_QUARANTINED) for each in known]
-        for row in self._rows(pool, scheduler, held, known, bars, NONE_QUARANTINED):
-            closures = known[row.option.position].against
-            doubtful = scopes(row.option.offering)[0] in quarantined
-            if row.bar is None and not doubtful and all(x.strikes == 0 for _, x in closures):
-                return row.option.offering
+        bars = {x: self._bar(pool, x, 0, None, NONE_QUARANTINED) for x in pool.offerings}
+        for row in self._rows(pool, scheduler, {}, bars, 0, NONE_QUARANTINED):
+            offering = row.option.offering
+            doubtful = scopes(offering)[0] in quarantined
+            doubtful = doubtful or any(x.strikes for _, x in self._against(offering, 0))
+            if row.bar is None and not doubtful:
+                return offering
         return None
 
     def opens_at(self, pool: Pool) -> datetime | None:
@@ -272,50 +214,59 @@ class Market:
         That is when it becomes half open, or when the probes under way have timed out.
         """
         moments = []
-        for known in self._known(pool, pool.gang):
-            moments_of_it = (self._tried_again_at(scope, x) for scope, x in known.against)
-            until = max(moments_of_it, default=self._now)
-            if until > self._now:
+        for offering in pool.offerings:
+            closures = self._against(offering, pool.gang)
+            until = max((self._tried_again_at(scope, x) for scope, x in closures), default=None)
+            if until is not None and until > self._now:
                 moments.append(until)
         return min(moments, default=None)
 
-    def _known(self, pool: Pool, gang: int) -> list[_Standing]:
-        held = self._standings.get((pool.name, gang))
-        if held is not None and held[0] is pool:
-            return held[1]
-        found: list[_Standing] = []
-        for offering in pool.offerings:
-            against: tuple[tuple[Scope, Closure], ...] = ()
-            if self._stockouts.closures:
-                against = tuple(self._stockouts.against(offering, self._now, gang))
-            found.append(_Standing(offering=offering, against=against))
-        self._standings[pool.name, gang] = (pool, found)
-        return found
+    def _against(self, offering: Offering, gang: int) -> Iterator[tuple[Scope, Closure]]:
+        return self._stockouts.against(offering, self._now, gang)
 
     def _rows(
         self,
         pool: Pool,
         scheduler: ProvisionScheduler,
         held: Mapping[ProviderName, int],
-        known: Sequence[_Standing],
-        bars: Sequence[Bar | None],
+        bars: Mapping[Offering, str | None],
+        gang: int,
         quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> list[Row]:
+        """Return all options, best first: reservations, then by score, then the nearest."""
         rows: list[Row] = []
-        for place, each in enumerate(known):
-            offering = each.offering
+        for position, offering in enumerate(pool.offerings):
             option = ProvisionOption(
                 pool=pool.name,
                 offering=offering,
-                position=place,
-                options=len(known),
+                position=position,
+                options=len(pool.offerings),
                 held=held.get(offering.provider, 0),
                 odds=self._stockouts.odds(offering, self._now),
             )
-            comes_last = bool(quarantined) and self._comes_last(offering, quarantined)
-            score = _score(scheduler, option)
-            rows.append(Row(option=option, score=score, bar=bars[place], quarantined=comes_last))
-        return rows if len(rows) == 1 else _ranked(rows, known)
+            score, fault = _score(scheduler, option)
+            place = quarantined.get(scopes(offering)[0])
+            row = Row(
+                option=option,
+                score=score,
+                fault=fault,
+                bar=bars[offering],
+                quarantined=place is not None and self._now < place.last_until,
+                failed_before=any(x.gang is not None for x, _ in self._against(offering, gang)),
+            )
+            rows.append(row)
+        first = max(rows, key=attrgetter("score")).option.offering
+        return sorted(
+            rows,
+            key=lambda row: (
+                row.quarantined,
+                row.failed_before,
+                not row.option.offering.reservation,
+                -row.score,
+                _distance(row.option.offering, first),
+                row.option.position,
+            ),
+        )
 
     def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
         for veto in self._vetoes:
@@ -330,36 +281,32 @@ class Market:
     def _no_room(self, offering: Offering, machines: int) -> str | None:
         if not offering.reservation or offering.reserved_nodes is None:
             return None
-        used = self._reserved[_reservation(offering)]
+        used = self._reserved[offering.provider, offering.reservation]
         if used + machines <= offering.reserved_nodes:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _comes_last(
-        self, offering: Offering, quarantined: Mapping[Scope, QuarantinedOffering]
-    ) -> bool:
-        place = quarantined.get(scopes(offering)[0])
-        return place is not None and self._now < place.last_until
-
     def _bar(
         self,
         pool: Pool,
-        known: _Standing,
+        offering: Offering,
         gang: int,
         instead_of: Decimal | None,
         quarantined: Mapping[Scope, QuarantinedOffering],
-    ) -> Bar | None:
+    ) -> str | None:
         """Return the obstacle to buying this offering for `pool`, if there is one."""
-        for scope, closure in known.against:
+        for scope, closure in self._against(offering, gang):
             opens_at = closure.opens_at(self._crowd)
-            if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
-                return Closed(closure, opens_at, self._now)
-        place = quarantined.get(scopes(known.offering)[0]) if quarantined else None
+            if self._now < opens_at:
+                return f"closed until {opens_at:%H:%M:%S}: {closure.reason}"
+            if self._probing(scope, closure.since) >= closure.allowance:
+                return f"half open, and others are trying: {closure.reason}"
+        place = quarantined.get(scopes(offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
         machines = gang or 1
-        proposal = ProposedLaunch(pool=pool, offering=known.offering, instead_of=instead_of)
-        return self._veto(proposal, machines) or self._no_room(known.offering, machines)
+        proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
+        return self._veto(proposal, machines) or self._no_room(offering, machines)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many probes of that part of the market are under way; a gang is one."""
@@ -373,9 +320,8 @@ class Market:
         patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
         trying: dict[object, datetime] = {}
         for place, x in enumerate(self._under_way):
-            if x.asked_at >= max(since, patient_since) and scope.covers(
-                x.offering, x.gang.nodes if x.gang else 0
-            ):
+            parts = scopes(x.offering, x.gang.nodes if x.gang else 0)
+            if x.asked_at >= max(since, patient_since) and scope in parts:
                 who = x.gang.id if x.gang else place
                 trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
         return sorted(trying.values())
@@ -391,37 +337,26 @@ class Market:
         since = trying[too_many - 1] if too_many <= len(trying) else self._now
         return since + PROBE_PATIENCE
 
-    def _take(self, pool: Pool, known: _Standing, gang: int) -> None:
-        for scope, closure in known.against:
+    def _take(self, pool: Pool, offering: Offering, gang: int) -> None:
+        for scope, closure in self._against(offering, gang):
             self._probes[scope] = self._probing(scope, closure.since) + 1
         machines = gang or 1
-        self._taken += [(pool, known.offering)] * machines
-        self._reserve(known.offering, machines)
-
-    def _reserve(self, offering: Offering, machines: int) -> None:
-        if offering.reservation:
-            self._reserved[_reservation(offering)] += machines
+        self._taken += [(pool, offering)] * machines
+        self._reserved[offering.provider, offering.reservation] += machines
 
 
-def _ranked(rows: Iterable[Row], known: Sequence[_Standing]) -> list[Row]:
-    """Return all options, best first: reservations, then by score, then the nearest."""
-    by_score = sorted(rows, key=lambda row: (-row.score.value, row.option.position))
-    first = by_score[0].option.offering
-    return sorted(
-        by_score,
-        key=lambda row: (
-            row.quarantined,
-            known[row.option.position].failed_before,
-            not row.option.offering.reservation,
-            -row.score.value,
-            _distance(row.option.offering, first),
-            row.option.position,
-        ),
-    )
+def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> tuple[float, str]:
+    """Return the score of an option, or the lowest one and how the strategy failed.
 
-
-def _reservation(offering: Offering) -> Reservation:
-    return offering.provider, offering.reservation
+    A strategy that fails must not keep every pool from buying.
+    """
+    try:
+        value: object = scheduler.score(option)
+    except Exception as error:  # noqa: BLE001 - a strategy may be anybody's code
+        return -math.inf, repr(error)
+    if not isinstance(value, (int, float)) or math.isnan(value):
+        return -math.inf, f"{value!r} is no score"
+    return value, ""
 
 
 def _distance(offering: Offering, first: Offering) -> int:

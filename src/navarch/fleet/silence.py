@@ -19,14 +19,9 @@ def judge_silence(
     Each timeout counts as one more unhealthy verdict in a row, so that a dead machine is replaced
     after as many timeouts as its pool requires verdicts.
     """
-    for name, last_heard in silent.items():
-        node = fleet.nodes.get(name)
-        if node is None or node.phase not in _WATCHED:
-            continue
-        before = heartbeat_condition(node)
-        verdicts = before.times if before else 0
-        if verdicts < _verdicts_max(fleet, node) and now >= last_heard + timeout * (verdicts + 1):
-            reason = f"no report since {last_heard:%Y-%m-%d %H:%M:%S} UTC"
+    for node, due_at in _next_verdicts(fleet, silent, timeout):
+        if now >= due_at:
+            reason = f"no report since {silent[node.id]:%Y-%m-%d %H:%M:%S} UTC"
             yield node, CheckResult(check=HEARTBEAT, health=Health.UNHEALTHY, reason=reason)
 
 
@@ -44,16 +39,23 @@ def next_verdict_at(
     fleet: Fleet, silent: Mapping[NodeId, datetime], *, timeout: timedelta
 ) -> datetime | None:
     """Return when the next timeout of a silent node passes."""
-    moments = []
+    return min((due_at for _, due_at in _next_verdicts(fleet, silent, timeout)), default=None)
+
+
+def _next_verdicts(
+    fleet: Fleet, silent: Mapping[NodeId, datetime], timeout: timedelta
+) -> Iterator[tuple[Node, datetime]]:
+    """Yield each silent node with further verdicts to come, and when the next one is due."""
     for name, last_heard in silent.items():
         node = fleet.nodes.get(name)
         if node is None or node.phase not in _WATCHED:
             continue
         before = heartbeat_condition(node)
         verdicts = before.times if before else 0
-        if verdicts < _verdicts_max(fleet, node):
-            moments.append(last_heard + timeout * (verdicts + 1))
-    return min(moments, default=None)
+        pool = fleet.pools.get(node.pool) if node.pool is not None else None
+        verdicts_max = pool.unhealthy_after if pool and node.counts else 1
+        if verdicts < verdicts_max:
+            yield node, last_heard + timeout * (verdicts + 1)
 
 
 def heartbeat_condition(node: Node) -> Condition | None:
@@ -62,8 +64,3 @@ def heartbeat_condition(node: Node) -> Condition | None:
         if condition.check == HEARTBEAT:
             return condition
     return None
-
-
-def _verdicts_max(fleet: Fleet, node: Node) -> int:
-    pool = fleet.pools.get(node.pool) if node.pool is not None else None
-    return pool.unhealthy_after if pool and node.counts else 1

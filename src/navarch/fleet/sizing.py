@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.autoscaling import Autoscaling
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.limits import NODES_PER_POOL_MAX, PAUSED
@@ -63,8 +62,10 @@ def bounds_at(pool: Pool, now: datetime) -> Bounds:
         source="the pool's bounds",
         step=max(pool.gang, 1),
     )
-    schedule = _schedule(pool.autoscaling)
-    window = schedule.window_at(now) if schedule else None
+    asked = None if pool.autoscaling is None else pool.autoscaling.scheduled
+    if asked is None:
+        return own
+    window = Schedule(windows=asked.windows, time_zone=asked.time_zone).window_at(now)
     if window is None:
         return own
     low = own.nodes_min if window.nodes_min is None else own.clamp(window.nodes_min)
@@ -111,7 +112,8 @@ def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizi
         return Sizing(nodes=size, reason=paused)
     within = bounds.clamp(size)
     if within != size:
-        return Sizing(nodes=within, reason=f"{bounds.source}: {_words(bounds)}")
+        allowed = f"{bounds.nodes_min} to {bounds.nodes_max} nodes"
+        return Sizing(nodes=within, reason=f"{bounds.source}: {allowed}")
     if not opinions:
         return Sizing(nodes=size, reason="no opinion yet")
     newest = opinions[-1]
@@ -122,7 +124,10 @@ def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizi
         left = pool.scaled_at + pool.cooldown - now
         return Sizing(nodes=size, reason=f"cooldown for another {_seconds(left)}: {newest.reason}")
     if asked > size:
-        return Sizing(nodes=asked, reason=_grown(newest, bounds))
+        reason = newest.reason
+        if newest.nodes_needed > newest.nodes and bounds.clamp(newest.nodes) < bounds.nodes_max:
+            reason = f"the work that runs and waits needs {newest.nodes_needed} nodes"
+        return Sizing(nodes=asked, reason=reason)
     return _shrunk(pool, opinions, bounds, now)
 
 
@@ -180,23 +185,6 @@ def _loss(node: Node, peaks: Mapping[NodeId, float]) -> tuple[int, float, dateti
 
 def _asked(opinion: Opinion, bounds: Bounds) -> int:
     return bounds.clamp(max(opinion.nodes, opinion.nodes_needed))
-
-
-def _grown(opinion: Opinion, bounds: Bounds) -> str:
-    if opinion.nodes_needed > opinion.nodes and bounds.clamp(opinion.nodes) < bounds.nodes_max:
-        return f"the work that runs and waits needs {opinion.nodes_needed} nodes"
-    return opinion.reason
-
-
-def _schedule(asked: Autoscaling | None) -> Schedule | None:
-    scheduled = asked.scheduled if asked is not None else None
-    if scheduled is None:
-        return None
-    return Schedule(windows=scheduled.windows, time_zone=scheduled.time_zone)
-
-
-def _words(bounds: Bounds) -> str:
-    return f"{bounds.nodes_min} to {bounds.nodes_max} nodes"
 
 
 def _seconds(duration: timedelta) -> str:

@@ -8,7 +8,6 @@ dozen calls a minute, not a thousand; ten cost two or three.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -56,8 +55,7 @@ SPANS: Spans = {
 """How long the first refusal closes, and the longest time that later ones do; each doubles it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the market. A field that is None matches everything: every region, every type."""
 
     provider: ProviderName
@@ -68,16 +66,6 @@ class Scope:
     reservation: str | None = None
     gang: int | None = None
     """For gangs of this many machines only."""
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
-
-    def __post_init__(self) -> None:
-        # Looked up many times a second in a drought, and hashing seven fields is slow.
-        place = (self.region, self.zone, self.reservation, self.gang)
-        known = hash((self.provider, self.instance_type, self.spot, *place))
-        object.__setattr__(self, "_hash", known)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __str__(self) -> str:
         if self.instance_type is None:
@@ -85,10 +73,6 @@ class Scope:
         if self.region is None:
             return f"every {self.instance_type} at {self.provider}"
         return f"{self.instance_type} at {self.provider} in {self.zone or self.region or '?'}"
-
-    def covers(self, offering: Offering, gang: int = 0) -> bool:
-        """Return whether `offering`, for a gang of that many, is in this part of the market."""
-        return self in scopes(offering, gang)
 
 
 @lru_cache(maxsize=4096)
@@ -105,10 +89,10 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
         spot=offering.spot,
         reservation=offering.reservation,
     )
-    region = replace(account, region=offering.region)
-    narrow = replace(region, zone=offering.zone)
+    region = evolve(account, region=offering.region)
+    narrow = evolve(region, zone=offering.zone)
     wide = (narrow, region, account, Scope(provider=offering.provider))
-    return (replace(narrow, gang=gang), *wide) if gang else wide
+    return (evolve(narrow, gang=gang), *wide) if gang else wide
 
 
 def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
@@ -122,7 +106,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
         case Refusal.CREDENTIAL:
             return provider
         case Refusal.BLOCK:
-            return replace(narrow, gang=gang)
+            return evolve(narrow, gang=gang)
         case _:
             return narrow
 
@@ -174,11 +158,6 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         share = 0.5 ** ((now - self.at) / HALF_LIFE)
         return Tally(sold=self.sold * share, refused=self.refused * share, at=now)
 
-    def odds(self, now: datetime) -> float:
-        """Return the odds that the next launch succeeds: one half without data."""
-        faded = self.faded(now)
-        return (faded.sold + 1) / (faded.sold + faded.refused + 2)
-
 
 class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     """The closures and odds that follow from refusals and sales, as a value."""
@@ -201,7 +180,8 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "Stockouts":
         """Return the stockouts after `offering` was refused to a launch of `asked_at`."""
         scope = closed_by(offering, refusal, gang)
-        before = self._live(scope, now)
+        closures = self._kept(now)
+        before = closures.get(scope)
         tallies = self._tallied(offering, now, refused=1.0)
         if before is not None and asked_at < before.since:
             return evolve(self, tallies=tallies)
@@ -216,7 +196,7 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
             strikes=strikes,
             longest=longest,
         )
-        return evolve(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
+        return evolve(self, closures={**closures, scope: closure}, tallies=tallies)
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
         """Return the stockouts after `offering` was sold to a launch of `asked_at`."""
@@ -245,18 +225,15 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterator[tuple[Scope, Closure]]:
         """Yield the closures that apply to `offering`, whether closed or half open."""
         for scope in scopes(offering, gang):
-            closure = self._live(scope, now)
-            if closure is not None:
+            closure = self.closures.get(scope)
+            if closure is not None and now < closure.forgotten_at:
                 yield scope, closure
 
     def odds(self, offering: Offering, now: datetime) -> float:
         """Return the odds that a launch at `offering` succeeds, from 0 to 1."""
-        tally = self.tallies.get(scopes(offering)[0])
-        return 0.5 if tally is None else tally.odds(now)
-
-    def _live(self, scope: Scope, now: datetime) -> Closure | None:
-        closure = self.closures.get(scope)
-        return None if closure is None or now >= closure.forgotten_at else closure
+        recent = self.tallies.get(scopes(offering)[0], Tally()).faded(now)
+        # One half without data.
+        return (recent.sold + 1) / (recent.sold + recent.refused + 2)
 
     def _kept(self, now: datetime) -> dict[Scope, Closure]:
         return {s: closure for s, closure in self.closures.items() if now < closure.forgotten_at}

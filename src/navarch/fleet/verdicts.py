@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.health import BOOT, CheckResult, Health
@@ -11,8 +10,6 @@ from navarch.core.node import AGENT, DRIVER, IMAGE, KERNEL, Node, Trait
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.conditions import evaluate, explain, worst
-
-_check_of = attrgetter("check")
 
 
 def with_results(
@@ -78,7 +75,7 @@ def _event(
     node: Node, reason: str, now: datetime, *, because: tuple[Subject, ...] = (), by: str = ""
 ) -> Event:
     facts = {"health": str(node.health)}
-    if failing := " ".join(sorted(map(_check_of, node.conditions))):
+    if failing := " ".join(sorted(x.check for x in node.conditions)):
         # The failing checks, for readers of the journal.
         facts["checks"] = failing
     if by:
@@ -101,8 +98,15 @@ def traits_after(
     A driver that does not load reports no version, and the driver of exactly that node must not be
     forgotten.
     """
+    drivers = (gpu.driver_version for gpu in inventory.gpus if gpu.driver_version)
+    reported = {
+        DRIVER: next(drivers, ""),
+        IMAGE: inventory.image or inventory.labels.get("image", ""),
+        KERNEL: inventory.kernel_version,
+        AGENT: inventory.agent_version,
+    }
     after = dict(before)
-    for key, value in _said(inventory).items():
+    for key, value in reported.items():
         if not value:
             continue
         known = before.get(key)
@@ -111,16 +115,3 @@ def traits_after(
         elif known.value != value:
             after[key] = known.followed_by(value, at=now)
     return after
-
-
-_driver = attrgetter("driver_version")
-
-
-def _said(inventory: Inventory) -> dict[str, str]:
-    drivers = filter(None, map(_driver, inventory.gpus))
-    return {
-        DRIVER: next(drivers, ""),
-        IMAGE: inventory.image or inventory.labels.get("image", ""),
-        KERNEL: inventory.kernel_version,
-        AGENT: inventory.agent_version,
-    }

@@ -22,7 +22,7 @@ from navarch.fleet.launch_breaker import (
 from navarch.fleet.plan import Plan, Request, Retire, SetLaunchBreaker
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market
-from navarch.fleet.stockouts import Stockouts
+from navarch.fleet.stockouts import Stockouts, scopes
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HERE = Offering(provider=ProviderName("here"), instance_type="h100-8x")
@@ -216,8 +216,8 @@ def test_only_the_offering_with_failing_machines_is_quarantined() -> None:
     failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
     elsewhere = stood_at(THERE, served(9, at=-1))
     (place,) = quarantined_offerings(POOL, [*failures, elsewhere], now=NOW)
-    assert place.covers(HERE)
-    assert not place.covers(THERE)
+    assert place in scopes(HERE)
+    assert place not in scopes(THERE)
     assert not quarantined_offerings(POOL, failures[1:], now=NOW), "two may be an accident"
 
 

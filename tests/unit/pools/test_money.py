@@ -1,6 +1,7 @@
 """Costs, forecasts and budgets."""
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -20,7 +21,7 @@ from navarch.core.records import evolve
 from navarch.fleet.instance_state import bought
 from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
-from navarch.fleet.money.ledger import Account, accounts, forecast, month_end, month_start
+from navarch.fleet.money.ledger import Account, account, forecast, month_end, month_start
 from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report
@@ -33,6 +34,23 @@ from navarch.testing.worlds import H100, a_node, a_pool
 NOW = datetime(2026, 3, 16, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 TEN = Decimal(10)
+
+
+def accounts(
+    launches: Iterable[Launch],
+    group: Callable[[Launch], str],
+    *,
+    since: datetime | None = None,
+    until: datetime,
+) -> Mapping[str, Account]:
+    """Return the cost of each group from `since` to `until`, by the group's name."""
+    found: dict[str, Account] = {}
+    for launch in launches:
+        entry = account(launch, since=since, until=until)
+        if entry is not None:
+            name = group(launch)
+            found[name] = found.get(name, Account()) + entry
+    return dict(sorted(found.items()))
 
 
 def a_launch(

@@ -13,12 +13,11 @@ from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, NotifiedState, Phase
 from navarch.core.pool import Pool
-from navarch.fleet.drains import goes_when_empty, matters_to_drains, plan_drains
+from navarch.fleet.drains import goes_when_empty, plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Store
-from navarch.state.index import Index
 
 log = structlog.get_logger(__name__)
 
@@ -95,18 +94,13 @@ class DrainController(NodeController):
             self._polled_at[node] = self._clock.now()
 
 
-def plan_drains_of(
-    clock: Clock, store: Store, index: Index, drain: DrainController
-) -> PoolPlanningController:
+def plan_drains_of(clock: Clock, store: Store, drain: DrainController) -> PoolPlanningController:
     """Return the controller that plans drains, which `drain` notifies of empty nodes."""
 
     def plan(pool: Pool, now: datetime) -> Plan:
-        nodes = index.pool(pool.name)
-        steady = nodes.steady().nodes
-        return plan_drains(pool, nodes.others(), drained=drain.drained, now=now, steady=steady)
+        nodes = store.fleet().in_pool(pool.name).values()
+        return plan_drains(pool, nodes, drained=drain.drained, now=now)
 
-    planning = PoolPlanningController(
-        clock, store, name="drains", plan=plan, matters=matters_to_drains
-    )
+    planning = PoolPlanningController(clock, store, name="drains", plan=plan, seen=seen_by_drains)
     drain.on_drained = planning.queue.add
     return planning

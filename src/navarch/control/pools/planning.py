@@ -39,23 +39,23 @@ class PoolPlanningController(Controller):
         *,
         name: str,
         plan: PlanPool,
-        matters: Callable[[Node, Node], bool],
+        seen: Callable[[Node], object],
     ) -> None:
-        """`matters` returns whether a plan depends on what differs between two states of a node.
+        """`seen` returns the part of a node that a plan depends on.
 
         A commit that changes nothing else causes no plan.
         """
         super().__init__(clock, store, store.fleet().pools)
         self.name = name
         self._plan = plan
-        self._matters = matters
+        self._seen = seen
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a plan may see differently after a commit."""
         for pool in committed.reshaped:
             self.queue.add(pool.name)
         for before, node in committed.moved:
-            if node.pool is not None and (before is None or self._matters(before, node)):
+            if node.pool is not None and (before is None or self._seen(before) != self._seen(node)):
                 self.queue.add(node.pool)
         for node in committed.forgotten:
             if node.pool is not None:

@@ -12,7 +12,7 @@ from navarch.control.providers.guard import Providers
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Plan
-from navarch.fleet.planner import matters_to_size
+from navarch.fleet.planner import seen_by_size
 from navarch.fleet.pool_plan import plan_pool_size
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provision import ProvisionScheduler
@@ -43,7 +43,7 @@ class SizingController(PoolPlanningController):
             store,
             name="pools",
             plan=self._plan_size,
-            matters=matters_to_size,
+            seen=seen_by_size,
         )
         self._entropy = entropy
         self._index = index

@@ -77,7 +77,7 @@ class InventoryController(Controller):
         self.queue.add_at(self._provider.name, begun_at + QUIET)
         listed = await self._provider.list_instances()
         fleet = self._store.fleet()
-        delta = self._diff.diff(listed, fleet)
+        delta = self._diff.diff(listed)
         listing = Listing(
             provider=self._provider.name, begun_at=begun_at, instances=delta.instances
         )
@@ -94,8 +94,8 @@ class InventoryController(Controller):
         ).reconcile()
         if not findings.change.empty:
             change = await self._hook(findings.change, fleet)
-            fleet = await self._store.commit(change, based_on=fleet.revision)
-        self._remember(listing, findings, fleet)
+            await self._store.commit(change, based_on=fleet.revision)
+        self._remember(listing, findings)
         for instance, owner in findings.to_terminate:
             key = f"orphan/{instance.id}"
             if not self._operations.busy(key):
@@ -104,11 +104,10 @@ class InventoryController(Controller):
         if any(self._expects_change(nodes[name]) for name in self._expected):
             self.queue.add_by(self._provider.name, begun_at + BUSY)
 
-    def _remember(self, listing: Listing, findings: Findings, fleet: Fleet) -> None:
+    def _remember(self, listing: Listing, findings: Findings) -> None:
         """Keep what was observed, after what follows from it is committed."""
         unsettled = {*findings.seen.foreign, *findings.seen.orphans}
-        changed = [node.id for node in findings.change.nodes]
-        self._diff.mark_processed(changed, fleet, unsettled=unsettled)
+        self._diff.mark_processed(unsettled=unsettled)
         self._observations.listed_at[listing.provider] = listing.begun_at
         self._observations.seen[listing.provider] = findings.seen
         for node in findings.change.nodes:
@@ -133,8 +132,8 @@ class InventoryController(Controller):
     def on_commit(self, committed: Committed) -> None:
         """Queue a listing soon after a change that it should confirm."""
         for before, node in committed.moved:
-            if self._diff.changed(node, before):
-                self._note_expected(node)
+            self._diff.changed(before, node)
+            self._note_expected(node)
         for node in committed.forgotten:
             self._expected.pop(node.id, None)
         if any(self._expects_change(node) for _, node in committed.moved):

@@ -89,12 +89,13 @@ def _candidates(
         return [*under_maintenance(sound), *expired(pool, sound, now=now)]
     unsucceeded = [node for node in sound if node.id not in coming]
     # A successor that was bought to save money is compared by its own price, not by today's market.
-    succeeded = [
-        candidate
-        for node in sound
-        if node.id in coming
-        for candidate in costly(pool, [node], _paid(coming[node.id]))
-    ]
+    succeeded: list[Candidate] = []
+    for node in sound:
+        if node.id in coming:
+            paid, launch = coming[node.id].place, coming[node.id].launch
+            if launch is not None:
+                paid = evolve(launch.offering, price_per_hour=launch.price_per_hour)
+            succeeded += costly(pool, [node], paid)
     return [
         *under_maintenance(sound),
         *expired(pool, sound, now=now),
@@ -102,12 +103,6 @@ def _candidates(
         *succeeded,
         *costly(pool, unsucceeded, for_sale),
     ]
-
-
-def _paid(node: Node) -> Offering | None:
-    if node.launch is None:
-        return node.place
-    return evolve(node.launch.offering, price_per_hour=node.launch.price_per_hour)
 
 
 LOOK_AGAIN = timedelta(minutes=1)

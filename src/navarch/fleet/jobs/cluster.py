@@ -1,7 +1,7 @@
 """The fleet and its jobs as input of the scheduler."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.fleet import Fleet
@@ -104,6 +104,9 @@ def node_spec(
     labels |= {
         _WISHED + wish: _YES for wish in wishes if node.place and is_of_type(node.place, wish)
     }
+    # An unhealthy or waiting node is not ready.
+    unwell = node.health is Health.UNHEALTHY or node.waiting
+    draining = node.phase is Phase.DRAINING or node.retiring is not None
     return NodeSpec(
         name=node.id,
         cpu_milli=_PLENTY,
@@ -111,18 +114,11 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
-        health=_health(node),
-    )
-
-
-def _health(node: Node) -> NodeHealth:
-    """Return what keeps jobs off a node; an unhealthy or waiting node is not ready."""
-    unwell = node.health is Health.UNHEALTHY or node.waiting
-    draining = node.phase is Phase.DRAINING or node.retiring is not None
-    return NodeHealth(
-        ready=not unwell,
-        draining=draining,
-        cordoned=not (node.serving or unwell or draining),
+        health=NodeHealth(
+            ready=not unwell,
+            draining=draining,
+            cordoned=not (node.serving or unwell or draining),
+        ),
     )
 
 
@@ -152,70 +148,36 @@ def queue_specs(queues: Iterable[Queue]) -> tuple[QueueSpec, ...]:
 def job_spec(job: Job) -> JobSpec:
     """Return a job as a gang: all of its tasks, or none."""
     placed = job.state is JobState.PLACED
-    return gang_spec(
-        job.name,
+    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=job.gpus))
+    selector = {POOL: str(job.pool)} if job.pool else {}
+    if job.gpu_type:
+        selector[_WISHED + job.gpu_type] = _YES
+    tasks = [
+        TaskSpec(
+            uid=name,
+            status=TaskStatus.RUNNING if placed else TaskStatus.PENDING,
+            node=job.nodes[number] if placed else None,
+            request=request,
+            created_at=job.submitted_at,
+            node_selector=selector,
+        )
+        for number, name in enumerate(job.task_names)
+    ]
+    return JobSpec(
+        name=job.name,
         queue=job.queue,
         created_at=job.submitted_at,
         priority=job.priority,
         preemptible=job.preemptible,
-        started_at=job.since if placed else None,
+        last_start=job.since if placed else None,
         checkpointed_at=job.checkpointed_at,
-        runtime=job.runtime,
-        gpus=job.gpus,
-        tasks={
-            name: job.nodes[number] if placed else None
-            for number, name in enumerate(job.task_names)
-        },
-        selector=_selector(job),
+        expected_runtime=job.runtime,
+        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=len(tasks)),)),
+        tasks=tuple(tasks),
     )
-
-
-def _selector(job: Job) -> dict[str, str]:
-    selector = {POOL: str(job.pool)} if job.pool else {}
-    return selector | ({_WISHED + job.gpu_type: _YES} if job.gpu_type else {})
 
 
 def is_of_type(offering: Offering, wish: str) -> bool:
     """Return whether the machines of an offering match a requested GPU type."""
     wanted = parse_gpu_type(wish)
     return wanted.covers(offering.gpu_type, offering.gpus, offering.instance_type)
-
-
-def gang_spec(
-    name: str,
-    *,
-    queue: str,
-    created_at: datetime,
-    priority: int,
-    preemptible: bool,
-    started_at: datetime | None,
-    checkpointed_at: datetime | None,
-    runtime: timedelta | None,
-    gpus: int,
-    tasks: Mapping[str, str | None],
-    selector: Mapping[str, str],
-) -> JobSpec:
-    """Return equal tasks that start together; `tasks` maps each to its node, or None."""
-    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=gpus))
-    return JobSpec(
-        name=name,
-        queue=queue,
-        created_at=created_at,
-        priority=priority,
-        preemptible=preemptible,
-        last_start=started_at,
-        checkpointed_at=checkpointed_at,
-        expected_runtime=runtime,
-        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=len(tasks)),)),
-        tasks=tuple(
-            TaskSpec(
-                uid=task,
-                status=TaskStatus.RUNNING if node is not None else TaskStatus.PENDING,
-                node=node,
-                request=request,
-                created_at=created_at,
-                node_selector=selector,
-            )
-            for task, node in tasks.items()
-        ),
-    )

@@ -41,14 +41,14 @@ def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:
         step = Step(kind=StepKind.ADD_POOL, pool=job.pool or "", asks_for=asked)
         says = f"{where} with machines that have {asked}: there is none yet"
         return [Remedy(says=says, steps=(step,))]
-    return [_growth(fleet, pool, _nodes_for(pool, job, missing), asked) for pool in suitable]
-
-
-def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
-    """Return how many more nodes the missing tasks need at least, in whole gangs of machines."""
-    most = max(offering.gpus for offering in pool.offerings if _suits(offering, job))
-    nodes = ceil(missing / (most // job.gpus))
-    return ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
+    found = []
+    for pool in suitable:
+        # How many more nodes the missing tasks need at least, in whole gangs of machines.
+        most = max(offering.gpus for offering in pool.offerings if _suits(offering, job))
+        nodes = ceil(missing / (most // job.gpus))
+        nodes = ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
+        found.append(_growth(fleet, pool, nodes, asked))
+    return found
 
 
 def _growth(fleet: Fleet, pool: Pool, nodes: int, asked: str) -> Remedy:

@@ -41,7 +41,7 @@ def plan_jobs(
     A job that has lost a node is recorded first and placed in the next round: its loss must be
     stored before it gets other GPUs.
     """
-    lost = [_interrupted(job, why, now) for job, why in lost_jobs(fleet)]
+    lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in lost_jobs(fleet)]
     if lost:
         return JobPlan(change=_written(lost, now))
     if not any(job.state is JobState.WAITING for job in fleet.jobs.values()):
@@ -73,10 +73,6 @@ def _why_lost(job: Job, name: NodeId, node: Node | None) -> str:
     return ""
 
 
-def _interrupted(job: Job, why: str, now: datetime) -> Job:
-    return job.to(JobState.WAITING, at=now, reason=why)
-
-
 def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
     """Return the jobs that decisions change. A gang without all its tasks bound gets nothing."""
     bound: dict[JobName, dict[str, NodeId]] = {}
@@ -89,27 +85,21 @@ def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> 
             case Evict():
                 job = fleet.jobs[JobName(decision.job)]
                 if job.state is JobState.PLACED:
-                    changed[job.name] = _interrupted(job, _evicted(decision), now)
+                    reason = f"{decision.action}: {decision.reason}"
+                    if decision.beneficiary is not None:
+                        reason = f"makes room for job {decision.beneficiary} ({decision.action})"
+                    changed[job.name] = job.to(JobState.WAITING, at=now, reason=reason)
             case _:
                 continue
     for name, places in bound.items():
         job = fleet.jobs[name]
         if job.state is JobState.WAITING and len(places) == job.tasks:
             nodes = tuple(places[task] for task in job.task_names)
-            changed[name] = job.to(JobState.PLACED, at=now, reason=_placed(nodes), nodes=nodes)
+            names = list(dict.fromkeys(nodes))
+            more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+            reason = f"on {', '.join(names[:NAMED_MAX])}{more}"
+            changed[name] = job.to(JobState.PLACED, at=now, reason=reason, nodes=nodes)
     return list(changed.values())
-
-
-def _evicted(decision: Evict) -> str:
-    if decision.beneficiary is None:
-        return f"{decision.action}: {decision.reason}"
-    return f"makes room for job {decision.beneficiary} ({decision.action})"
-
-
-def _placed(nodes: tuple[NodeId, ...]) -> str:
-    names = list(dict.fromkeys(nodes))
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return f"on {', '.join(names[:NAMED_MAX])}{more}"
 
 
 def _written(jobs: Iterable[Job], now: datetime) -> Change:

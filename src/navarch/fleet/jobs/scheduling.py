@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from navarch.core.job import Queue
 from navarch.scheduler.config import OWN_PLUGINS, SchedulerConfig
-
-
-def own_config() -> SchedulerConfig:
-    """Return the default configuration, which places jobs with foresight."""
-    return SchedulerConfig(plugins=OWN_PLUGINS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +14,5 @@ class Scheduling:
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
     """By name. Empty: one queue without bounds, named `default`."""
-    config: SchedulerConfig = field(default_factory=own_config)
+    config: SchedulerConfig = field(default_factory=partial(SchedulerConfig, plugins=OWN_PLUGINS))
+    """By default it places jobs with foresight."""

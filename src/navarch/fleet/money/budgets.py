@@ -84,29 +84,19 @@ def spendings(
     `by_pool` and `by_team` are the accounts of this month, `asked` the launches without an answer.
     """
     open_launches = list(asked)
-    return tuple(
-        Spending(
-            budget=budget,
-            at=now,
-            account=_account(budget, by_pool, by_team),
-            asked_per_hour=sum(
-                (x.price_per_hour for x in open_launches if _pays(budget, x)), Decimal(0)
-            ),
+    found = []
+    for budget in budgets:
+        if budget.of is BudgetOf.FLEET:
+            account = sum(by_pool.values(), Account())
+        else:
+            accounts = by_pool if budget.of is BudgetOf.POOL else by_team
+            account = accounts.get(budget.name, Account())
+        paid = [x.price_per_hour for x in open_launches if _pays(budget, x.pool, x.team)]
+        asked_per_hour = sum(paid, Decimal(0))
+        found.append(
+            Spending(budget=budget, at=now, account=account, asked_per_hour=asked_per_hour)
         )
-        for budget in budgets
-    )
-
-
-def _account(
-    budget: Budget, by_pool: Mapping[str, Account], by_team: Mapping[str, Account]
-) -> Account:
-    match budget.of:
-        case BudgetOf.POOL:
-            return by_pool.get(budget.name, Account())
-        case BudgetOf.TEAM:
-            return by_team.get(budget.name, Account())
-        case BudgetOf.FLEET:
-            return sum(by_pool.values(), Account())
+    return tuple(found)
 
 
 def veto(
@@ -168,22 +158,16 @@ def _modest(pool: Pool) -> tuple[Offering, ...]:
     return tuple(x for x in known if x.price_per_hour / max(x.gpus, 1) == cheapest)
 
 
-def _pays(budget: Budget, launch: Launch) -> bool:
-    match budget.of:
-        case BudgetOf.POOL:
-            return launch.pool == budget.name
-        case BudgetOf.TEAM:
-            return launch.team == budget.name
-        case BudgetOf.FLEET:
-            return True
-
-
 def concerns(budget: Budget, pool: Pool) -> bool:
     """Return whether `budget` pays for the purchases of `pool`."""
+    return _pays(budget, pool.name, pool.team)
+
+
+def _pays(budget: Budget, pool: str, team: str) -> bool:
     match budget.of:
         case BudgetOf.POOL:
-            return pool.name == budget.name
+            return pool == budget.name
         case BudgetOf.TEAM:
-            return pool.team == budget.name
+            return team == budget.name
         case BudgetOf.FLEET:
             return True

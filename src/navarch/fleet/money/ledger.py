@@ -1,6 +1,5 @@
 """The ledger: cost of the machines of each pool, team or provider, and the forecast."""
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -32,23 +31,6 @@ class Account:
             spent=self.spent + other.spent,
             per_hour=self.per_hour + other.per_hour,
         )
-
-
-def accounts(
-    launches: Iterable[Launch],
-    group: Callable[[Launch], str],
-    *,
-    since: datetime | None = None,
-    until: datetime,
-) -> Mapping[str, Account]:
-    """Return the cost of each group from `since` to `until`, by the group's name."""
-    found: dict[str, Account] = {}
-    for launch in launches:
-        entry = account(launch, since=since, until=until)
-        if entry is not None:
-            name = group(launch)
-            found[name] = found.get(name, Account()) + entry
-    return dict(sorted(found.items()))
 
 
 def account(launch: Launch, *, since: datetime | None, until: datetime) -> Account | None:

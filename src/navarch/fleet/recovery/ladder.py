@@ -102,10 +102,8 @@ def advance(
             return _from_ordered(recovery, node, context)
         case RecoveryState.VERIFYING:
             return _from_verifying(recovery, node, context)
-        case RecoveryState.TICKET:
-            if node.health is not Health.UNHEALTHY:
-                return _end(recovery, node, RecoveryState.SUCCEEDED, "it is well again", context)
-            return None
+        case RecoveryState.TICKET if node.health is not Health.UNHEALTHY:
+            return _end(recovery, node, RecoveryState.SUCCEEDED, "it is well again", context)
         case _:
             return None
 

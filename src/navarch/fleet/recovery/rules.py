@@ -120,18 +120,14 @@ def _obstacle(
         return None if pool.auto_replace and not pool.deleted else "the pool replaces nothing"
     if recovery is not None and recovery.tries.get(step, 0) > 0:
         return "it was tried for this fault already"
-    mine = [recovery] if recovery is not None else []
+    known = [*context.others] if recovery is None else [*context.others, recovery]
     done = sum(
         attempt.ran and attempt.step is step and attempt.at > context.now - WEEK
-        for each in (*context.others, *mine)
+        for each in known
         for attempt in each.history
     )
     if done >= RULES[step].per_week:
         return f"it was done {done} times in the last 7 days"
-    return _impossible(step, node, context)
-
-
-def _impossible(step: RecoveryStep, node: Node, context: RecoveryContext) -> str | None:
     if step is RecoveryStep.POWER_CYCLE:
         able = context.can_power_cycle and node.instance is not None
         return None if able else "no provider can power-cycle it"

@@ -4,7 +4,7 @@ The counts derive from stored nodes and recoveries alone, so that a restart comp
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from navarch.core.health import Condition, Health
@@ -21,19 +21,18 @@ Shown = tuple[Node, Condition]
 """A node, and the condition by which it shows a fault."""
 
 
-def fingerprint(condition: Condition) -> str:
-    """Return the identity of a fault across nodes: its code, or its check."""
-    code = condition.facts.get("code", "")
-    kind = condition.facts.get("kind", "") or condition.check.partition("/")[0]
-    return f"{kind} {code}" if code else condition.check.partition("/")[0]
-
-
 def fingerprints(node: Node) -> dict[str, Condition]:
-    """Return the faults that make `node` unhealthy, each with its first condition."""
+    """Return the faults that make `node` unhealthy, each with its first condition.
+
+    A fault is identified across nodes by its code, or by its check.
+    """
     found: dict[str, Condition] = {}
     for condition in node.conditions:
         if condition.health is Health.UNHEALTHY:
-            found.setdefault(fingerprint(condition), condition)
+            check = condition.check.partition("/")[0]
+            code, kind = condition.facts.get("code", ""), condition.facts.get("kind", "")
+            fault = f"{kind or check} {code}" if code else check
+            found.setdefault(fault, condition)
     return found
 
 
@@ -58,18 +57,12 @@ class DomainStats:
         """Nodes with a deferred action."""
         self.silent: dict[NodeId, datetime] = {}
         """Those of them that stopped reporting, with the time since when."""
-        self.having: Counter[TraitValue] = Counter()
-        """How many present nodes have each trait."""
         self._nodes: dict[NodeId, Node] = {}
         self._acted: dict[NodeId, Node] = {}
         """The nodes that automation acted on."""
         self._successors: dict[NodeId, set[NodeId]] = {}
         self._tickets: set[RecoveryId] = set()
         """The recoveries that wait for an operator."""
-        self._had_since: dict[TraitValue, dict[NodeId, datetime]] = {}
-        self._first_had: dict[TraitValue, datetime] = {}
-        self._changed_dates: set[TraitValue] = set()
-        """The traits for which `_first_had` is out of date."""
         for recovery in recoveries:
             self.note_recovery(recovery)
         for node in nodes:
@@ -85,11 +78,20 @@ class DomainStats:
             self._acted[node.id] = node
         if node.replaces is not None:
             self._successors.setdefault(node.replaces, set()).add(node.id)
-        if _is_present(node):
-            self._count(node, 1)
-            self._show(node)
-        if before is None or before.traits is not node.traits:
-            self._date_traits(before, node)
+        if not _is_present(node):
+            return
+        self.sizes.update(domains_of(node))
+        if needs_attention(node) and node.pool is not None:
+            self.pools.setdefault(node.pool, {})[node.id] = node
+        if node.held is not None:
+            self.waiting[node.id] = None
+            silence = heartbeat_condition(node)
+            if silence is not None:
+                self.silent[node.id] = silence.since
+        if node.health is Health.UNHEALTHY:
+            self.unwell[node.id] = node
+            for fault, condition in fingerprints(node).items():
+                self.showing.setdefault(fault, {})[node.id] = (node, condition)
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Record whether `recovery` waits for an operator."""
@@ -103,17 +105,23 @@ class DomainStats:
         node = self._nodes.pop(name, None)
         if node is not None:
             self._remove(node)
-            self._date_traits(node, None)
 
-    @property
-    def first_had(self) -> Mapping[TraitValue, datetime]:
-        """When the first of the recorded nodes got each trait."""
-        for value in self._changed_dates:
-            self._first_had.pop(value, None)
-            if self._had_since[value]:
-                self._first_had[value] = min(self._had_since[value].values())
-        self._changed_dates.clear()
-        return self._first_had
+    def having(self) -> Counter[TraitValue]:
+        """Return how many present nodes have each trait."""
+        present = filter(_is_present, self._nodes.values())
+        return Counter((key, x.value) for node in present for key, x in node.traits.items())
+
+    def first_had(self) -> dict[TraitValue, datetime]:
+        """Return when the first of the recorded nodes got each changing trait, past ones too."""
+        first: dict[TraitValue, datetime] = {}
+        for node in self._nodes.values():
+            for key in CHANGING:
+                trait = node.traits.get(key)
+                while trait is not None:
+                    value = key, trait.value
+                    first[value] = min(trait.since, first.get(value, trait.since))
+                    trait = trait.past
+        return first
 
     def acted_since(
         self, since: datetime, is_missed: Callable[[Node], bool]
@@ -142,38 +150,14 @@ class DomainStats:
         return sum(count for (kind, _), count in self.sizes.items() if kind == "pool")
 
     def _remove(self, node: Node) -> None:
-        """Undo `note`, except for the dates of traits."""
-        self._acted.pop(node.id, None)
+        """Undo `note`."""
+        name = node.id
+        self._acted.pop(name, None)
         if node.replaces is not None:
-            self._successors[node.replaces].discard(node.id)
-        if _is_present(node):
-            self._count(node, -1)
-            self._hide(node)
-
-    def _count(self, node: Node, change: int) -> None:
-        for place in domains_of(node):
-            self.sizes[place] += change
-        for key, trait in node.traits.items():
-            self.having[key, trait.value] += change
-
-    def _show(self, node: Node) -> None:
-        """Index a node by what is wrong with it."""
-        name = node.id
-        if node.pool is not None and (node.conditions or node.held or node.cordoned is not None):
-            self.pools.setdefault(node.pool, {})[name] = node
-        if node.held is not None:
-            self.waiting[name] = None
-            silence = heartbeat_condition(node)
-            if silence is not None:
-                self.silent[name] = silence.since
-        if node.health is Health.UNHEALTHY:
-            self.unwell[name] = node
-            for fault, condition in fingerprints(node).items():
-                self.showing.setdefault(fault, {})[name] = (node, condition)
-
-    def _hide(self, node: Node) -> None:
-        """Undo `_show`."""
-        name = node.id
+            self._successors[node.replaces].discard(name)
+        if not _is_present(node):
+            return
+        self.sizes.subtract(domains_of(node))
         if node.pool in self.pools:
             self.pools[node.pool].pop(name, None)
         self.waiting.pop(name, None)
@@ -201,26 +185,6 @@ class DomainStats:
             to_visit += successors
         return False
 
-    def _date_traits(self, before: Node | None, node: Node | None) -> None:
-        """Replace the dates of a node's traits, past ones included, by those of a new version."""
-        if before is not None:
-            for value, _ in _trait_dates(before):
-                self._had_since[value].pop(before.id, None)
-                self._changed_dates.add(value)
-        if node is not None:
-            for value, since in _trait_dates(node):
-                self._had_since.setdefault(value, {})[node.id] = since
-                self._changed_dates.add(value)
-
 
 def _is_present(node: Node) -> bool:
     return node.registered_at is not None and not node.gone
-
-
-def _trait_dates(node: Node) -> Iterator[tuple[TraitValue, datetime]]:
-    """Yield the present and past values of a node's changing traits, the oldest last."""
-    for key in CHANGING:
-        trait = node.traits.get(key)
-        while trait is not None:
-            yield (key, trait.value), trait.since
-            trait = trait.past

@@ -18,6 +18,8 @@ def domains_of(node: Node, at: datetime | None = None) -> tuple[Place, ...]:
     Only the driver and the image change during the life of a node.
     """
     zone, labels, topology = zone_of(node), node.labels, node.topology
+    # Racks are numbered from one in each zone.
+    within = f"{zone}/" if zone else ""
     found: list[Place] = []
     if node.pool:
         found.append((Domain.POOL, node.pool))
@@ -26,21 +28,16 @@ def domains_of(node: Node, at: datetime | None = None) -> tuple[Place, ...]:
     # Labels of the agent take precedence over the provider's data.
     rack = labels.get(RACK_LABEL) or (topology.rack if topology else "")
     if rack:
-        found.append((Domain.RACK, _within(zone, rack)))
+        found.append((Domain.RACK, f"{within}{rack}"))
     nvlink = labels.get(NVLINK_LABEL)
     if nvlink:
-        found.append((Domain.NVLINK, _within(zone, nvlink)))
+        found.append((Domain.NVLINK, f"{within}{nvlink}"))
     for domain, key in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
         trait = node.traits.get(key)
         value = "" if trait is None else trait.value if at is None else trait.value_at(at)
         if value:
             found.append((domain, value))
     return tuple(found)
-
-
-def _within(zone: str, name: str) -> str:
-    """Return the full name of a part of a zone: racks are numbered from one in each."""
-    return f"{zone}/{name}" if zone else name
 
 
 def zone_of(node: Node) -> str:

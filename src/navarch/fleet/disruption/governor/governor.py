@@ -16,7 +16,7 @@ from navarch.core.disruption import (
     Domain,
     GovernorSettings,
 )
-from navarch.core.health import HEARTBEAT, Condition
+from navarch.core.health import HEARTBEAT
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
@@ -99,7 +99,7 @@ def govern(
             held = _deferred(
                 proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
             )
-        elif not _released(node):
+        elif node.held is None or not node.held.released:
             held = (
                 _in_outage(proposal, obstacles.outages, now)
                 or _blames_change(proposal, obstacles.suspicions, now)
@@ -119,11 +119,9 @@ def _urgency(proposal: ProposedAction) -> tuple[bool, bool, datetime, str]:
     conditions = fingerprints(proposal.node).values()
     fatal = any(condition.fatal for condition in conditions)
     since = min((condition.since for condition in conditions), default=proposal.node.since)
-    return not _released(proposal.node), not fatal, since, proposal.node.id
-
-
-def _released(node: Node) -> bool:
-    return node.held is not None and bool(node.held.released)
+    held = proposal.node.held
+    is_released = held is not None and bool(held.released)
+    return not is_released, not fatal, since, proposal.node.id
 
 
 def _blames_change(
@@ -132,8 +130,11 @@ def _blames_change(
     """Defer a node if all of its faults come from suspected changes; one other fault is its own."""
     if not suspicions:
         return None
-    faults = fingerprints(proposal.node)
-    found = [suspicions.get(fault) for fault, why in faults.items() if not _may_boot(why, now)]
+    found = []
+    for fault, condition in fingerprints(proposal.node).items():
+        may_boot = condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
+        if not may_boot:
+            found.append(suspicions.get(fault))
     blamed = [each for each in found if each is not None and proposal.node.id in each.nodes]
     if not blamed or len(blamed) < len(found):
         return None
@@ -141,10 +142,6 @@ def _blames_change(
     return _deferred(
         proposal, DeferredBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed])
     )
-
-
-def _may_boot(condition: Condition, now: datetime) -> bool:
-    return condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
 
 
 def _in_outage(
@@ -192,7 +189,9 @@ class _Budgets:
 
     def hold(self, proposal: ProposedAction, now: datetime) -> Deferred | None:
         """Defer a node if the budget of one of its domains is spent."""
-        if self._is_disturbed_already(proposal.node):
+        if proposal.node.replaces in self._recent and fell_ill_at(proposal.node) is not None:
+            # It replaces a node that is still counted, and never served for long, so that its place
+            # is charged already. Repetitions of such a replacement are limited for the whole pool.
             return None
         for place in domains_of(proposal.node):
             kind, name = place
@@ -219,14 +218,6 @@ class _Budgets:
         places = domains_of(node)
         self._in_window.update(places)
         self._in_a_day.update(places)
-
-    def _is_disturbed_already(self, node: Node) -> bool:
-        """Return whether the place of `node` is charged already.
-
-        It replaces a node that is still counted, and never served for long. Repetitions of such a
-        replacement are limited for the whole pool.
-        """
-        return node.replaces in self._recent and fell_ill_at(node) is not None
 
 
 def _deferred(

@@ -59,15 +59,22 @@ def find_suspicions(
     found = {}
     many = max(settings.suspect_nodes, DOMINANCE_MIN * len(stats.unwell))
     for fault, shown in stats.showing.items():
-        held = _held_for(fault, shown) if stats.waiting else set()
+        held: set[NodeId] = set()
+        for name, (node, _) in shown.items():
+            if node.held is not None and not node.held.released and fault in node.held.faults:
+                held.add(name)
         if not held and len(shown) < many:
             continue
-        changes = list(_changes(shown, stats, settings, policy))
-        suspects = _still_suspect(changes, held) or [
-            change for change in changes if _is_suspect(change, shown, stats, settings)
+        having = stats.having()
+        changes = list(_changes(shown, stats.first_had(), settings, policy))
+        # A change stays suspected if most of the deferred nodes had it.
+        most = max((len(change.nodes & held) for change in changes), default=0)
+        enough = max(1, SHARED_MIN * most)
+        suspects = [change for change in changes if len(change.nodes & held) >= enough] or [
+            change for change in changes if _is_suspect(change, shown, having, settings)
         ]
         if suspects:
-            found[fault] = _most_suspect(fault, suspects, shown, stats)
+            found[fault] = _most_suspect(fault, suspects, shown, having, len(stats))
     return found
 
 
@@ -91,17 +98,9 @@ class _Change:
         return f"{self.key} {self.value}" + (f" (was {before})" if before else "")
 
 
-def _held_for(fault: str, shown: Mapping[NodeId, Shown]) -> set[NodeId]:
-    return {name for name, (node, _) in shown.items() if _is_held_for(node, fault)}
-
-
-def _is_held_for(node: Node, fault: str) -> bool:
-    return node.held is not None and not node.held.released and fault in node.held.faults
-
-
 def _changes(
     shown: Mapping[NodeId, Shown],
-    stats: DomainStats,
+    first_had: Mapping[TraitValue, datetime],
     settings: GovernorSettings,
     policy: PolicyChange | None,
 ) -> Iterator[_Change]:
@@ -110,14 +109,16 @@ def _changes(
         by_value: dict[str, _Change] = {}
         for name, (node, condition) in shown.items():
             trait = trait_at(node, key, condition)
-            if trait is not None and _is_new(trait, key, condition, stats, settings):
+            if trait is not None and _is_new(trait, key, condition, first_had, settings):
                 change = by_value.setdefault(trait.value, _Change(key=key, value=trait.value))
                 change.note(name, trait.before)
         if by_value:
             yield max(by_value.values(), key=lambda x: (len(x.nodes), x.value))
     rules: dict[str, _Change] = {}
     for name, (_, condition) in shown.items():
-        rule = _rules_at(policy, condition)
+        rule = policy
+        while rule is not None and rule.since > condition.since:
+            rule = rule.past
         if rule is not None and _shortly_before(rule.since, condition.since, settings):
             change = rules.setdefault(rule.revision, _Change(key=POLICY, value=rule.revision))
             change.note(name, "")
@@ -141,14 +142,12 @@ def trait_at(node: Node, key: str, condition: Condition) -> Trait | None:
     return trait.past
 
 
-def _rules_at(policy: PolicyChange | None, condition: Condition) -> PolicyChange | None:
-    while policy is not None and policy.since > condition.since:
-        policy = policy.past
-    return policy
-
-
 def _is_new(
-    trait: Trait, key: str, condition: Condition, stats: DomainStats, settings: GovernorSettings
+    trait: Trait,
+    key: str,
+    condition: Condition,
+    first_had: Mapping[TraitValue, datetime],
+    settings: GovernorSettings,
 ) -> bool:
     """Return whether a node had the trait since shortly before it showed the fault."""
     if not trait.value:
@@ -156,11 +155,10 @@ def _is_new(
     if trait.before:
         return _shortly_before(trait.since, condition.since, settings)
     # A trait since registration is new if the fleet had another value before, not long ago.
-    value: TraitValue = (key, trait.value)
-    first = stats.first_had.get(value, trait.since)
+    first = first_had.get((key, trait.value), trait.since)
     older = any(
         moment < first
-        for (kind, other), moment in stats.first_had.items()
+        for (kind, other), moment in first_had.items()
         if kind == key and other != trait.value
     )
     return older and _shortly_before(first, condition.since, settings)
@@ -171,36 +169,35 @@ def _shortly_before(change: datetime, fault: datetime, settings: GovernorSetting
 
 
 def _is_suspect(
-    change: _Change, shown: Mapping[NodeId, Shown], stats: DomainStats, settings: GovernorSettings
+    change: _Change,
+    shown: Mapping[NodeId, Shown],
+    having: Mapping[TraitValue, int],
+    settings: GovernorSettings,
 ) -> bool:
     enough = SHARED_MIN * len(shown)
     if change.key != POLICY:
-        having = stats.having[change.key, change.value]
-        enough = max(enough, settings.suspect_nodes, settings.suspect_share * having)
+        share = settings.suspect_share * having[change.key, change.value]
+        enough = max(enough, settings.suspect_nodes, share)
     return len(change.nodes) >= enough
 
 
-def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
-    """Return the changes that most of the deferred nodes had."""
-    most = max((len(change.nodes & held) for change in changes), default=0)
-    enough = max(1, SHARED_MIN * most)
-    return [change for change in changes if len(change.nodes & held) >= enough]
-
-
 def _most_suspect(
-    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], stats: DomainStats
+    fault: str,
+    suspects: list[_Change],
+    shown: Mapping[NodeId, Shown],
+    having: Mapping[TraitValue, int],
+    nodes: int,
 ) -> Suspicion:
     """Return the change that separates ill from sound nodes best; several, if equally well."""
-    lifts = [_lift(suspect, shown, stats) for suspect in suspects]
+    lifts = []
+    for suspect in suspects:
+        # How much more frequent the change is among nodes with the fault than in the fleet.
+        lift = 1.0
+        if suspect.key != POLICY:
+            in_fleet = max(having[suspect.key, suspect.value], 1) / max(nodes, 1)
+            lift = len(suspect.nodes) / len(shown) / in_fleet
+        lifts.append(lift)
     best = max(lifts)
     named = [suspect for suspect, lift in zip(suspects, lifts, strict=True) if lift >= 0.95 * best]
-    nodes = frozenset[NodeId]().union(*(suspect.nodes for suspect in named))
-    return Suspicion(fault=fault, change=", ".join(x.words for x in named), nodes=nodes)
-
-
-def _lift(change: _Change, shown: Mapping[NodeId, Shown], stats: DomainStats) -> float:
-    """Return how much more frequent the change is among nodes with the fault than in the fleet."""
-    if change.key == POLICY:
-        return 1.0
-    having = max(stats.having[change.key, change.value], 1)
-    return (len(change.nodes) / len(shown)) / (having / max(len(stats), 1))
+    blamed = frozenset[NodeId]().union(*(suspect.nodes for suspect in named))
+    return Suspicion(fault=fault, change=", ".join(x.words for x in named), nodes=blamed)
