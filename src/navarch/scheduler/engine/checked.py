@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.actions.solver.solver import Solution
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.job_queue import Entry, Leaf
+    from navarch.scheduler.framework.job_queue import Entry
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
 
@@ -58,7 +58,7 @@ class CheckedPlacer(VectorPlacer):
         statement, job = attempt.statement, attempt.job
         checkpoint = statement.checkpoint()
         quick = super().place(attempt, tasks, nodes)
-        looked_ahead = self.finder.is_current
+        looked_ahead = self.finder.ahead.is_current
         tasks = materialise(tasks)
         found = [task.placement for task in tasks] if quick else []
         statement.rollback(checkpoint)
@@ -79,7 +79,7 @@ class CheckedPlacer(VectorPlacer):
                     f"vector form or scope may be wrong: {self._scopes()}"
                 )
         if looked_ahead:
-            self.finder.placed()  # the reference has taken the same nodes
+            self.finder.ahead.confirm()  # the reference has taken the same nodes
         return slow
 
     def _scopes(self) -> str:
@@ -140,11 +140,6 @@ class _CheckedQueue(RankedQueue):
             self._first = best
             self._popped[best.queue].append(best)
         return best
-
-    def _drop(self, leaf: Leaf, head: Job) -> None:
-        del leaf
-        popped = self.pop()
-        check_same("the next job is", head.name, None if popped is None else popped.name)
 
 
 class CheckedSolver(BatchedSolver):

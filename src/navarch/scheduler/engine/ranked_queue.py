@@ -192,25 +192,6 @@ class RankedQueue(JobQueue):
             self._build_leaves()
         return super().pop()
 
-    def pop_one_of(self, wanted: Sequence[Job]) -> Job | None:
-        """Return the next of the wanted jobs; the jobs before it are dropped."""
-        order = None if self._rank is None or self._victims else self._state.only_queue_order()
-        weight = None if order is None else order.weight
-        if weight is None:
-            return super().pop_one_of(wanted)
-        while (job := self.pop()) is not None and job not in wanted:
-            # Dropping a job changes no account: its queue stays the best for one of equal weight.
-            leaf, dropped = self._leaves[job.queue], weight(job)
-            while (
-                (head := leaf.head) is not None and head not in wanted and weight(head) == dropped
-            ):
-                self._drop(leaf, head)
-        return job
-
-    def _drop(self, leaf: Leaf, _head: Job) -> None:
-        """Remove the head of a leaf, which is the next job of all."""
-        leaf.take()
-
     def _next(self) -> Job | None:
         if self._rank is None:
             return super()._next()

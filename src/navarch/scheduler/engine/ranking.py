@@ -142,12 +142,15 @@ class Ranking:
         """Return whether `count` tasks certainly do not fit, without computing anything."""
         return self.total_room < count and self._grown == self._columns.log.grown
 
-    def has_kept_room(self, count: int) -> bool:
-        """Return whether the nodes that have not changed still hold `count` tasks."""
-        if self._room_seen < 0 or self.total_room < count:
-            return False
-        changed = self._columns.log.rows[self._room_seen :]
-        return self.total_room - int(self.room.take(changed).sum()) >= count
+    def lacks_room(self, count: int) -> bool:
+        """Return whether nodes cannot hold `count` tasks, as they are now."""
+        if self._room_seen >= 0 and self.total_room >= count:
+            # The nodes that have not changed may suffice.
+            changed = self._columns.log.rows[self._room_seen :]
+            if self.total_room - int(self.room.take(changed).sum()) >= count:
+                return False
+        self.refresh()
+        return self.find_room() < count
 
     def refresh(self) -> None:
         """Bring the scores up to date."""

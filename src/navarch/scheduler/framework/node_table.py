@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from navarch.scheduler.model.nodes import NodeList
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -33,6 +35,8 @@ class NodeTable:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+        self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -41,6 +45,12 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    @cached_property
+    def specs(self) -> Sequence[NodeSpec]:
+        """The nodes as the snapshot found them."""
+        nodes = self.nodes
+        return nodes.specs if isinstance(nodes, NodeList) else [node.spec for node in nodes]
 
     @cached_property
     def names(self) -> list[str]:
@@ -65,12 +75,12 @@ class NodeTable:
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs the node is labelled with."""
-        return np.array([node.spec.gpu_count for node in self.nodes], dtype=np.int64)
+        return np.array([spec.gpu_count for spec in self.specs], dtype=np.int64)
 
     @cached_property
     def gpu_memory(self) -> npt.NDArray[np.int64]:
         """How much memory each of the node's GPUs has, in MiB."""
-        return np.array([node.gpu_memory_mib for node in self.nodes], dtype=np.int64)
+        return np.array([spec.gpu_memory_mib for spec in self.specs], dtype=np.int64)
 
     @property
     def gpu_idle(self) -> Column:
@@ -113,16 +123,22 @@ class NodeTable:
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label, nothing where it has none."""
-        return np.array([node.labels.get(key) for node in self.nodes], dtype=object)
+        return np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
         """Return for every node whether a label has a value."""
-        has: npt.NDArray[np.bool_] = self.label(key) == value
-        return has
+        known = self._labelled.get((key, value))
+        if known is None:
+            known = self._labelled[key, value] = self.label(key) == value
+        return known
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
         """Return the rows of nodes with a trait of their spec."""
-        return [row for row, node in enumerate(self.nodes) if trait(node.spec)]
+        known = self._traits.get(trait)
+        if known is None:
+            known = [row for row, has in enumerate(map(trait, self.specs)) if has]
+            self._traits[trait] = known
+        return known
 
 
 def need_of(request: Request) -> tuple[int, int, int, int]:
