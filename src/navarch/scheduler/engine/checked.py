@@ -110,7 +110,7 @@ class CheckedPlacer(VectorPlacer):
 class _CheckedIndex(IncrementalIndex):
     """An index that compares what it keeps with a new look at every job."""
 
-    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, Sequence[Entry]]:
+    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, list[Entry]]:
         leaves = super().leaves(key)
         held = sorted([job for job in self._state.jobs.values() if self._holds(job)], key=key)
         for name in {*leaves, *(job.queue for job in held)}:
@@ -126,19 +126,6 @@ class _CheckedQueue(RankedQueue):
     def _next(self) -> Job | None:
         best = super()._next()
         check_same("the next job is", best, self._best_of_siblings(self._state.queues.roots))
-        return best
-
-    def _pop_first(self) -> Job | None:
-        best = super()._pop_first()
-        if best is not None:
-            # The job was removed already: compare the queue as it was before.
-            self._first = None
-            self._popped[best.queue].pop()
-            self._build_leaves()
-            check_same("the first job is", best, self._next())
-            self._leaves[best.queue].take()
-            self._first = best
-            self._popped[best.queue].append(best)
         return best
 
 

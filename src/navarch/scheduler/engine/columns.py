@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -55,38 +55,25 @@ VERY_FEW: Final = 6
 """Up to this number, writing all amounts of a node at once is faster."""
 
 
-class Stock(Protocol):
-    """What nodes have, a row each."""
-
-    idle: Amounts
-    free: Amounts
-    total: Amounts
-
-
 class Columns:
     """The session's nodes as arrays."""
 
-    def __init__(self, nodes: Sequence[Node], log: ChangeLog, stock: Stock | None = None) -> None:
-        """With `stock`, the arrays of nodes that are unchanged so far."""
+    whole: ClassVar[bool] = True
+    """Whether these are all nodes of the session, so that rows of the log are rows here."""
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
         self.nodes = nodes
         self.log = log
+        self._synced = 0
+        """How much of the log was read."""
         self._behind: list[int] = []
         """Rows that have changed since the arrays were last read."""
-        if stock is None:
-            self._synced = len(log.rows)
-            self._idle = _columns(nodes, _IDLE)
-            self._free = self._idle + _columns(nodes, _COMING)
-            self.total = _columns(nodes, _ALL)
-        else:
-            self._synced = 0
-            self._idle, self._free, self.total = stock.idle, stock.free, stock.total
         self._extents: dict[str, Extent] = {}
         """Extents that were requested; they catch up when they are read again."""
         self.facts = NodeTable(nodes)
         """Labels and the like that no session changes."""
-
-    whole: ClassVar[bool] = True
-    """Whether these are all nodes of the session, so that rows of the log are rows here."""
+        if isinstance(nodes, NodeList):  # with arrays of the nodes as they were at first
+            self._idle, self._free, self.total = nodes.idle, nodes.free, nodes.total
 
     def row_of(self, node: Node) -> int:
         """Return the row of a node."""
@@ -158,8 +145,6 @@ class Columns:
 
         A shortcut for many nodes, which may be repeated: `sync` would find out, one by one.
         """
-        if len(nodes) <= FEW:
-            return
         counts = Counter(map(_index, nodes))
         if len(counts) <= FEW or self._synced != len(self.log.rows) - len(counts):
             return
@@ -207,6 +192,8 @@ class SomeColumns(Columns):
     def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
         super().__init__(nodes, log)
         self._rows = {node.index: row for row, node in enumerate(nodes)}
+        self.total = _amounts(nodes, "allocatable")
+        self._read()
 
     def row_of(self, node: Node) -> int:
         """Return the row of a node."""
@@ -214,11 +201,13 @@ class SomeColumns(Columns):
 
     def sync(self) -> None:
         """Bring the arrays up to date."""
-        if self._synced == len(self.log.rows):
-            return
+        if self._synced != len(self.log.rows):
+            self._read()
+
+    def _read(self) -> None:
         self._synced = len(self.log.rows)
-        self._idle = _columns(self.nodes, _IDLE)
-        self._free = self._idle + _columns(self.nodes, _COMING)
+        self._idle = _amounts(self.nodes, "idle")
+        self._free = self._idle + _amounts(self.nodes, "releasing")
         self._extents.clear()
 
 
@@ -360,21 +349,10 @@ def free_of(node: Node, figure: str) -> int:
     return free
 
 
-_IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))
-_COMING: Final = tuple(
-    map(attrgetter, ("releasing.cpu", "releasing.memory", "releasing.gpu", "releasing.pods"))
-)
-_ALL: Final = tuple(
-    map(
-        attrgetter,
-        ("allocatable.cpu", "allocatable.memory", "allocatable.gpu", "allocatable.pods"),
-    )
-)
-
-
-def _columns(nodes: Sequence[Node], figures: Sequence[Callable[[Node], int]]) -> Amounts:
-    """Return figures of many nodes, a row each."""
+def _amounts(nodes: Sequence[Node], pool: str) -> Amounts:
+    """Return what nodes have in one of their pools, a row each."""
     table = np.empty((len(nodes), 4), dtype=np.int64, order="F")
-    for index, figure in enumerate(figures):
-        table[:, index] = np.fromiter(map(figure, nodes), np.int64, len(nodes))
+    for column, figure in enumerate(("cpu", "memory", "gpu", "pods")):
+        amount = attrgetter(f"{pool}.{figure}")
+        table[:, column] = np.fromiter(map(amount, nodes), np.int64, len(nodes))
     return table

@@ -90,7 +90,7 @@ class NoOpMoveCheck:
             return False
         theirs, ours = state.queues.diverging(part.queue, task.job.queue)
         rank = self._rank_without(task, ours)
-        other = order.last_rank_of(part, theirs)  # no job below that queue has to leave
+        other = order.rank_of(part, theirs)  # no job below that queue has to leave
         if rank is None or other is None:
             return False
         first = order.first_as_known(rank, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.engine.placement_order import order_of
-from navarch.scheduler.engine.ranking import Ranking, Rules
+from navarch.scheduler.engine.ranking import Hooks, Ranking
 from navarch.scheduler.engine.trial import nodes_by_trial
 from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
@@ -74,9 +74,9 @@ class PlaceFinder:
             return rankings[kind]
         key: object = (kind, job.namespace, job.queue, job.priority, job.preemptible)
         if key not in rankings:
-            rules, anyones = self._rules(tasks[0])
+            hooks, anyones = self._hooks_of(tasks[0])
             key = kind if anyones else key
-            rankings[key] = None if rules is None else Ranking(self._columns, tasks[0], job, rules)
+            rankings[key] = None if hooks is None else Ranking(self._columns, tasks[0], job, hooks)
         return rankings[key]
 
     def refusal(self, kind: int, tasks: Sequence[Task], job: Job) -> UnschedulableReason | None:
@@ -99,8 +99,8 @@ class PlaceFinder:
             self.never_refused.add(kind)
         return None
 
-    def _rules(self, task: Task) -> tuple[Rules | None, bool]:
-        """Return the answers that concern the task, if all can be kept; and if for any job."""
+    def _hooks_of(self, task: Task) -> tuple[Hooks | None, bool]:
+        """Return the hooks that concern the task, if all can be kept; and if for any job."""
         if task.request.gpu.kind not in WHOLE or task.spec.claims:
             return None, True
         state = self._state
@@ -111,7 +111,7 @@ class PlaceFinder:
         if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
             # What concerns this task may not concern one of the same kind in another job.
             return None, False
-        return Rules(kept, scores, self._looks), anyones
+        return Hooks(kept, scores, self._looks), anyones
 
     def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
         """Return the nodes of the next tasks of a kind, in order: of one, or of several of them.

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from navarch.scheduler.engine.columns import Columns, SomeColumns
+from navarch.scheduler.engine.columns import FEW, Columns, SomeColumns
 from navarch.scheduler.engine.incremental_index import IncrementalIndex
 from navarch.scheduler.engine.lazy_loading import LazyLoader
 from navarch.scheduler.engine.no_op_moves import NoOpMoveCheck
@@ -55,8 +55,7 @@ class VectorPlacer:
     @cached_property
     def columns(self) -> Columns:
         """The resources of all nodes, as arrays."""
-        state = self._state
-        return Columns(state.node_list, state.changes, state.node_list)
+        return Columns(self._state.node_list, self._state.changes)
 
     @cached_property
     def finder(self) -> PlaceFinder:
@@ -132,7 +131,8 @@ class VectorPlacer:
             here, left = left[: len(places)], left[len(places) :]
             if real and ranking.can_start(places):
                 attempt.statement.allocate_all(here, places)
-                self.columns.take(places, here[0].request)
+                if len(places) > FEW:
+                    self.columns.take(places, here[0].request)
             else:
                 for task, node in zip(here, places, strict=True):
                     now = real and not ranking.must_wait(node) and node.fits_now(task.request)

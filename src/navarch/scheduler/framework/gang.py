@@ -47,14 +47,9 @@ def requested_quota(tasks: Sequence[Task]) -> Amounts:
         return tasks.requested_quota
     if len(tasks) == 1:
         return tasks[0].pending_quota
-    quotas: list[Amounts] = list(map(_pending_quota, tasks))
-    if not quotas:
-        return NOTHING
-    # Equal tasks share one quota object: adding up counts is cheaper than adding up amounts.
-    if quotas.count(quotas[0]) == len(quotas):
-        return quotas[0].times(len(quotas))
     total = NOTHING
-    for quota, count in Counter(quotas).items():
+    # Adding up counts of equal quotas is cheaper than adding up amounts.
+    for quota, count in Counter(map(_pending_quota, tasks)).items():
         total = total.plus(quota.times(count))
     return total
 
@@ -104,7 +99,7 @@ def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> S
                 pod_set,
                 pod_set.size,
                 pod_set.shapes,
-                lambda shape: session.order_of_kind(shape.kind, shape.specs[0], job),
+                lambda shape: session.order_of_task(shape.specs[0], job),
             )
         tasks = pod_set.tasks
     else:

@@ -36,10 +36,6 @@ class HookRunner(HookRegistry):
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_kind: tuple[int, bool] = (-1, False)
-        """With this number of task orders, whether they depend on kinds only."""
-        self._order_of_kind: dict[int, tuple[int, Any]] = {}
-        """By kind, the number of task orders and the key they give it."""
         self._job_order = JobOrder(-1, key=None, is_kept=False)
 
     def compare_queues(
@@ -88,36 +84,20 @@ class HookRunner(HookRegistry):
         """Return all orders of jobs as one."""
         known, hooks = self._job_order, self._hooks["job_order"]
         if known.orders != len(hooks):
-            known = JobOrder(len(hooks), key=None, is_kept=False)
-            keys = [hook.key for hook in hooks if hook.key is not None]
-            if len(keys) == len(hooks):
-                known = JobOrder(
-                    len(hooks),
-                    key=lambda job: ([key(job) for key in keys], job.created_at, job.name),
-                    is_kept=all(hook.scope in ("static", "job") for hook in hooks),
-                )
-            self._job_order = known
+            key = _job_key([hook.key for hook in hooks])
+            is_kept = key is not None and all(hook.scope in ("static", "job") for hook in hooks)
+            known = self._job_order = JobOrder(len(hooks), key=key, is_kept=is_kept)
         return known
 
     @property
     def orders_tasks_by_kind(self) -> bool:
         """Whether orders have keys that are equal for equal tasks: only age and name differ."""
-        hooks = self._hooks["task_order"]
-        known = self._by_kind
-        if known[0] != len(hooks):
-            by_kind = all(hook.any_job and hook.key is not None for hook in hooks)
-            known = self._by_kind = (len(hooks), by_kind)
-        return known[1]
+        return all(hook.any_job and hook.key is not None for hook in self._hooks["task_order"])
 
-    def order_of_kind(self, kind: int, spec: TaskSpec, job: Job) -> Any:  # noqa: ANN401
+    def order_of_task(self, spec: TaskSpec, job: Job) -> list[Any]:
         """Return the key of tasks like `spec`; only if `orders_tasks_by_kind`."""
-        hooks = self._hooks["task_order"]
-        known = self._order_of_kind.get(kind)
-        if known is None or known[0] != len(hooks):
-            task = Task(spec, job, min_gpu_memory_mib=1)
-            key = tuple(hook.key(task) for hook in hooks if hook.key is not None)
-            known = self._order_of_kind[kind] = (len(hooks), key)
-        return known[1]
+        task = Task(spec, job, min_gpu_memory_mib=1)
+        return [hook.key(task) for hook in self._hooks["task_order"] if hook.key is not None]
 
     def sort_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Return `tasks`, the one to place first in front."""
@@ -299,6 +279,18 @@ class HookRunner(HookRegistry):
         for hook in self._hooks["bind_request_mutate"]:
             merged.update(hook.fn(task, node))
         return merged
+
+
+def _job_key(keys: Sequence[Callable[[Job], Any] | None]) -> Callable[[Job], Any] | None:
+    """Return one key out of many, then age and name, unless one is missing."""
+    if None in keys:
+        return None
+    if len(keys) == 2:  # as with the default plugins: a flat key takes less time to compare
+        first, second = keys
+        assert first is not None, "no key is missing"
+        assert second is not None, "no key is missing"
+        return lambda job: (first(job), second(job), job.created_at, job.name)
+    return lambda job: ([key(job) for key in keys if key], job.created_at, job.name)
 
 
 def _compare(left: Any, right: Any) -> int:  # noqa: ANN401

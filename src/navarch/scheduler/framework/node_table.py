@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,11 +31,15 @@ GPU_COLUMN: Final = 2
 PODS_COLUMN: Final = 3
 
 
+_gpu_count, _gpu_memory = attrgetter("gpu_count"), attrgetter("gpu_memory_mib")
+
+
 class NodeTable:
     """One array per figure; row i describes `nodes[i]`. Columns are computed on first use."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+        self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
 
@@ -75,12 +80,12 @@ class NodeTable:
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs the node is labelled with."""
-        return np.array([spec.gpu_count for spec in self.specs], dtype=np.int64)
+        return np.fromiter(map(_gpu_count, self.specs), np.int64, len(self))
 
     @cached_property
     def gpu_memory(self) -> npt.NDArray[np.int64]:
         """How much memory each of the node's GPUs has, in MiB."""
-        return np.array([spec.gpu_memory_mib for spec in self.specs], dtype=np.int64)
+        return np.fromiter(map(_gpu_memory, self.specs), np.int64, len(self))
 
     @property
     def gpu_idle(self) -> Column:
@@ -123,7 +128,11 @@ class NodeTable:
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label, nothing where it has none."""
-        return np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
+        known = self._labels.get(key)
+        if known is None:
+            known = np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
+            self._labels[key] = known
+        return known
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
         """Return for every node whether a label has a value."""

@@ -20,7 +20,6 @@ from navarch.scheduler.model.status import TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.model.job import Job, Task
@@ -95,12 +94,7 @@ class Statement:
     def __enter__(self) -> Statement:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     def allocate(self, task: Task, node: Node, gpu_groups: tuple[str, ...] = ()) -> Operation:

@@ -170,9 +170,9 @@ class PodSet:
 
     def count(self, mask: int) -> int:
         """Return how many tasks are in one of the states of `mask`."""
-        status = self.common_status
-        if status:
-            return self.size if status & mask else 0
+        owner = self.owner
+        if owner is not None and not owner.version and self.found is not None:
+            return self.size if self.found & mask else 0
         total = 0
         for task in self.tasks:  # few, mostly: a list of them takes longer
             if task.placement.status & mask:
@@ -275,14 +275,7 @@ class Job:
         "version",
     )
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        *,
-        min_gpu_memory_mib: int,
-        kinds: Kinds | None = None,
-    ) -> None:
-        """With `kinds`, tasks that are all alike are materialised when they are needed."""
+    def __init__(self, spec: JobSpec, *, min_gpu_memory_mib: int, kinds: Kinds) -> None:
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -311,9 +304,7 @@ class Job:
         root = self.root
         pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
         self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
-        if kinds is None:
-            self.materialise()
-        elif not self._look(kinds):
+        if not self._look(kinds):
             self.materialise()
             for pod_set in self.pod_sets.values():
                 _compare(pod_set, self, kinds)
@@ -390,7 +381,7 @@ class Job:
         task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
         pod_set = self.pod_sets[spec.sub_group]
         task.kind = pod_set.kind
-        if pod_set.shapes and self._kinds is not None:
+        if pod_set.shapes:
             task.kind = self._kinds.number(spec)
         return task
 

@@ -51,7 +51,15 @@ class LazyTasks(Sequence[Task]):
         """Their requests, in order."""
         if not self.shapes:
             return [self._owner.spec.tasks[0].request] * self.number
-        return [spec.request for spec in self._specs]
+        found: list[Request] = []
+        for _, group in groupby(self.shapes, self._order):
+            shapes = list(group)
+            if len(shapes) == 1:
+                found += [shapes[0].specs[0].request] * len(shapes[0].specs)
+            else:
+                specs = [spec for shape in shapes for spec in shape.specs]
+                found += [spec.request for spec in sorted(specs, key=_uid)]
+        return found
 
     @property
     def requested_quota(self) -> Amounts:
