@@ -183,7 +183,7 @@ class ClusterState(HookRunner):
         if len(tasks) == 1:
             nodes[0].allocate_whole(need, tasks)
         else:
-            for node, here in _by_node(tasks, nodes):
+            for node, here in _by_node(tasks, nodes).items():
                 node.allocate_whole(need, here)
         self.note_change(job)
         self.queues.note_change(job.queue)
@@ -208,7 +208,7 @@ class ClusterState(HookRunner):
         self, tasks: Sequence[Task], nodes: Sequence[Node], handlers: Iterable[EventHandler]
     ) -> None:
         job, need = tasks[0].job, need_of(tasks[0].request)
-        for node, here in _by_node(tasks, nodes):
+        for node, here in _by_node(tasks, nodes).items():
             node.release_whole(need, here)
         for task in tasks:
             task.placement = UNPLACED[TaskStatus.PENDING]
@@ -277,16 +277,15 @@ class ClusterState(HookRunner):
         self.unschedulable_jobs.setdefault(job.name, []).append(reason)
 
 
-def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:
-    """Return each node with its tasks."""
-    found: dict[int, tuple[Node, list[Task]]] = {}
+def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> dict[Node, list[Task]]:
+    """Return the tasks of each node."""
+    found: dict[Node, list[Task]] = {}
     for task, node in zip(tasks, nodes, strict=True):
-        known = found.get(node.index)
-        if known is None:
-            found[node.index] = (node, [task])
+        if node in found:
+            found[node].append(task)
         else:
-            known[1].append(task)
-    return list(found.values())
+            found[node] = [task]
+    return found
 
 
 def _min_gpu_memory_mib(cluster: Cluster) -> int:
