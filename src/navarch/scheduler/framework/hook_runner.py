@@ -178,9 +178,10 @@ class HookRunner(HookRegistry):
         """Return the fair share of the queue, if a plugin computes it."""
         return self._only("get_queue_fair_share", None, queue)
 
-    def _only(self, point: str, default: Any, *arguments: object) -> Any:  # noqa: ANN401
+    def _only(self, point: str, default: T, *arguments: object) -> T:
         hooks = self._hooks[point]
-        return hooks[0].fn(*arguments) if hooks else default
+        answer: T = hooks[0].fn(*arguments) if hooks else default
+        return answer
 
     def subset_nodes(
         self,
