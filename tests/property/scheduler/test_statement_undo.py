@@ -141,9 +141,9 @@ class Story:
         groups: tuple[str, ...] = ()
         if task.request.gpu.shared:
             choice = share_gpus(self.session, task, node, now=now)
-            if choice is None or (now and not choice.now):
+            if choice is None or (now and not choice[1]):
                 return
-            groups = choice.groups
+            groups = choice[0]
         if now:
             self.operations.append(self.statement.allocate(task, node, groups))
         else:

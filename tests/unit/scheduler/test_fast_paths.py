@@ -203,7 +203,8 @@ def test_pods_equal_to_one_without_room_are_rejected_without_hooks() -> None:
 
     assert sorted(session.unplaced) == ["next-0", "next-1"]
     job = session.jobs["next-1"]
-    ranking = vectors(session).finder.ranking(next(iter(job.tasks.values())), job)
+    finder, task = vectors(session).finder, next(iter(job.tasks.values()))
+    ranking = finder.ranking(finder.kind(task), [task], job)
     assert ranking is not None
     assert ranking.is_hopeless(1)
 

@@ -367,7 +367,8 @@ def test_the_best_of_some_nodes_equals_that_of_scoring_each(seed: int) -> None:
             nodes = chance.sample(list(session.node_list), len(session.node_list) // 2 + 1)
             for job in session.waiting.jobs:
                 task = next(iter(job.tasks.values()))
-                ranking = vectors(session).finder.ranking(task, job)
+                finder = vectors(session).finder
+                ranking = finder.ranking(finder.kind(task), [task], job)
                 # Queue limits are checked before nodes.
                 allowed = session.is_job_over_capacity(job, [task]).schedulable
                 if ranking is None or not allowed or session.pre_predicate(task, job) is not None:

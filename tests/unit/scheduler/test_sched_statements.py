@@ -119,13 +119,13 @@ def test_undoing_an_undo_restores_the_eviction() -> None:
     held = session.jobs["held"].tasks["held-0"]
 
     with session.attempt() as statement:
-        statement.evict(held, "why")
+        eviction = statement.evict(held, "why")
         mark = statement.checkpoint()
-        statement.unevict(held)
+        statement.undo(eviction)
         seen = [held.status]
         statement.rollback(mark)
         seen.append(held.status)
-        statement.unevict(held)
+        statement.undo(eviction)
         seen.append(held.status)
 
     assert seen == [TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.RUNNING]

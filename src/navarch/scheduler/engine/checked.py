@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.actions.solver.solver import Solution
     from navarch.scheduler.framework.cluster_state import ClusterState
-    from navarch.scheduler.framework.job_queue import Entry, Leaf
+    from navarch.scheduler.framework.job_queue import Entry
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
 
@@ -58,7 +58,7 @@ class CheckedPlacer(VectorPlacer):
         statement, job = attempt.statement, attempt.job
         checkpoint = statement.checkpoint()
         quick = super().place(attempt, tasks, nodes)
-        looked_ahead = self.finder.is_current
+        looked_ahead = self.finder.ahead.is_current
         tasks = materialise(tasks)
         found = [task.placement for task in tasks] if quick else []
         statement.rollback(checkpoint)
@@ -79,7 +79,7 @@ class CheckedPlacer(VectorPlacer):
                     f"vector form or scope may be wrong: {self._scopes()}"
                 )
         if looked_ahead:
-            self.finder.placed()  # the reference has taken the same nodes
+            self.finder.ahead.confirm()  # the reference has taken the same nodes
         return slow
 
     def _scopes(self) -> str:
@@ -110,7 +110,7 @@ class CheckedPlacer(VectorPlacer):
 class _CheckedIndex(IncrementalIndex):
     """An index that compares what it keeps with a new look at every job."""
 
-    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, Sequence[Entry]]:
+    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, list[Entry]]:
         leaves = super().leaves(key)
         held = sorted([job for job in self._state.jobs.values() if self._holds(job)], key=key)
         for name in {*leaves, *(job.queue for job in held)}:
@@ -127,24 +127,6 @@ class _CheckedQueue(RankedQueue):
         best = super()._next()
         check_same("the next job is", best, self._best_of_siblings(self._state.queues.roots))
         return best
-
-    def _pop_first(self) -> Job | None:
-        best = super()._pop_first()
-        if best is not None:
-            # The job was removed already: compare the queue as it was before.
-            self._first = None
-            self._popped[best.queue].pop()
-            self._build_leaves()
-            check_same("the first job is", best, self._next())
-            self._leaves[best.queue].take()
-            self._first = best
-            self._popped[best.queue].append(best)
-        return best
-
-    def _drop(self, leaf: Leaf, head: Job) -> None:
-        del leaf
-        popped = self.pop()
-        check_same("the next job is", head.name, None if popped is None else popped.name)
 
 
 class CheckedSolver(BatchedSolver):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.node import Node
     from navarch.scheduler.model.request import Request
 
+T = TypeVar("T", bound=np.generic)
+
+_index = attrgetter("index")
+
 EXACT_BELOW: Final = 2**53
 """Amounts that arrays and plain numbers divide alike."""
-
-_GPU_MEMORY = attrgetter("gpu_memory_mib")
 
 FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
 """Figures with extremes over all nodes that scores may depend on."""
@@ -47,43 +49,31 @@ NONE: Final = -(2**62)
 
 FEW: Final = 24
 """Up to this number, updating nodes one by one is faster."""
+MOST: Final = 4
+"""If more than one node in four has changed, looking at all of them again is faster."""
 VERY_FEW: Final = 6
 """Up to this number, writing all amounts of a node at once is faster."""
-
-
-class Stock(Protocol):
-    """What nodes have, a row each."""
-
-    idle: Amounts
-    free: Amounts
-    total: Amounts
 
 
 class Columns:
     """The session's nodes as arrays."""
 
-    def __init__(self, nodes: Sequence[Node], log: ChangeLog, stock: Stock | None = None) -> None:
-        """With `stock`, the arrays of nodes that are unchanged so far."""
-        self.nodes = nodes
-        self.log = log
-        self._behind: list[int] = []
-        """Rows that have changed since the arrays were last read."""
-        if stock is None:
-            self._synced = len(log.rows)
-            self._idle = _columns(nodes, _IDLE)
-            self._free = self._idle + _columns(nodes, _COMING)
-            self.total = _columns(nodes, _ALL)
-        else:
-            self._synced = 0
-            self._idle, self._free, self.total = stock.idle, stock.free, stock.total
-        self._extents: dict[str, Extent] = {}
-        """Extents that were requested; they catch up when they are read again."""
-        self._labels: dict[str, npt.NDArray[np.object_]] = {}
-        self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
-        self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
-
     whole: ClassVar[bool] = True
     """Whether these are all nodes of the session, so that rows of the log are rows here."""
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
+        self.nodes = nodes
+        self.log = log
+        self._synced = 0
+        """How much of the log was read."""
+        self._behind: list[int] = []
+        """Rows that have changed since the arrays were last read."""
+        self._extents: dict[str, Extent] = {}
+        """Extents that were requested; they catch up when they are read again."""
+        self.facts = NodeTable(nodes)
+        """Labels and the like that no session changes."""
+        if isinstance(nodes, NodeList):  # with arrays of the nodes as they were at first
+            self._idle, self._free, self.total = nodes.idle, nodes.free, nodes.total
 
     def row_of(self, node: Node) -> int:
         """Return the row of a node."""
@@ -116,11 +106,9 @@ class Columns:
     def sync(self) -> None:
         """Read which rows have changed."""
         rows = self.log.rows
-        if self._synced == len(rows):
-            return
-        changed = rows[self._synced :]
-        self._synced = len(rows)
-        self._behind += changed
+        if self._synced != len(rows):
+            self._behind += rows[self._synced :]
+            self._synced = len(rows)
 
     def up_to_date(self) -> Columns:
         """Return this, after a look at what has changed."""
@@ -130,19 +118,13 @@ class Columns:
     def extent(self, figure: str) -> Extent:
         """Return the extremes of a figure over all nodes, as far as `sync` has looked."""
         known = self._extents.get(figure)
-        if known is None:
-            known = Extent(self.free, self.total, FIGURE_COLUMN[figure], FIGURE_UNIT[figure])
-            known.seen = self._synced
-            self._extents[figure] = known
-        elif known.seen != self._synced:
-            rows = list(set(self.log.rows[known.seen : self._synced]))
-            known.seen = self._synced
-            if len(rows) <= FEW:
-                free = _FREE[figure]
-                for row, node in zip(rows, self.at(rows), strict=True):
-                    known.update(row, free(node))
-            else:
-                known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
+        changed = set(self.log.rows[known.seen : self._synced]) if known is not None else set()
+        if known is None or len(changed) * MOST > len(self.nodes):
+            known = self._extents[figure] = Extent(self.free, self.total, figure)
+        elif changed:
+            for node in self.at(list(changed)):
+                known.update(node.index, free_of(node, figure))
+        known.seen = self._synced
         return known
 
     def extremes_among(self, figure: str, rows: Set[int]) -> tuple[int, int]:
@@ -156,18 +138,19 @@ class Columns:
 
     def keeps_extremes(self, figure: str, node: Node) -> bool:
         """Return whether a figure keeps its extremes with the node as it is shown for a moment."""
-        return self.extent(figure).keeps_extremes(node.index, _FREE[figure](node))
+        return self.extent(figure).keeps_extremes(node.index, free_of(node, figure))
 
-    def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
-        """Record that equal tasks have been put on what is idle on nodes: `counts` on `rows`.
+    def take(self, nodes: Sequence[Node], request: Request) -> None:
+        """Record that an equal task has been put on what is idle on each of the nodes just now.
 
-        A shortcut for many nodes: `sync` would find out, one by one.
+        A shortcut for many nodes, which may be repeated: `sync` would find out, one by one.
         """
-        if self._synced != len(self.log.rows) - len(rows):
+        counts = Counter(map(_index, nodes))
+        if len(counts) <= FEW or self._synced != len(self.log.rows) - len(counts):
             return
         self._synced = len(self.log.rows)
-        idle, free, where = self.idle.T, self.free.T, np.array(rows, dtype=np.intp)
-        taken = np.outer(need_of(request), counts)
+        idle, free, where = self.idle.T, self.free.T, np.array(list(counts), dtype=np.intp)
+        taken = np.outer(need_of(request), list(counts.values()))
         idle[:, where] -= taken
         free[:, where] -= taken
 
@@ -200,46 +183,6 @@ class Columns:
             return ColumnTable(self, None, self.idle, self.free)
         return ColumnTable(self, rows, pick(self.idle, rows), pick(self.free, rows))
 
-    @cached_property
-    def specs(self) -> Sequence[NodeSpec]:
-        """The nodes as the snapshot found them."""
-        if isinstance(self.nodes, NodeList):
-            return self.nodes.specs
-        return [node.spec for node in self.nodes]
-
-    def label(self, key: str) -> npt.NDArray[np.object_]:
-        """Return every node's value of a label."""
-        known = self._labels.get(key)
-        if known is None:
-            known = np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
-            self._labels[key] = known
-        return known
-
-    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
-        """Return for every node whether a label has a value."""
-        known = self._labelled.get((key, value))
-        if known is None:
-            known = self._labelled[key, value] = self.label(key) == value
-        return known
-
-    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
-        """Return the rows of nodes with a trait of their spec."""
-        known = self._traits.get(trait)
-        if known is None:
-            known = [row for row, has in enumerate(map(trait, self.specs)) if has]
-            self._traits[trait] = known
-        return known
-
-    @cached_property
-    def gpu_labels(self) -> npt.NDArray[np.int64]:
-        """How many GPUs each node is labelled with."""
-        return np.fromiter((spec.gpu_count for spec in self.specs), np.int64, len(self.specs))
-
-    @cached_property
-    def gpu_memory(self) -> npt.NDArray[np.int64]:
-        """How much memory each GPU of each node has, in MiB."""
-        return np.fromiter(map(_GPU_MEMORY, self.specs), np.int64, len(self.specs))
-
 
 class SomeColumns(Columns):
     """Some of the session's nodes as arrays, rebuilt after every change."""
@@ -249,6 +192,8 @@ class SomeColumns(Columns):
     def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
         super().__init__(nodes, log)
         self._rows = {node.index: row for row, node in enumerate(nodes)}
+        self.total = _amounts(nodes, "allocatable")
+        self._read()
 
     def row_of(self, node: Node) -> int:
         """Return the row of a node."""
@@ -256,11 +201,13 @@ class SomeColumns(Columns):
 
     def sync(self) -> None:
         """Bring the arrays up to date."""
-        if self._synced == len(self.log.rows):
-            return
+        if self._synced != len(self.log.rows):
+            self._read()
+
+    def _read(self) -> None:
         self._synced = len(self.log.rows)
-        self._idle = _columns(self.nodes, _IDLE)
-        self._free = self._idle + _columns(self.nodes, _COMING)
+        self._idle = _amounts(self.nodes, "idle")
+        self._free = self._idle + _amounts(self.nodes, "releasing")
         self._extents.clear()
 
 
@@ -295,6 +242,10 @@ class ColumnTable(NodeTable):
             return self._columns.nodes
         return self._columns.at(self._rows.tolist())
 
+    def _own(self, values: npt.NDArray[T]) -> npt.NDArray[T]:
+        """Return the values of the table's own nodes."""
+        return values if self._rows is None else values[self._rows]
+
     @cached_property
     def total(self) -> Amounts:
         """What there is."""
@@ -304,30 +255,27 @@ class ColumnTable(NodeTable):
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs the node is labelled with."""
-        labels = self._columns.gpu_labels
-        return labels if self._rows is None else labels[self._rows]
+        return self._own(self._columns.facts.gpu_labels)
 
     @cached_property
     def gpu_memory(self) -> npt.NDArray[np.int64]:
         """How much memory each of the node's GPUs has, in MiB."""
-        memory = self._columns.gpu_memory
-        return memory if self._rows is None else memory[self._rows]
+        return self._own(self._columns.facts.gpu_memory)
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label, nothing where it has none."""
-        values = self._columns.label(key)
-        return values if self._rows is None else values[self._rows]
+        return self._own(self._columns.facts.label(key))
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
         """Return for every node whether a label has a value."""
-        has = self._columns.labelled(key, value)
-        return has if self._rows is None else has[self._rows]
+        return self._own(self._columns.facts.labelled(key, value))
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
         """Return the rows of nodes with a trait of their spec."""
+        facts = self._columns.facts
         if self._rows is None:
-            return self._columns.rows_of(trait)
-        return super().rows_of(trait)
+            return facts.rows_of(trait)
+        return [row for row, own in enumerate(self._rows) if trait(facts.specs[own])]
 
     def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
         """Return the same nodes with other amounts."""
@@ -337,8 +285,8 @@ class ColumnTable(NodeTable):
 class Extent:
     """The least and the most that nodes have free of one resource, among those that have any."""
 
-    def __init__(self, free: Amounts, total: Amounts, column: int, unit: int) -> None:
-        self._unit = unit
+    def __init__(self, free: Amounts, total: Amounts, figure: str) -> None:
+        column, self._unit = FIGURE_COLUMN[figure], FIGURE_UNIT[figure]
         self.has = total[:, column] > 0
         self.values: list[int] = free[:, column].tolist()
         """What each node has free, where it has any."""
@@ -394,54 +342,17 @@ class Extent:
             return False
         return before not in (self.least, self.most) or self.counts[before] > 1
 
-    def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
-        """Take into account that nodes have other amounts free."""
-        known, counts = self.values, self.counts
-        before = [known[row] for row in rows]
-        if NONE in before:
-            kept = [index for index, value in enumerate(before) if value != NONE]
-            rows, values = [rows[index] for index in kept], [values[index] for index in kept]
-            before = [before[index] for index in kept]
-        self.sum += sum(values) - sum(before)
-        roomy = self._rows
-        for row, value in zip(rows, values, strict=True):
-            known[row] = value
-            if roomy is not None:
-                (roomy.add if value >= self._unit else roomy.discard)(row)
-        for value, count in Counter(values).items():
-            counts[value] = counts.get(value, 0) + count
-        for value, count in Counter(before).items():
-            counts[value] -= count
-            if not counts[value]:
-                del counts[value]
-        self.least = min(self.counts, default=0)
-        self.most = max(self.counts, default=0)
+
+def free_of(node: Node, figure: str) -> int:
+    """Return how much of a figure is idle on a node, or will come free unpromised."""
+    free: int = getattr(node.idle, figure) + getattr(node.releasing, figure)
+    return free
 
 
-def _free_gpus(node: Node) -> int:
-    return node.idle.gpu + node.releasing.gpu
-
-
-def _free_cpu(node: Node) -> int:
-    return node.idle.cpu + node.releasing.cpu
-
-
-_FREE: Final = {"gpu": _free_gpus, "cpu": _free_cpu}
-_IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))
-_COMING: Final = tuple(
-    map(attrgetter, ("releasing.cpu", "releasing.memory", "releasing.gpu", "releasing.pods"))
-)
-_ALL: Final = tuple(
-    map(
-        attrgetter,
-        ("allocatable.cpu", "allocatable.memory", "allocatable.gpu", "allocatable.pods"),
-    )
-)
-
-
-def _columns(nodes: Sequence[Node], figures: Sequence[Callable[[Node], int]]) -> Amounts:
-    """Return figures of many nodes, a row each."""
+def _amounts(nodes: Sequence[Node], pool: str) -> Amounts:
+    """Return what nodes have in one of their pools, a row each."""
     table = np.empty((len(nodes), 4), dtype=np.int64, order="F")
-    for index, figure in enumerate(figures):
-        table[:, index] = np.fromiter(map(figure, nodes), np.int64, len(nodes))
+    for column, figure in enumerate(("cpu", "memory", "gpu", "pods")):
+        amount = attrgetter(f"{pool}.{figure}")
+        table[:, column] = np.fromiter(map(amount, nodes), np.int64, len(nodes))
     return table

@@ -54,7 +54,7 @@ class IncrementalIndex(JobIndex):
         self._catch_up()
         return len(self._names)
 
-    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, Sequence[Entry]]:
+    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, list[Entry]]:
         """Return the jobs of each leaf queue, the smallest key first.
 
         A key must depend on nothing but its own job, and every call must pass the same `key`.

@@ -12,8 +12,6 @@ from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.model.cluster import JobSpec
     from navarch.scheduler.model.job import Job, PodSet, Task
@@ -45,16 +43,19 @@ class LazyLoader:
         counts: list[int] = []
         others: list[PodSet] = []
         row_of = self._state.nodes.rows
-        for job, pod_set in self._active():
-            nodes = None if job.is_materialised else _plain_nodes(job.spec)
-            if nodes is None:
-                others.append(pod_set)
-                continue
-            rows += map(row_of.__getitem__, nodes)
-            needs.append(need_of(job.spec.tasks[0].request))
-            counts.append(len(nodes))
-            job.enter = self._enter
-            self._booked.append(job)
+        for job in self._state.jobs.values():
+            for pod_set in job.pod_sets.values():
+                if pod_set.untouched(~ACTIVE_USED_MASK):
+                    continue  # it holds nothing
+                nodes = None if job.is_materialised else _plain_nodes(job.spec)
+                if nodes is None:
+                    others.append(pod_set)
+                    continue
+                rows += map(row_of.__getitem__, nodes)
+                needs.append(need_of(job.spec.tasks[0].request))
+                counts.append(len(nodes))
+                job.enter = self._enter
+                self._booked.append(job)
         if rows:
             self._state.node_list.book(rows, needs, counts)
             self._state.changes.enter_all = self._enter_all
@@ -62,13 +63,6 @@ class LazyLoader:
             for task in pod_set.tasks:
                 self._state.load(task)
         self._materialise_likely()
-
-    def _active(self) -> Iterator[tuple[Job, PodSet]]:
-        """Yield the pod sets that may hold resources."""
-        for job in self._state.jobs.values():
-            for pod_set in job.pod_sets.values():
-                if not pod_set.untouched(~ACTIVE_USED_MASK):
-                    yield job, pod_set
 
     def _materialise_likely(self) -> None:
         """Materialise the nodes and tasks that will probably be needed one by one.

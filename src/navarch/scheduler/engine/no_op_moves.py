@@ -69,14 +69,15 @@ class NoOpMoveCheck:
 
     def _ranking(self, task: Task) -> Ranking | None:
         """Return the ranking of nodes for a task that only they could keep from returning."""
-        state, engine, job = self._state, self._finder, task.job
+        state, finder, job = self._state, self._finder, task.job
         if job.size != 1 or not is_plain(state, job, [task]):
             return None
         if any(hook.concerns(job) for hook in state.hooks("is_job_over_capacity")):
             return None
-        if engine.refusal(task, job) is not None or not engine.is_never_refused(engine.kind(task)):
+        kind = finder.kind(task)
+        if finder.refusal(kind, [task], job) is not None or kind not in finder.never_refused:
             return None
-        ranking = engine.ranking(task, job)
+        ranking = finder.ranking(kind, [task], job)
         if ranking is not None:
             self._rankings[task.uid] = ranking
         return ranking
@@ -89,7 +90,7 @@ class NoOpMoveCheck:
             return False
         theirs, ours = state.queues.diverging(part.queue, task.job.queue)
         rank = self._rank_without(task, ours)
-        other = order.last_rank_of(part, theirs)  # no job below that queue has to leave
+        other = order.rank_of(part, theirs)  # no job below that queue has to leave
         if rank is None or other is None:
             return False
         first = order.first_as_known(rank, other)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.engine.placement_order import order_of
-from navarch.scheduler.engine.ranking import Ranking, Rules
-from navarch.scheduler.engine.trial import can_try, try_task
+from navarch.scheduler.engine.ranking import Hooks, Ranking
+from navarch.scheduler.engine.trial import nodes_by_trial
 from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
 from navarch.scheduler.model.request import GpuKind
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.engine.columns import Columns
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.hooks import Hook
+    from navarch.scheduler.model.change_log import ChangeLog
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
 
@@ -36,68 +36,54 @@ WORTH_A_TRIAL: Final = 16
 LOOK_AHEAD_GROWTH: Final = 4
 
 
-class Unknown(Enum):
-    """The value of a ranking that has not been computed."""
-
-    UNKNOWN = auto()
-
-
-UNKNOWN: Final = Unknown.UNKNOWN
-
-
-def _key(kind: int, job: Job) -> tuple[object, ...]:
-    return (kind, job.namespace, job.queue, job.priority, job.preemptible)
-
-
 class PlaceFinder:
     """Keeps, for each kind of task, the ranking of all nodes, and finds the next places."""
 
     def __init__(self, state: ClusterState, columns: Columns) -> None:
         self._state = state
         self._columns = columns
-        self._kinds = state.kinds
         self._rankings: dict[object, Ranking | None] = {}
+        """By kind of task, or by kind and all that hooks may read of a job."""
         self._refusals: dict[object, str | None] = {}
-        self._never_refused: set[int] = set()
+        self.never_refused: set[int] = set()
         """Kinds of tasks that no pre-predicate refuses."""
-        self._usable = self._columns.exact and all(
-            hook.scope == "queue"
-            for hook in state.hooks("is_task_allocation_on_node_over_capacity")
-        )
         self._looks: Sequence[Hook] = state.hooks("node_pre_order")
-        self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
-        self._ahead = Ahead()
+        self._usable = (
+            columns.exact
+            and all(
+                hook.scope == "queue"
+                for hook in state.hooks("is_task_allocation_on_node_over_capacity")
+            )
+            and all(hook.measure is not None for hook in self._looks)
+        )
+        self.ahead = Ahead(columns.log)
 
     def kind(self, task: Task) -> int:
         """Return a number that is equal for tasks with equal requests."""
         kind = task.kind
         if kind is None:
-            kind = task.kind = self._kinds.number(task.spec)
+            kind = task.kind = self._state.kinds.number(task.spec)
         return kind
 
-    def ranking(self, task: Task, job: Job) -> Ranking | None:
-        """Return the ranking of nodes for such a task, or `None` if it cannot be kept."""
-        kind = self.kind(task)
-        known = self.known_ranking(kind, job)
-        if known is not UNKNOWN:
-            return known
-        rules, anyones = self._rules(task)
-        ranking = None if rules is None else Ranking(self._columns, task, job, rules)
-        self._rankings[kind if anyones else _key(kind, job)] = ranking
-        return ranking
-
-    def known_ranking(self, kind: int, job: Job) -> Ranking | Unknown | None:
-        """Return the ranking for a task of a kind, if it has been computed."""
+    def ranking(self, kind: int, tasks: Sequence[Task], job: Job) -> Ranking | None:
+        """Return the ranking of nodes for tasks of a kind, or `None` if it cannot be kept."""
+        rankings = self._rankings
         if not self._usable:
             return None
-        known = self._rankings.get(kind, UNKNOWN)
-        return known if known is not UNKNOWN else self._rankings.get(_key(kind, job), UNKNOWN)
+        if kind in rankings:
+            return rankings[kind]
+        key: object = (kind, job.namespace, job.queue, job.priority, job.preemptible)
+        if key not in rankings:
+            hooks, anyones = self._hooks_of(tasks[0])
+            key = kind if anyones else key
+            rankings[key] = None if hooks is None else Ranking(self._columns, tasks[0], job, hooks)
+        return rankings[key]
 
-    def refusal(self, task: Task, job: Job) -> UnschedulableReason | None:
-        """Return why the task can go nowhere, as `Session.pre_predicate` would."""
-        kind = self.kind(task)
-        if kind in self._never_refused:
+    def refusal(self, kind: int, tasks: Sequence[Task], job: Job) -> UnschedulableReason | None:
+        """Return why tasks of a kind can go nowhere, as `Session.pre_predicate` would."""
+        if kind in self.never_refused:
             return None
+        task = tasks[0]
         hooks = [hook for hook in self._state.hooks("pre_predicate") if hook.concerns(task)]
         for hook in hooks:
             if hook.scope == "static" and hook.any_job:
@@ -110,28 +96,11 @@ class PlaceFinder:
             if reason:
                 return UnschedulableReason(task=task.uid, reason=reason, plugin=hook.owner)
         if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
-            self._never_refused.add(kind)
+            self.never_refused.add(kind)
         return None
 
-    def is_never_refused(self, kind: int) -> bool:
-        """Return whether no pre-predicate ever refuses such a task."""
-        return kind in self._never_refused
-
-    @staticmethod
-    def may_have_room(ranking: Ranking, count: int) -> bool:
-        """Return whether `count` tasks of a kind may fit, without computing anything."""
-        return not ranking.is_hopeless(count)
-
-    @staticmethod
-    def has_room(ranking: Ranking, count: int) -> bool:
-        """Return whether nodes can hold `count` tasks of a kind, as they are now."""
-        if ranking.has_kept_room(count):
-            return True
-        ranking.refresh()
-        return ranking.find_room() >= count
-
-    def _rules(self, task: Task) -> tuple[Rules | None, bool]:
-        """Return the answers that concern the task, if all can be kept; and if for any job."""
+    def _hooks_of(self, task: Task) -> tuple[Hooks | None, bool]:
+        """Return the hooks that concern the task, if all can be kept; and if for any job."""
         if task.request.gpu.kind not in WHOLE or task.spec.claims:
             return None, True
         state = self._state
@@ -142,7 +111,7 @@ class PlaceFinder:
         if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
             # What concerns this task may not concern one of the same kind in another job.
             return None, False
-        return Rules(kept, scores, self._looks), anyones
+        return Hooks(kept, scores, self._looks), anyones
 
     def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
         """Return the nodes of the next tasks of a kind, in order: of one, or of several of them.
@@ -153,9 +122,9 @@ class PlaceFinder:
         count = len(tasks)
         if ranking.is_hopeless(count):
             return []
-        ahead = self._ahead
-        if ahead.holds(ranking, len(self._columns.log.rows), real=real):
-            if count > 1 and count > ahead.left and not self.has_room(ranking, count):
+        ahead, columns = self.ahead, self._columns
+        if ahead.holds(ranking, real=real):
+            if count > 1 and count > ahead.left and ranking.lacks_room(count):
                 return []
             return ahead.take(count)
         ranking.refresh()
@@ -167,18 +136,18 @@ class PlaceFinder:
         if count == 1 and not real:
             return self._best(ranking)  # the next simulation is for another task
         wanted = ahead.wanted(ranking, count)
-        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_TRIAL and real:
-            places = self._tried(ranking, tasks[:wanted])
-            if places:
-                return places
-        if wanted == 1 or not ranking.foreseeable:
-            places = self._best(ranking)
-            if not places:
-                ranking.find_room()  # so that the next of the kind are turned down without a look
-            return places
-        rows = order_of(self._columns, ranking, wanted, real=real)
-        ahead.keep(ranking, self._columns.at(rows.tolist()), real=real)
-        return ahead.take(count)
+        places: list[Node] = []
+        if wanted > 1 and ranking.foreseeable:
+            places = columns.at(order_of(columns, ranking, wanted, real=real).tolist())
+        elif wanted > 1 and count >= WORTH_A_TRIAL and real and columns.whole:
+            places = nodes_by_trial(columns, ranking, tasks[:wanted])
+        if places:
+            ahead.keep(ranking, places, real=real)
+            return ahead.take(count)
+        places = self._best(ranking)
+        if not places:
+            ranking.find_room()  # so that the next of the kind are turned down without a look
+        return places
 
     def best_among(self, ranking: Ranking, nodes: Sequence[Node]) -> Node | None:
         """Return where one task of a kind goes if it may go to some of the nodes only."""
@@ -188,44 +157,39 @@ class PlaceFinder:
 
     def _best(self, ranking: Ranking) -> list[Node]:
         row = ranking.best()
-        self._ahead.forget()
+        self.ahead.forget()
         return [] if row is None else [self._columns.nodes[row]]
-
-    def _tried(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
-        if not self._columns.whole or not can_try(self._columns, ranking):
-            return []
-        places = try_task(self._columns, ranking, tasks)
-        self._ahead.keep(ranking, places, real=True)
-        return self._ahead.take(len(tasks))
-
-    @property
-    def is_current(self) -> bool:
-        """Whether nothing has changed since `placed` was last called."""
-        return self._ahead.is_confirmed(len(self._columns.log.rows))
-
-    def placed(self) -> None:
-        """Record that the nodes returned last have been taken, and nothing else has changed."""
-        self._ahead.confirm(len(self._columns.log.rows))
 
 
 class Ahead:
     """Places computed beyond those requested, valid as long as no other task takes any."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: ChangeLog) -> None:
+        self._log = log
+        self._confirmed = -1
+        """The length of the log when the places taken from here were all that had changed."""
         self._ranking: Ranking | None = None
         self._nodes: list[Node] = []
         self._next = 0
-        self._log_length = -1
         self._real = True
         self._in_a_row = 0
         self._size = 0
         self._careful = 0
         """How often only one place is computed from now on: the last order ended at once."""
 
-    def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since `confirm` was last called."""
+        return self._confirmed == len(self._log.rows)
+
+    def confirm(self) -> None:
+        """Record that the places taken last are in use, and nothing else has changed."""
+        self._confirmed = len(self._log.rows)
+
+    def holds(self, ranking: Ranking, *, real: bool) -> bool:
         """Return whether there are places left for such tasks."""
         return (
-            self._log_length == log_length
+            self._confirmed == len(self._log.rows)
             and self._ranking is ranking
             and self._next < len(self._nodes)
             and self._real is real
@@ -278,11 +242,3 @@ class Ahead:
     def forget(self) -> None:
         """Drop what is left: a place was found without looking here, so the next may differ."""
         self._nodes, self._next = [], 0
-
-    def is_confirmed(self, log_length: int) -> bool:
-        """Return whether the log is as long as when it was last confirmed."""
-        return self._log_length == log_length
-
-    def confirm(self, log_length: int) -> None:
-        """Record the length of the log that includes the places taken from here."""
-        self._log_length = log_length

@@ -6,7 +6,7 @@ It hands out the jobs of a `JobQueue` in the same order.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from navarch.scheduler.framework.job_queue import Entry, JobQueue, Leaf, VictimList
 
@@ -31,46 +31,22 @@ class RankMemory:
         """By queue, its version, its next job to lose, and its rank with that loss."""
 
 
-class _Candidates(NamedTuple):
-    """The sorted jobs of each leaf, and the condition a job has to meet."""
-
-    leaves: Mapping[str, Sequence[Entry]]
-    wanted: Callable[[Job], bool]
-
-
-class IndexedLeaf:
+class IndexedLeaf(Leaf):
     """The wanted jobs of one leaf queue, read from a sorted list that others read as well."""
 
-    __slots__ = ("_added", "_entries", "_front", "_last_first", "_next", "_wanted", "head")
+    __slots__ = ("_added", "_front", "_last_first", "_wanted")
 
     def __init__(
-        self,
-        entries: Sequence[Entry],
-        wanted: Callable[[Job], bool],
-        *,
-        last_first: bool,
-        skipped: int | None = None,
+        self, entries: list[Entry], wanted: Callable[[Job], bool], *, last_first: bool
     ) -> None:
-        """Read `entries`; the first `skipped` are known to be unwanted, and the next is wanted."""
-        self._entries = entries
+        super().__init__(entries)
         self._wanted = wanted
         self._last_first = last_first
-        self._next = 0
-        """How many entries have been read."""
         self._added: list[Entry] = []
         """Views of jobs that were added later, in order."""
         self._front: Entry | None = None
-        self.head: Job | None = None
-        if skipped is None:
-            self._read_on()
-        elif skipped < len(entries):
-            self._front, self._next = self._entry(skipped), skipped + 1
-        else:
-            self._next = skipped
+        self._read_on()
         self._find_head()
-
-    def _entry(self, place: int) -> Entry:
-        return self._entries[-1 - place if self._last_first else place]
 
     def add(self, entry: Entry) -> None:
         """Insert a job among those that were not handed out."""
@@ -87,12 +63,12 @@ class IndexedLeaf:
 
     def _read_on(self) -> None:
         """Find the next wanted job of the list."""
-        for place in range(self._next, len(self._entries)):
-            entry = self._entry(place)
+        for place in range(self.next, len(self.entries)):
+            entry = self.entries[-1 - place if self._last_first else place]
             if self._wanted(entry[2]):
-                self._front, self._next = entry, place + 1
+                self._front, self.next = entry, place + 1
                 return
-        self._front, self._next = None, len(self._entries)
+        self._front, self.next = None, len(self.entries)
 
     def _find_head(self) -> None:
         front = self._front
@@ -118,10 +94,8 @@ class _RankedSibling:
 
     def rank_by(self, rank: Callable[[Queue, Job], Any]) -> None:
         """Compute the rank for the job that is the best now."""
-        queue, job = self.queue, self.job
-        assert job is not None, "ranked queues have a job"
-        self.changes, self.rank = queue.changes, rank(queue, job)
-        queue.ranked = (rank, queue.changes, job, self.rank)
+        assert self.job is not None, "ranked queues have a job"
+        self.changes, self.rank = self.queue.changes, rank(self.queue, self.job)
 
 
 class RankedQueue(JobQueue):
@@ -136,133 +110,33 @@ class RankedQueue(JobQueue):
         key: Callable[[Job], Any] | None = None,
     ) -> None:
         super().__init__(state, victims=victims, key=key)
-        self._unread: _Candidates | None = None
-        """The jobs of an index that are not in leaves yet: many searches need only one job."""
-        self._skipped: dict[str, int] = {}
-        """By leaf, how many unwanted jobs were passed over to find the first."""
-        self._first: Job | None = None
-        """The job that was handed out before the leaves were built."""
+        self._wanted: Callable[[Job], bool] | None = None
+        """The condition that jobs of an index have to meet, if it reads one."""
         self._levels: dict[int, list[_RankedSibling]] = {}
         """Siblings, by the identity of the list they are in."""
         self._memory = memory
         self._ties = memory.loss_ties if victims else memory.ties
         order = state.only_queue_order()
         self._rank = None if order is None else self._loss_rank(order) if victims else order.rank
-        self._make_leaf: Callable[[], Leaf] = super()._new_leaf
 
-    def read(
-        self, leaves: Mapping[str, Sequence[Entry]], wanted: Callable[[Job], bool]
-    ) -> RankedQueue:
+    def read(self, leaves: Mapping[str, list[Entry]], wanted: Callable[[Job], bool]) -> RankedQueue:
         """Hold the wanted jobs of an index; `leaves` are sorted by the key of this queue."""
-        # A copy: as the leaves are now, whenever they are read.
-        self._unread = _Candidates(dict(leaves), wanted)
-        if self._rank is None or not self._victims:
-            self._build_leaves()
+        self._wanted = wanted
+        for name, entries in leaves.items():
+            if name in self._state.queues.leaves:
+                self._leaves[name] = IndexedLeaf(entries, wanted, last_first=self._victims)
         return self
-
-    def _build_leaves(self) -> None:
-        """Put the jobs of the index in leaves, without the job that was handed out before."""
-        assert self._unread is not None, "an index is read once"
-        (index, wanted), self._unread = self._unread, None
-        known, last_first = self._state.queues.leaves, self._victims
-        for name, entries in index.items():
-            if name in known:
-                self._leaves[name] = IndexedLeaf(
-                    entries, wanted, last_first=last_first, skipped=self._skipped.get(name)
-                )
-        self._make_leaf = lambda: IndexedLeaf((), wanted, last_first=last_first)
-        if self._first is not None:
-            self._leaves[self._first.queue].take()
 
     def _new_leaf(self) -> Leaf:
         self._levels.clear()
-        return self._make_leaf()
-
-    def push(self, job: Job) -> None:
-        """Add a job; a job whose queue does not exist or is not a leaf is left out."""
-        if self._unread is not None:
-            self._build_leaves()
-        super().push(job)
-
-    def pop(self) -> Job | None:
-        """Return the next job, or `None` when all have been handed out."""
-        if self._unread is not None:
-            if self._first is None:
-                return self._pop_first()
-            self._build_leaves()
-        return super().pop()
-
-    def pop_one_of(self, wanted: Sequence[Job]) -> Job | None:
-        """Return the next of the wanted jobs; the jobs before it are dropped."""
-        order = None if self._rank is None or self._victims else self._state.only_queue_order()
-        weight = None if order is None else order.weight
-        if weight is None:
-            return super().pop_one_of(wanted)
-        while (job := self.pop()) is not None and job not in wanted:
-            # Dropping a job changes no account: its queue stays the best for one of equal weight.
-            leaf, dropped = self._leaves[job.queue], weight(job)
-            while (
-                (head := leaf.head) is not None and head not in wanted and weight(head) == dropped
-            ):
-                self._drop(leaf, head)
-        return job
-
-    def _drop(self, leaf: Leaf, _head: Job) -> None:
-        """Remove the head of a leaf, which is the next job of all."""
-        leaf.take()
+        if self._wanted is None:
+            return super()._new_leaf()
+        return IndexedLeaf([], self._wanted, last_first=self._victims)
 
     def _next(self) -> Job | None:
         if self._rank is None:
             return super()._next()
         return self._best_by_rank(self._state.queues.roots, self._rank)
-
-    def _pop_first(self) -> Job | None:
-        """Return the first job to take from an index, without building leaves and levels."""
-        assert self._unread is not None, "no job has been handed out"
-        assert self._rank is not None, "otherwise leaves are built at once"
-        best = self._first_of(self._state.queues.roots, self._unread, self._rank)
-        if best is None:
-            self._build_leaves()  # no job is wanted
-            return None
-        self._first = best
-        self._popped.setdefault(best.queue, []).append(best)
-        return best
-
-    def _first_of(
-        self, queues: Sequence[Queue], jobs: _Candidates, rank: Callable[[Queue, Job], Any]
-    ) -> Job | None:
-        best_queue: Queue | None = None
-        best: Job | None = None
-        best_rank: Any = None
-        for queue in queues:
-            if queue.children:
-                job = self._first_of(queue.children, jobs, rank)
-            else:
-                job = self._first_in(queue, jobs)
-            if job is None:
-                continue
-            own_rank: Any = None  # a queue without competitors is not ranked
-            if best is not None and best_queue is not None:
-                if best_rank is None:
-                    best_rank = rank(best_queue, best)
-                own_rank = rank(queue, job)
-                if own_rank == best_rank:
-                    if not self._wins_tie(queue, job, best_queue, best):
-                        continue
-                elif own_rank < best_rank:
-                    continue  # the first to lose ranks last
-            best_queue, best, best_rank = queue, job, own_rank
-        return best
-
-    def _first_in(self, queue: Queue, jobs: _Candidates) -> Job | None:
-        skipped, found = 0, None
-        for _, _, job in reversed(jobs.leaves.get(queue.name, ())):
-            if jobs.wanted(job):
-                found = job
-                break
-            skipped += 1
-        self._skipped[queue.name] = skipped
-        return found
 
     def _loss_rank(self, order: Hook) -> Callable[[Queue, Job], Any] | None:
         """Return a function that ranks a queue as it would be without its next job."""

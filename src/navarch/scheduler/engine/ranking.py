@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from navarch.scheduler.framework.node_table import (
 from navarch.scheduler.model.fit import Fit, Later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Set
+    from collections.abc import Sequence, Set
 
     import numpy.typing as npt
 
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node
 
-NO, LATER = int(Fit.NO), int(Fit.LATER)
-MANY: Final = 64
-"""From this number of changes on, arrays are faster."""
+NO, LATER, NOW = map(int, Fit)
 NEVER: Final = -math.inf
 """The score of a node that the task cannot go to."""
 
@@ -69,47 +67,40 @@ def score_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
     return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)
 
 
-class Rules:
-    """The answers that concern one kind of task, sorted by what they depend on."""
+class Hooks(NamedTuple):
+    """The hooks that concern one kind of task, and those that look at all nodes first."""
 
-    def __init__(
-        self, predicates: Sequence[Hook], scores: Sequence[Hook], looks: Sequence[Hook]
-    ) -> None:
-        self.static_predicates = [hook for hook in predicates if hook.scope == "static"]
-        self.node_predicates = [hook for hook in predicates if hook.scope == "node"]
-        self.scores = list(scores)
-        self._measures = [hook.measure for hook in looks if hook.measure is not None]
-        self._looking = {hook.owner for hook in looks}
-        moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
-        self.predicates_foreseeable = all(hook.vector for hook in self.node_predicates)
-        self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
-        """Whether answers can be had about nodes as they might be."""
-
-    def can_keep(self, hook: Hook) -> bool:
-        """Return whether a result is valid until its node changes, whatever other nodes do."""
-        return hook.scope == "node" and hook.owner not in self._looking
-
-    def extremes(self, task: Task) -> list[tuple[str, Callable[[Task, int, int], None]]]:
-        """Return the figures whose extremes matter to the task, and their receivers."""
-        found = ((measure.figure(task), measure.tell) for measure in self._measures)
-        return [(figure, tell) for figure, tell in found if figure is not None]
+    predicates: Sequence[Hook]
+    scores: Sequence[Hook]
+    looks: Sequence[Hook]
 
 
 class Ranking:
     """The score of every node for one kind of task, kept until the node changes."""
 
-    def __init__(self, columns: Columns, task: Task, job: Job, rules: Rules) -> None:
+    def __init__(self, columns: Columns, task: Task, job: Job, hooks: Hooks) -> None:
         self.task = task
         self.need = need_of(task.request)
         self._columns = columns
         self._job = job
-        self._rules = rules
-        self._extremes = rules.extremes(task)
+        self._hooks = hooks
+        self._predicates = [hook for hook in hooks.predicates if hook.scope == "node"]
+        self.predicates_foreseeable = all(hook.vector for hook in self._predicates)
+        """Whether all predicates have a vector form."""
+        self.foreseeable = self.predicates_foreseeable and all(
+            hook.vector or hook.vectorised for hook in hooks.scores if hook.scope == "node"
+        )
+        """Whether the order of many such tasks can be computed at once."""
+        measures = [hook.measure for hook in hooks.looks if hook.measure is not None]
+        figures = [(measure.figure(task), measure.tell) for measure in measures]
+        self._extremes = [(figure, tell) for figure, tell in figures if figure is not None]
+        """The figures whose extremes matter to the task, and their receivers."""
         self.extents: list[tuple[int, int]] = []
         """The extremes that scores were found with."""
         self._seen = -1
         self._grown = -1
-        self._allowed = self._static_fits()
+        static = [hook for hook in hooks.predicates if hook.scope == "static"]
+        self._allowed = self._fits(static, columns.table())
         self.terms = self._score_terms()
         self._kept: dict[int, KeptScores] = {}
         count = len(columns.nodes)
@@ -128,52 +119,33 @@ class Ranking:
         self._among: Ranking | None = None
         """The scores that nodes have if extremes are those of some of them."""
 
-    @property
-    def foreseeable(self) -> bool:
-        """Whether the order of many such tasks can be computed at once."""
-        return self._rules.foreseeable
-
-    @property
-    def predicates_foreseeable(self) -> bool:
-        """Whether all predicates have a vector form."""
-        return self._rules.predicates_foreseeable
-
     def is_hopeless(self, count: int) -> bool:
         """Return whether `count` tasks certainly do not fit, without computing anything."""
         return self.total_room < count and self._grown == self._columns.log.grown
 
-    def has_kept_room(self, count: int) -> bool:
-        """Return whether the nodes that have not changed still hold `count` tasks."""
-        if self._room_seen < 0 or self.total_room < count:
-            return False
-        changed = self._columns.log.rows[self._room_seen :]
-        return self.total_room - int(self.room.take(changed).sum()) >= count
+    def lacks_room(self, count: int) -> bool:
+        """Return whether nodes cannot hold `count` tasks, as they are now."""
+        self.refresh()
+        return self.find_room() < count
 
     def refresh(self) -> None:
         """Bring the scores up to date."""
-        known = self.look()
-        self.catch_up_since(known, self._measure())
+        self._catch_up_since(self._look(), self._measure())
 
-    def look(self) -> int:
+    def _look(self) -> int:
         """Read the nodes as they are now; return how much of the log was read before."""
         known, self._seen = self._seen, len(self._columns.log.rows)
         self._columns.sync()
         return known
 
-    def catch_up_since(self, known: int, extents: list[tuple[int, int]]) -> None:
+    def _catch_up_since(self, known: int, extents: list[tuple[int, int]]) -> None:
         """Score nodes again that may have another score now, with these extremes."""
         columns, now = self._columns, self._seen
-        if known < 0 or (known != now and not columns.whole):
+        if known < 0 or extents != self.extents or (known != now and not columns.whole):
             self.extents = extents
             self._rescore_all()
-        elif extents != self.extents:
-            self.extents = extents
-            self._rescore_fitting()
         elif known != now:
-            if now - known <= MANY:
-                self._catch_up(set(columns.log.rows[known:]))
-            else:
-                self._catch_up_on_many(np.array(columns.log.rows[known:], dtype=np.intp))
+            self._catch_up(set(columns.log.rows[known:]))
 
     def _catch_up(self, rows: set[int]) -> None:
         """Score nodes again that have changed."""
@@ -187,20 +159,14 @@ class Ranking:
                 self.scores[[row for row in rows if free[row] < need]] = NEVER
         if len(changed) <= FEW:
             for row in changed:
-                self._rescore_row(row)
+                self.scores[row], later = self._score_node(row, self._columns.nodes[row])
+                self.later[row] = later
+                self.waits = self.waits or later
         else:
-            self._rescore(np.array(changed, dtype=np.intp))
-
-    def _catch_up_on_many(self, rows: Rows) -> None:
-        """Do the same as `_catch_up` with arrays; rows may be repeated."""
-        full = self._columns.free[:, GPU_COLUMN].take(rows) < self.need[GPU_COLUMN]
-        self.scores[rows[full]] = NEVER
-        changed = set(rows[~full].tolist())
-        if len(changed) <= FEW:
-            for row in changed:
-                self._rescore_row(row)
-        else:
-            self._rescore(np.array(list(changed), dtype=np.intp))
+            some = np.array(changed, dtype=np.intp)
+            table = self._columns.table(some)
+            fit = fits(table.free, self.need) * self._allowed.take(some)
+            self._rescore_table(table, some, fit)
 
     def best(self) -> int | None:
         """Return the node with the highest score, the first by name of several, or `None`."""
@@ -213,19 +179,20 @@ class Ranking:
         """Return the best of some nodes, as if there were no others, or `None`."""
         if not rows:
             return None
-        known = self.look()
+        known = self._look()
         # Extremes are unchanged if nothing has changed; plugins receive those among `rows`.
         extents = self.extents if known == self._seen else self._measure()
-        among = self._measure_among(rows)
+        among = self._measure(rows)
         if among == extents:
-            self.catch_up_since(known, extents)
+            self._catch_up_since(known, extents)
             return self._best_in(rows)
         # The other nodes are ignored then, so scores are kept apart.
         self._seen = known
         if self._among is None:
-            self._among = Ranking(self._columns, self.task, self._job, self._rules)
-        self._among.catch_up_since(self._among.look(), among)
-        return self._among._best_in(rows)  # noqa: SLF001 - its own
+            self._among = Ranking(self._columns, self.task, self._job, self._hooks)
+        other = self._among
+        other._catch_up_since(other._look(), among)  # noqa: SLF001 - its own
+        return other._best_in(rows)  # noqa: SLF001 - its own
 
     def _best_in(self, rows: Set[int]) -> int | None:
         """Return the node with the highest score of some, the first of several, or `None`."""
@@ -257,15 +224,6 @@ class Ranking:
         best = self.best()
         self.scores[row] = known
         return best == row
-
-    def _measure_among(self, rows: Set[int]) -> list[tuple[int, int]]:
-        """Pass the extremes among some nodes to the plugins, and return them."""
-        found = []
-        for figure, tell in self._extremes:
-            least, most = self._columns.extremes_among(figure, rows)
-            tell(self.task, least, most)
-            found.append((least, most))
-        return found
 
     def moves_an_extreme(self) -> bool:
         """Return whether the next task alone moves an extreme that scores depend on."""
@@ -301,13 +259,17 @@ class Ranking:
         """Return whether the task has to wait on the node although there may be room."""
         return bool(self.later[self._columns.row_of(node)])
 
-    def _measure(self) -> list[tuple[int, int]]:
-        """Pass the extremes that scores depend on to the plugins, and return them."""
+    def _measure(self, rows: Set[int] | None = None) -> list[tuple[int, int]]:
+        """Pass the extremes among all nodes, or some, to the plugins, and return them."""
         found = []
         for figure, tell in self._extremes:
-            extent = self._columns.extent(figure)
-            tell(self.task, extent.least, extent.most)
-            found.append((extent.least, extent.most))
+            if rows is None:
+                extent = self._columns.extent(figure)
+                extremes = (extent.least, extent.most)
+            else:
+                extremes = self._columns.extremes_among(figure, rows)
+            tell(self.task, *extremes)
+            found.append(extremes)
         return found
 
     def extents_used(self) -> list[str]:
@@ -333,7 +295,8 @@ class Ranking:
             return answer
         if hook.vectorised:
             return np.asarray(hook.fn(self.task, table), dtype=np.float64)
-        if not self._columns.whole or not self._rules.can_keep(hook):
+        looking = {other.owner for other in self._hooks.looks}
+        if not self._columns.whole or hook.scope != "node" or hook.owner in looking:
             return score_each(hook, self.task, table.nodes)
         kept = self._kept.get(id(hook))
         if kept is None:
@@ -342,10 +305,19 @@ class Ranking:
 
     def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
         """Return for every node of a table whether all predicates accept it as it is shown."""
+        return self._fits(self._predicates, table) > NO
+
+    def _fits(self, predicates: Sequence[Hook], table: ColumnTable) -> npt.NDArray[np.int8]:
+        """Return the least fit that some predicates give to each node of a table."""
         fit = np.full(len(table), Fit.NOW, dtype=np.int8)
-        for hook in self._rules.node_predicates:
-            fit = np.minimum(fit, self._ask_predicate(hook, table))
-        return fit > NO
+        for hook in predicates:
+            if hook.vector is not None:
+                fit = np.minimum(fit, hook.vector(self.task, self._job, table))
+                continue
+            reasons = [hook.fn(self.task, self._job, node) for node in table.nodes]
+            refused = [(LATER if isinstance(r, Later) else NO) if r else NOW for r in reasons]
+            fit = np.minimum(fit, np.array(refused, dtype=np.int8))
+        return fit
 
     def _rescore_all(self) -> None:
         columns = self._columns
@@ -360,20 +332,6 @@ class Ranking:
         else:
             self._rescore_table(columns.table(rows), rows, self._allowed.take(rows))
 
-    def _rescore_fitting(self) -> None:
-        """Score all nodes again that still have what the task requests."""
-        if self._fitting_grown != self._columns.log.grown:
-            self._rescore_all()
-            return
-        rows = self._fitting
-        still = fits(pick(self._columns.free, rows), self.need)
-        self.scores[rows[~still]] = NEVER
-        self._fitting = rows = rows[still]
-        before = self.scores.take(rows) != NEVER
-        self._rescore_table(self._columns.table(rows), rows, self._allowed.take(rows))
-        if not np.array_equal(before, self.scores.take(rows) != NEVER):
-            self._room_seen = -1  # a plugin drops nodes because of other nodes
-
     def fitting(self) -> Rows:
         """Return the nodes that have a score, in order of their names."""
         if self._fitting_grown != self._columns.log.grown:
@@ -383,15 +341,10 @@ class Ranking:
         scored: Rows = rows[self.scores.take(rows) != NEVER]
         return scored
 
-    def _rescore(self, rows: Rows) -> None:
-        table = self._columns.table(rows)
-        self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed.take(rows))
-
     def _rescore_table(
         self, table: ColumnTable, rows: Rows | None, fit: npt.NDArray[np.int8]
     ) -> None:
-        for hook in self._rules.node_predicates:
-            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        fit = np.minimum(fit, self._fits(self._predicates, table))
         scores = self.score_table(table, rows)
         scores[(fit == NO) | np.isnan(scores)] = NEVER
         later = fit == LATER
@@ -416,29 +369,19 @@ class Ranking:
             self.total_room = int(room.sum())
         elif changed:
             rows = np.array(list(set(changed)), dtype=np.intp)
-            room = self._room_in(pick(self._columns.free, rows), self.scores.take(rows))
+            room = _room(pick(self._columns.free, rows), self.need)
+            room[self.scores.take(rows) == NEVER] = 0
             self.total_room += int(room.sum() - self.room.take(rows).sum())
             self.room[rows] = room
         self._grown = log.grown
         return self.total_room
-
-    def _room_in(self, free: Amounts, scores: Column) -> npt.NDArray[np.int64]:
-        room = _room(free, self.need)
-        room[scores == NEVER] = 0
-        return room
-
-    def _rescore_row(self, row: int) -> None:
-        node = self._columns.nodes[row]
-        self.scores[row], later = self._score_node(row, node)
-        self.later[row] = later
-        self.waits = self.waits or later
 
     def _score_node(self, row: int, node: Node) -> tuple[float, bool]:
         task = self.task
         if not self._allowed[row] or not node.fits_eventually(task.request):
             return NEVER, False
         later = False
-        for hook in self._rules.node_predicates:
+        for hook in self._predicates:
             reason = hook.fn(task, self._job, node)
             if reason:
                 if not isinstance(reason, Later):
@@ -458,25 +401,11 @@ class Ranking:
                 total += answer
         return (NEVER if math.isnan(total) else total), later
 
-    def _static_fits(self) -> npt.NDArray[np.int8]:
-        table = self._columns.table()
-        fit = np.full(len(table), Fit.NOW, dtype=np.int8)
-        for hook in self._rules.static_predicates:
-            fit = np.minimum(fit, self._ask_predicate(hook, table))
-        return fit
-
-    def _ask_predicate(self, hook: Hook, table: ColumnTable) -> npt.NDArray[np.int8]:
-        if hook.vector is not None:
-            answer: npt.NDArray[np.int8] = hook.vector(self.task, self._job, table)
-            return answer
-        fit = [_fit_of(hook.fn(self.task, self._job, node)) for node in table.nodes]
-        return np.array(fit, dtype=np.int8)
-
     def _score_terms(self) -> list[tuple[Hook, Column | None]]:
         """Return the scorers in order, with their results if those never change."""
         terms: list[tuple[Hook, Column | None]] = []
         table = self._columns.table()
-        for hook in self._rules.scores:
+        for hook in self._hooks.scores:
             if hook.scope != "static":
                 terms.append((hook, None))
                 continue
@@ -490,12 +419,6 @@ class Ranking:
             if np.any(fixed != 0):
                 terms.append((hook, fixed))
         return terms
-
-
-def _fit_of(reason: str | None) -> Fit:
-    if not reason:
-        return Fit.NOW
-    return Fit.LATER if isinstance(reason, Later) else Fit.NO
 
 
 def _room(free: Amounts, need: Sequence[int]) -> npt.NDArray[np.int64]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.job_queue import JobIndex
     from navarch.scheduler.model.job import Job
@@ -37,11 +35,9 @@ class ServingOrder:
         self._waiting = waiting
         self._seen = -1
         self._weights: dict[str, Any] = {}
-        """By job that waits, what it weighs."""
+        """By job, what it weighs if it waits."""
         self._counts: dict[str, dict[Any, int]] = {}
         """By queue, how many wait in it or below it that weigh so much."""
-        self._above: dict[str, Sequence[dict[Any, int]]] = {}
-        """By leaf queue, the counts of it, of its parent, and so on."""
         self._ties: dict[str, bool] = {}
         """By the second of two siblings, whether it is preferred to the first of equal rank."""
 
@@ -68,18 +64,6 @@ class ServingOrder:
         if order is None or order.rank is None or order.weight is None:
             return None
         return QueueRank(job, queue, order.weight(job), order.rank(queue, job))
-
-    def last_rank_of(self, job: Job, queue: Queue) -> QueueRank | None:
-        """Return the same as `rank_of`, from the last rank of the queue if that is still valid."""
-        order, known = self._state.only_queue_order(), queue.ranked
-        if (
-            order is None
-            or order.weight is None
-            or known is None
-            or known[:3] != (order.rank, queue.changes, job)
-        ):
-            return self.rank_of(job, queue)
-        return QueueRank(job, queue, order.weight(job), known[3])
 
     def first_as_known(self, one: QueueRank, other: QueueRank) -> Job | None:
         """Return the first of two jobs by ranks that were computed before, if they differ.
@@ -128,35 +112,17 @@ class ServingOrder:
         assert weight is not None, "ranks have weights"
         changed = self._waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
         self._seen = len(log)
-        weights = self._weights
         for job in changed:
-            before = weights.get(job.name)
-            after = weight(job) if job.has_pending else None
+            before, after = self._weights.get(job.name), weight(job) if job.has_pending else None
             if before == after:
                 continue
-            counts = self._counts_above(job.queue)
-            if before is not None:
-                del weights[job.name]
-                _count(counts, before, -1)
-            if after is not None:
-                weights[job.name] = after
-                _count(counts, after, 1)
-
-    def _counts_above(self, leaf: str) -> Sequence[dict[Any, int]]:
-        """Return what is counted of a leaf queue, of its parent, and so on."""
-        known = self._above.get(leaf)
-        if known is None:
-            queue = self._state.queues.leaf(leaf)
-            lineage = () if queue is None else queue.lineage()
-            known = [self._counts.setdefault(each.name, {}) for each in lineage]
-            self._above[leaf] = known
-        return known
-
-
-def _count(everywhere: Sequence[dict[Any, int]], weight: object, change: int) -> None:
-    for counts in everywhere:
-        left = counts.get(weight, 0) + change
-        if left:
-            counts[weight] = left
-        else:
-            del counts[weight]
+            self._weights[job.name] = after
+            leaf = self._state.queues.leaf(job.queue)
+            for queue in () if leaf is None else leaf.lineage():
+                counts = self._counts.setdefault(queue.name, {})
+                if before is not None:
+                    counts[before] -= 1
+                    if not counts[before]:
+                        del counts[before]
+                if after is not None:
+                    counts[after] = counts.get(after, 0) + 1

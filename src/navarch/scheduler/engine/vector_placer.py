@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -12,16 +11,16 @@ from navarch.scheduler.engine.columns import FEW, Columns, SomeColumns
 from navarch.scheduler.engine.incremental_index import IncrementalIndex
 from navarch.scheduler.engine.lazy_loading import LazyLoader
 from navarch.scheduler.engine.no_op_moves import NoOpMoveCheck
-from navarch.scheduler.engine.place_finder import UNKNOWN, PlaceFinder
+from navarch.scheduler.engine.place_finder import PlaceFinder
 from navarch.scheduler.engine.ranked_queue import RankedQueue, RankMemory
+from navarch.scheduler.engine.ranking import Ranking
 from navarch.scheduler.engine.serving_order import ServingOrder
 from navarch.scheduler.framework.node_table import GPU_COLUMN
-from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks, materialise
+from navarch.scheduler.model.lazy_tasks import LazyTasks, materialise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from navarch.scheduler.engine.ranking import Ranking
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.job_queue import JobIndex
     from navarch.scheduler.framework.node_table import NodeTable
@@ -35,8 +34,6 @@ WORTH_A_TABLE: Final = 4
 
 Run = tuple[int, "Sequence[Task]"]
 """Equal tasks that follow each other, with their kind."""
-
-_index = attrgetter("index")
 
 
 class VectorPlacer:
@@ -58,8 +55,7 @@ class VectorPlacer:
     @cached_property
     def columns(self) -> Columns:
         """The resources of all nodes, as arrays."""
-        state = self._state
-        return Columns(state.node_list, state.changes, state.node_list)
+        return Columns(self._state.node_list, self._state.changes)
 
     @cached_property
     def finder(self) -> PlaceFinder:
@@ -95,16 +91,18 @@ class VectorPlacer:
         self, attempt: PlacementAttempt, tasks: Sequence[Task], nodes: Sequence[Node]
     ) -> bool:
         """Put all tasks on some of `nodes`, runs of equal ones together."""
-        everywhere = nodes is self._state.node_list
-        finder = self.finder if everywhere else self._finder_among(tasks, nodes)
-        if finder is None:
+        if nodes is self._state.node_list:
+            finder = self.finder
+        elif len(tasks) < WORTH_A_TABLE or not nodes:
             return all(self._place_among(attempt, task, nodes) for task in materialise(tasks))
-        if isinstance(tasks, LazyTasks) and (kind := tasks.pod_set.kind) is not None:
-            return self._place_run(finder, attempt, (kind, tasks), nodes)
-        if isinstance(tasks, LazyMixedTasks):
+        else:
+            finder = PlaceFinder(self._state, SomeColumns(nodes, self._state.changes))
+        if isinstance(tasks, LazyTasks):
+            if (kind := tasks.pod_set.kind) is not None:
+                return self._place_run(finder, attempt, (kind, tasks), nodes)
             # If one of the kinds finds no room, no task is even materialised.
-            shapes = [(shape.kind, tasks.part(shape)) for shape in tasks.shapes]
-            if self._lacks_room(finder, attempt, shapes):
+            parts = [(shape.kind, tasks.part(shape)) for shape in tasks.shapes]
+            if self._lacks_room(finder, attempt, parts):
                 return False
             runs = _runs(finder, tasks.materialise())
         else:
@@ -113,62 +111,38 @@ class VectorPlacer:
                 return False
         return all(self._place_run(finder, attempt, run, nodes) for run in runs)
 
-    def _finder_among(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> PlaceFinder | None:
-        """Return a finder for some of the nodes, or `None` if one is not worth building."""
-        if len(tasks) < WORTH_A_TABLE or not nodes:
-            return None
-        return PlaceFinder(self._state, SomeColumns(nodes, self._state.changes))
-
     def _place_run(
         self, finder: PlaceFinder, attempt: PlacementAttempt, run: Run, nodes: Sequence[Node]
     ) -> bool:
         """Place equal tasks together, on the nodes they would get one after another."""
         kind, tasks = run
         job, real = attempt.job, attempt.real
-        ranking = finder.known_ranking(kind, job)
-        if ranking is UNKNOWN:
-            ranking = finder.ranking(tasks[0], job)
+        ranking = finder.ranking(kind, tasks, job)
         if ranking is None:
             return all(attempt.place_task(task, nodes) for task in materialise(tasks))
-        if not finder.is_never_refused(kind):
-            refusal = finder.refusal(tasks[0], job)
-            if refusal is not None:
-                if attempt.record:
-                    self._state.note_task_reason(refusal)
-                return False
+        refusal = finder.refusal(kind, tasks, job)
+        if refusal is not None:
+            if attempt.record:
+                self._state.note_task_reason(refusal)
+            return False
         left = tasks
         while places := finder.next_nodes(ranking, left, real=real):
             left = materialise(left)
-            count = len(places)
-            if count == len(left):
-                self._put(attempt, ranking, left, places)
-                finder.placed()
+            here, left = left[: len(places)], left[len(places) :]
+            if real and ranking.can_start(places):
+                attempt.statement.allocate_all(here, places)
+                if len(places) > FEW:
+                    self.columns.take(places, here[0].request)
+            else:
+                for task, node in zip(here, places, strict=True):
+                    now = real and not ranking.must_wait(node) and node.fits_now(task.request)
+                    attempt.put(task, node, now=now)
+            finder.ahead.confirm()
+            if not left:
                 return True
-            self._put(attempt, ranking, left[:count], places)
-            finder.placed()
-            left = left[count:]
         if attempt.record:
             self._state.unplaced[job.name] = (tasks, job)
         return False
-
-    def _put(
-        self,
-        attempt: PlacementAttempt,
-        ranking: Ranking,
-        tasks: Sequence[Task],
-        nodes: Sequence[Node],
-    ) -> None:
-        """Put each task on its node."""
-        if attempt.real and ranking.can_start(nodes):
-            attempt.statement.allocate_all(tasks, nodes)
-            if len(nodes) > FEW:
-                counts = Counter(map(_index, nodes))
-                if len(counts) > FEW:
-                    self.columns.take(list(counts), list(counts.values()), tasks[0].request)
-            return
-        for task, node in zip(tasks, nodes, strict=True):
-            now = attempt.real and not ranking.must_wait(node) and node.fits_now(task.request)
-            attempt.put(task, node, now=now)
 
     def _lacks_room(
         self, finder: PlaceFinder, attempt: PlacementAttempt, parts: Sequence[Run]
@@ -179,18 +153,14 @@ class VectorPlacer:
         job = attempt.job
         rankings: list[Ranking] = []
         for kind, tasks in parts:
-            ranking = finder.known_ranking(kind, job)
-            if ranking is UNKNOWN or not finder.is_never_refused(kind):
-                ranking = finder.ranking(tasks[0], job)
-                if finder.refusal(tasks[0], job) is not None:
-                    return False
-            if ranking is None:
+            ranking = finder.ranking(kind, tasks, job)
+            if ranking is None or finder.refusal(kind, tasks, job) is not None:
                 return False
             rankings.append(ranking)
         # First the answers that need no computation.
-        for has_room in (finder.may_have_room, finder.has_room):
+        for lacks_room in (Ranking.is_hopeless, Ranking.lacks_room):
             for (_, tasks), ranking in zip(parts, rankings, strict=True):
-                if not has_room(ranking, len(tasks)):
+                if lacks_room(ranking, len(tasks)):
                     if attempt.record:
                         self._state.unplaced[job.name] = (tasks, job)
                     return True
@@ -199,10 +169,11 @@ class VectorPlacer:
     def _place_among(self, attempt: PlacementAttempt, task: Task, nodes: Sequence[Node]) -> bool:
         """Place one task on some of the nodes, with the ranking of all of them."""
         finder, job = self.finder, attempt.job
-        ranking = None if attempt.real else finder.ranking(task, job)
+        kind = finder.kind(task)
+        ranking = None if attempt.real else finder.ranking(kind, [task], job)
         if ranking is None:
             return attempt.place_task(task, nodes)
-        if finder.refusal(task, job) is not None:
+        if finder.refusal(kind, [task], job) is not None:
             return False
         node = finder.best_among(ranking, nodes)
         return node is not None and attempt.put(task, node, now=False)
@@ -253,7 +224,7 @@ class VectorPlacer:
         columns = self.columns.up_to_date()
         gpus = columns.extent("gpu")
         spare = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
-        sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+        sliced = columns.at(columns.facts.rows_of(_has_more_than_whole_gpus))
         return spare + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
 
     def rows_with_gpus(self) -> set[int]:
@@ -263,7 +234,7 @@ class VectorPlacer:
         columns = self.columns.up_to_date()
         # No GPU is shared, so idle and coming amounts are whole numbers of GPUs.
         rows = columns.extent("gpu").rows.copy()
-        sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+        sliced = columns.at(columns.facts.rows_of(_has_more_than_whole_gpus))
         rows.update(n.index for n in sliced if n.has_available_gpus())
         return rows
 

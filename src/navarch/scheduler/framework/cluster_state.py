@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.framework.decision import DecisionLog, DecisionSink
 from navarch.scheduler.framework.hook_runner import HookRunner
-from navarch.scheduler.framework.hooks import Event, EventFn, EventHandler, EventsFn
+from navarch.scheduler.framework.hooks import Event, EventFn, EventHandler
 from navarch.scheduler.framework.node_table import need_of
 from navarch.scheduler.model.change_log import ChangeLog
 from navarch.scheduler.model.claims import Claims
@@ -21,7 +21,7 @@ from navarch.scheduler.model.cluster import (
 )
 from navarch.scheduler.model.fit import Fit, UnschedulableJob, UnschedulableReason
 from navarch.scheduler.model.job import UNPLACED, Job, Task
-from navarch.scheduler.model.node import WHOLE_GPU, Node
+from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.nodes import NodeList, NodesByName
 from navarch.scheduler.model.placement import Booking, Hold, Placement
 from navarch.scheduler.model.quantity import UNLIMITED
@@ -30,10 +30,10 @@ from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK
 from navarch.scheduler.model.task_kinds import Kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from navarch.scheduler.model.cluster import Device, TaskSpec
+    from navarch.scheduler.model.cluster import Device
 
 _name = attrgetter("name")
 
@@ -117,12 +117,6 @@ class ClusterState(HookRunner):
             return True
         return self.claims.choose(task, node.name, now=True) is not None
 
-    def fitting_gpus(self, task: Task, node: Node) -> list[str]:
-        """Return the shared GPUs, and whole ones as `-2`, that the task could use, best first."""
-        groups = node.groups_with_room(task.request)
-        whole = [WHOLE_GPU] * max(0, node.whole_gpus_free)
-        return self.score_gpus(task, node, [*groups, *whole])
-
     def choose_devices(
         self, task: Task, node: Node, *, now: bool
     ) -> tuple[tuple[str, tuple[Device, ...]], ...]:
@@ -134,10 +128,18 @@ class ClusterState(HookRunner):
     def load(self, task: Task) -> None:
         """Book a task where the snapshot found it."""
         spec = task.spec
-        hold = _hold(spec.status)
-        if spec.node is None or hold is None:
+        if spec.node is None:
             return
-        booking = Booking(spec.node, hold, _groups(spec), self.claims.loaded(task))
+        if spec.status & ALLOCATED_MASK:
+            hold = Hold.NOW
+        elif spec.status is TaskStatus.RELEASING:
+            hold = Hold.LEAVING
+        elif spec.status is TaskStatus.PIPELINED:
+            hold = Hold.NEXT
+        else:
+            return
+        groups = spec.gpu_groups if spec.request.gpu.shared else ()
+        booking = Booking(spec.node, hold, groups, self.claims.loaded(task))
         task.placement = Placement(spec.status, spec.node, booking.gpu_groups, (booking,))
         self.nodes[spec.node].book(task, booking, loading=True)
         if booking.devices:
@@ -180,10 +182,8 @@ class ClusterState(HookRunner):
         job, need = tasks[0].job, need_of(tasks[0].request)
         if len(tasks) == 1:
             nodes[0].allocate_whole(need, tasks)
-        elif len(set(nodes)) == len(nodes):
-            Node.allocate_one_each(need, tasks, nodes)
         else:
-            for node, here in _by_node(tasks, nodes):
+            for node, here in _by_node(tasks, nodes).items():
                 node.allocate_whole(need, here)
         self.note_change(job)
         self.queues.note_change(job.queue)
@@ -192,29 +192,34 @@ class ClusterState(HookRunner):
             for _, handler in self._event_handlers:
                 if handler.allocate_all_fn is not None:
                     handler.allocate_all_fn(tasks, nodes)
-                else:
-                    _call_for_all(None, handler.allocate_fn, tasks, nodes)
+                elif handler.allocate_fn is not None:
+                    for task, node in zip(tasks, nodes, strict=True):
+                        handler.allocate_fn(Event(task, node.name))
                 called.append(handler)
         except Exception:
-            self._release(tasks, nodes)
-            for handler in reversed(called):
-                _call_for_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
+            self._release(tasks, nodes, reversed(called))
             raise
 
     def release(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Undo `allocate`."""
-        self._release(tasks, nodes)
-        for _, handler in self._event_handlers:
-            _call_for_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
+        self._release(tasks, nodes, self.event_handlers)
 
-    def _release(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        request = tasks[0].request
-        for node, here in _by_node(tasks, nodes):
-            node.release_whole(request, here)
+    def _release(
+        self, tasks: Sequence[Task], nodes: Sequence[Node], handlers: Iterable[EventHandler]
+    ) -> None:
+        job, need = tasks[0].job, need_of(tasks[0].request)
+        for node, here in _by_node(tasks, nodes).items():
+            node.release_whole(need, here)
         for task in tasks:
             task.placement = UNPLACED[TaskStatus.PENDING]
-        self.note_change(tasks[0].job)
-        self.queues.note_change(tasks[0].job.queue)
+        self.note_change(job)
+        self.queues.note_change(job.queue)
+        for handler in handlers:
+            if handler.deallocate_all_fn is not None:
+                handler.deallocate_all_fn(tasks, nodes)
+            elif handler.deallocate_fn is not None:
+                for task, node in zip(tasks, nodes, strict=True):
+                    handler.deallocate_fn(Event(task, node.name))
 
     def commit(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Make permanent what `allocate` has booked."""
@@ -247,7 +252,7 @@ class ClusterState(HookRunner):
                 self.claims.apply(task, booking, 1)
         for booking in before.bookings:
             if booking not in after.bookings:
-                self.nodes[booking.node].unbook(task, booking)
+                self.nodes[booking.node].book(task, booking, -1)
                 self.claims.apply(task, booking, -1)
         task.placement = after
         self.note_change(task.job)
@@ -272,38 +277,15 @@ class ClusterState(HookRunner):
         self.unschedulable_jobs.setdefault(job.name, []).append(reason)
 
 
-def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:
-    """Return each node with its tasks."""
-    found: dict[int, tuple[Node, list[Task]]] = {}
+def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> dict[Node, list[Task]]:
+    """Return the tasks of each node."""
+    found: dict[Node, list[Task]] = {}
     for task, node in zip(tasks, nodes, strict=True):
-        known = found.get(node.index)
-        if known is None:
-            found[node.index] = (node, [task])
+        if node in found:
+            found[node].append(task)
         else:
-            known[1].append(task)
-    return list(found.values())
-
-
-def _call_for_all(
-    together: EventsFn | None, one: EventFn | None, tasks: Sequence[Task], nodes: Sequence[Node]
-) -> None:
-    if together is not None:
-        together(tasks, nodes)
-    elif one is not None:
-        for task, node in zip(tasks, nodes, strict=True):
-            one(Event(task, node.name))
-
-
-def _hold(status: TaskStatus) -> Hold | None:
-    if status & ALLOCATED_MASK:
-        return Hold.NOW
-    if status is TaskStatus.RELEASING:
-        return Hold.LEAVING
-    return Hold.NEXT if status is TaskStatus.PIPELINED else None
-
-
-def _groups(spec: TaskSpec) -> tuple[str, ...]:
-    return spec.gpu_groups if spec.request.gpu.shared else ()
+            found[node] = [task]
+    return found
 
 
 def _min_gpu_memory_mib(cluster: Cluster) -> int:

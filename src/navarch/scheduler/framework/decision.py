@@ -25,16 +25,6 @@ class Bind(NamedTuple):
     annotations: Mapping[str, str] = MappingProxyType({})
 
 
-_new_bind = tuple.__new__
-
-
-def a_bind(
-    task: str, job: str, node: str, action: str, portion: float, annotations: Mapping[str, str]
-) -> Bind:
-    """Return a bind without shared GPUs or devices."""
-    return _new_bind(Bind, (task, job, node, action, (), portion, (), annotations))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
     """Stop `task` on `node`; `reason` is shown to its owner."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from navarch.scheduler.framework.hook_runner import HookRunner
-from navarch.scheduler.model.job import Job, PodSet, Task, TaskShape
-from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
+from navarch.scheduler.model.job import Job, PodSet, Task
+from navarch.scheduler.model.lazy_tasks import LazyTasks
 from navarch.scheduler.model.quantity import NOTHING, Amounts
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
@@ -43,18 +43,13 @@ def request_to_place(session: HookRunner, job: Job) -> Amounts:
 
 def requested_quota(tasks: Sequence[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
-    if isinstance(tasks, LazyTasks | LazyMixedTasks):
+    if isinstance(tasks, LazyTasks):
         return tasks.requested_quota
     if len(tasks) == 1:
         return tasks[0].pending_quota
-    quotas: list[Amounts] = list(map(_pending_quota, tasks))
-    if not quotas:
-        return NOTHING
-    # Equal tasks share one quota object: adding up counts is cheaper than adding up amounts.
-    if quotas.count(quotas[0]) == len(quotas):
-        return quotas[0].times(len(quotas))
     total = NOTHING
-    for quota, count in Counter(quotas).items():
+    # Adding up counts of equal quotas is cheaper than adding up amounts.
+    for quota, count in Counter(map(_pending_quota, tasks)).items():
         total = total.plus(quota.times(count))
     return total
 
@@ -96,10 +91,15 @@ def _tasks_to_place(session: HookRunner, job: Job, *, real: bool) -> Sequence[Ta
 def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
     if pod_set.untouched(TaskStatus.PENDING):
         if pod_set.alike and (pod_set.size == 1 or session.orders_tasks_by_kind):
-            return LazyTasks(pod_set, max(1, pod_set.min_available))
-        if _can_stay_unmade(session, pod_set):
-            return LazyMixedTasks(
-                pod_set, pod_set.shapes, lambda shape: _order(session, pod_set, shape)
+            return LazyTasks(pod_set, min(max(1, pod_set.min_available), pod_set.size))
+        job, all_next = pod_set.owner, pod_set.min_available >= pod_set.size
+        if pod_set.shapes and all_next and session.orders_tasks_by_kind and job is not None:
+            # All tasks are next, in an order that follows from their kinds and names.
+            return LazyTasks(
+                pod_set,
+                pod_set.size,
+                pod_set.shapes,
+                lambda shape: session.order_of_task(shape.specs[0], job),
             )
         tasks = pod_set.tasks
     else:
@@ -110,18 +110,6 @@ def _tasks_of_only_set(session: HookRunner, pod_set: PodSet, *, real: bool) -> S
     if pod_set.alike and session.orders_tasks_by_kind:
         return tasks[:missing]
     return session.sort_tasks(tasks)[:missing]
-
-
-def _can_stay_unmade(session: HookRunner, pod_set: PodSet) -> bool:
-    """Return whether all tasks are next, in an order that follows from their kinds and names."""
-    if not pod_set.shapes or pod_set.min_available < pod_set.size:
-        return False
-    return session.orders_tasks_by_kind
-
-
-def _order(session: HookRunner, pod_set: PodSet, shape: TaskShape) -> object:
-    assert pod_set.owner is not None, "waiting tasks have an owner"
-    return session.order_of_kind(shape.kind, shape.specs[0], pod_set.owner)
 
 
 def _last_first(session: HookRunner, pod_set: PodSet) -> list[Task]:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from navarch.scheduler.framework.hooks import Hook, HookRegistry, NodeSet, Subsets
+from navarch.scheduler.framework.node_table import NodeTable
 from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.cluster import TaskSpec
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
@@ -18,9 +19,7 @@ from navarch.scheduler.model.scenario import Scenario
 
 T = TypeVar("T")
 
-_uid = attrgetter("uid")
-_kind = attrgetter("kind")
-_age = attrgetter("created_at")
+_age_and_name = attrgetter("created_at", "name")
 
 
 class JobOrder(NamedTuple):
@@ -37,10 +36,6 @@ class HookRunner(HookRegistry):
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_kind: tuple[int, bool] = (-1, False)
-        """With this number of task orders, whether they depend on kinds only."""
-        self._order_of_kind: dict[int, tuple[int, Any]] = {}
-        """By kind, the number of task orders and the key they give it."""
         self._job_order = JobOrder(-1, key=None, is_kept=False)
 
     def compare_queues(
@@ -56,7 +51,7 @@ class HookRunner(HookRegistry):
             answer: int = hook.fn(left, right, *jobs, *victims, min_gpu_memory_mib)
             if answer:
                 return answer
-        return _compare((left.created_at, left.name), (right.created_at, right.name))
+        return _compare(_age_and_name(left), _age_and_name(right))
 
     def only_queue_order(self) -> Hook | None:
         """Return the order of queues if there is only one."""
@@ -65,9 +60,21 @@ class HookRunner(HookRegistry):
 
     def compare_jobs(self, left: Job, right: Job) -> int:
         """Return a negative number if `left` comes first in its queue."""
-        return self._first_non_zero("job_order", left, right) or _compare(
-            (left.created_at, left.name), (right.created_at, right.name)
-        )
+        return self._compare("job_order", left, right, _age_and_name)
+
+    def _compare(self, point: str, left: object, right: object, tie: Callable[[Any], Any]) -> int:
+        """Return the first result that is not zero; `tie` decides if there is none."""
+        for hook in self._hooks[point]:
+            answer: int = hook.fn(left, right)
+            if answer:
+                return answer
+        return _compare(tie(left), tie(right))
+
+    def _sort(self, point: str, items: Sequence[T], tie: Callable[[Any], Any]) -> list[T]:
+        """Return the items in the order of the comparisons of a point."""
+        if len(items) <= 1:
+            return list(items)
+        return sorted(items, key=cmp_to_key(partial(self._compare, point, tie=tie)))
 
     def job_key(self) -> Callable[[Job], Any] | None:
         """Return a key that orders jobs of a queue as `compare_jobs` does, if there is one."""
@@ -82,85 +89,38 @@ class HookRunner(HookRegistry):
             known = self._job_order = JobOrder(len(hooks), key=key, is_kept=is_kept)
         return known
 
-    def _task_key(self) -> Callable[[Task], Any] | None:
-        keys = [hook.key for hook in self._hooks["task_order"]]
-        if None in keys:
-            return None
-        return lambda task: (
-            *(key(task) for key in keys if key is not None),
-            task.created_at,
-            task.uid,
-        )
-
     @property
     def orders_tasks_by_kind(self) -> bool:
         """Whether orders have keys that are equal for equal tasks: only age and name differ."""
-        hooks = self._hooks["task_order"]
-        known = self._by_kind
-        if known[0] != len(hooks):
-            by_kind = all(hook.any_job and hook.key is not None for hook in hooks)
-            known = self._by_kind = (len(hooks), by_kind)
-        return known[1]
+        return all(hook.any_job and hook.key is not None for hook in self._hooks["task_order"])
 
-    def order_of_kind(self, kind: int, spec: TaskSpec, job: Job) -> Any:  # noqa: ANN401
+    def order_of_task(self, spec: TaskSpec, job: Job) -> list[Any]:
         """Return the key of tasks like `spec`; only if `orders_tasks_by_kind`."""
-        hooks = self._hooks["task_order"]
-        known = self._order_of_kind.get(kind)
-        if known is None or known[0] != len(hooks):
-            task = Task(spec, job, min_gpu_memory_mib=1)
-            key = tuple(hook.key(task) for hook in hooks if hook.key is not None)
-            known = self._order_of_kind[kind] = (len(hooks), key)
-        return known[1]
-
-    def compare_tasks(self, left: Task, right: Task) -> int:
-        """Return a negative number if `left` comes first in its pod set."""
-        return self._first_non_zero("task_order", left, right) or _compare(
-            (left.created_at, left.uid), (right.created_at, right.uid)
-        )
-
-    def compare_pod_sets(self, left: PodSet, right: PodSet) -> int:
-        """Return a negative number if `left` comes first in its job."""
-        return self._first_non_zero("pod_set_order", left, right) or _compare(left.name, right.name)
-
-    def compare_sub_groups(self, left: SubGroup, right: SubGroup) -> int:
-        """Return a negative number if `left` comes first in its job."""
-        answer = self._first_non_zero("sub_group_set_order", left, right)
-        return answer or _compare(left.name, right.name)
-
-    def _first_non_zero(self, point: str, left: object, right: object) -> int:
-        for hook in self._hooks[point]:
-            answer: int = hook.fn(left, right)
-            if answer:
-                return answer
-        return 0
+        task = Task(spec, job, min_gpu_memory_mib=1)
+        return [hook.key(task) for hook in self._hooks["task_order"] if hook.key is not None]
 
     def sort_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Return `tasks`, the one to place first in front."""
-        key = self._task_key()
-        if key is None:
-            return sorted(tasks, key=cmp_to_key(self.compare_tasks))
-        kinds = list(map(_kind, tasks))
-        if self.orders_tasks_by_kind and None not in kinds:
-            # The key is the same for all tasks of a kind: one call per kind is enough.
-            by_kind = {
-                kind: key(task)[:-2] for kind, task in dict(zip(kinds, tasks, strict=True)).items()
-            }
-            if len(set(by_kind.values())) == 1 and len(set(map(_age, tasks))) == 1:
-                return sorted(tasks, key=_uid)
+        hooks = self._hooks["task_order"]
+        keys = [hook.key for hook in hooks if hook.key is not None]
+        if len(keys) < len(hooks):
+            return self._sort("task_order", tasks, attrgetter("created_at", "uid"))
+        if self.orders_tasks_by_kind and all(task.kind is not None for task in tasks):
+            # Keys are the same for all tasks of a kind: one call per kind is enough.
+            kinds = {task.kind: task for task in tasks}
+            by_kind = {kind: [key(task) for key in keys] for kind, task in kinds.items()}
             return sorted(tasks, key=lambda task: (by_kind[task.kind], task.created_at, task.uid))
-        return sorted(tasks, key=key)
+        return sorted(
+            tasks, key=lambda task: (*(key(task) for key in keys), task.created_at, task.uid)
+        )
 
     def sort_pod_sets(self, pod_sets: Sequence[PodSet]) -> list[PodSet]:
         """Return `pod_sets`, the one to place first in front."""
-        if len(pod_sets) == 1:
-            return list(pod_sets)
-        return sorted(pod_sets, key=cmp_to_key(self.compare_pod_sets))
+        return self._sort("pod_set_order", pod_sets, attrgetter("name"))
 
     def sort_sub_groups(self, groups: Sequence[SubGroup]) -> list[SubGroup]:
         """Return `groups`, the one to place first in front."""
-        if not groups:
-            return []
-        return sorted(groups, key=cmp_to_key(self.compare_sub_groups))
+        return self._sort("sub_group_set_order", groups, attrgetter("name"))
 
     def victim_cost(self, job: Job) -> float:
         """Return what stopping `job` would cost, 0 without hooks."""
@@ -178,11 +138,8 @@ class HookRunner(HookRegistry):
 
     def on_job_solution_start(self) -> None:
         """Notify plugins that the search for victims for one job begins."""
-        self._call_each("on_job_solution_start")
-
-    def _call_each(self, point: str, *arguments: object) -> None:
-        for hook in self._hooks[point]:
-            hook.fn(*arguments)
+        for hook in self._hooks["on_job_solution_start"]:
+            hook.fn()
 
     def is_job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         """Return whether queues allow `tasks` of `job`; without a hook, they do."""
@@ -211,25 +168,19 @@ class HookRunner(HookRegistry):
 
     def get_queue_allocated_resources(self, queue: Queue) -> Amounts | None:
         """Return what the queue has, if a plugin counts it."""
-        return self._figure("get_queue_allocated_resources", queue)
+        return self._only("get_queue_allocated_resources", None, queue)
 
     def get_queue_deserved_resources(self, queue: Queue) -> Amounts | None:
         """Return the quota of the queue, if a plugin counts it."""
-        return self._figure("get_queue_deserved_resources", queue)
+        return self._only("get_queue_deserved_resources", None, queue)
 
     def get_queue_fair_share(self, queue: Queue) -> Amounts | None:
         """Return the fair share of the queue, if a plugin computes it."""
-        return self._figure("get_queue_fair_share", queue)
-
-    def _figure(self, point: str, queue: Queue) -> Amounts | None:
-        nothing: Amounts | None = None
-        return self._only(point, nothing, queue)
+        return self._only("get_queue_fair_share", None, queue)
 
     def _only(self, point: str, default: T, *arguments: object) -> T:
         hooks = self._hooks[point]
-        if not hooks:
-            return default
-        answer: T = hooks[0].fn(*arguments)
+        answer: T = hooks[0].fn(*arguments) if hooks else default
         return answer
 
     def subset_nodes(
@@ -282,23 +233,14 @@ class HookRunner(HookRegistry):
         for hook in self._hooks["node_pre_order"]:
             hook.fn(task, nodes)
         hooks = self._hooks["node_order"]
-        if any(hook.vectorised for hook in hooks):
-            scores = _score_columns(hooks, task, nodes)
-        else:
-            scores = [_score(hooks, task, node) for node in nodes]
+        scores = _add_up(hooks, nodes, NodeTable(nodes), task)
         kept = [(s, n) for s, n in zip(scores, nodes, strict=True) if not math.isnan(s)]
         kept.sort(key=lambda pair: (-pair[0], pair[1].name))
         return kept
 
     def score_gpus(self, task: Task, node: Node, gpus: Sequence[str]) -> list[str]:
         """Return the GPUs by summed score, best first, ties as they came."""
-        totals = [0.0] * len(gpus)
-        for hook in self._hooks["gpu_order"]:
-            if hook.vectorised:
-                answers = [float(answer) for answer in hook.fn(task, node, gpus)]
-            else:
-                answers = [_number(hook.fn(task, node, gpu)) for gpu in gpus]
-            totals = [a + b for a, b in zip(totals, answers, strict=True)]
+        totals = _add_up(self._hooks["gpu_order"], gpus, gpus, task, node)
         ranked = [(-t, i) for i, t in enumerate(totals) if not math.isnan(t)]
         return [gpus[i] for _, i in sorted(ranked)]
 
@@ -341,48 +283,39 @@ class HookRunner(HookRegistry):
 
 
 def _job_key(keys: Sequence[Callable[[Job], Any] | None]) -> Callable[[Job], Any] | None:
-    """Return one key out of many, unless one is missing."""
+    """Return one key out of many, then age and name, unless one is missing."""
     if None in keys:
         return None
-    if len(keys) == 2:  # as with the default plugins
+    if len(keys) == 2:  # as with the default plugins: a flat key takes less time to compare
         first, second = keys
         assert first is not None, "no key is missing"
         assert second is not None, "no key is missing"
         return lambda job: (first(job), second(job), job.created_at, job.name)
-    return lambda job: (
-        *(key(job) for key in keys if key is not None),
-        job.created_at,
-        job.name,
-    )
+    return lambda job: ([key(job) for key in keys if key], job.created_at, job.name)
 
 
 def _compare(left: Any, right: Any) -> int:  # noqa: ANN401
     return int(left > right) - int(left < right)
 
 
-def _number(answer: float | None) -> float:
-    return math.nan if answer is None else float(answer)
+def _add_up(
+    hooks: Sequence[Hook], choices: Sequence[Any], table: object, *context: object
+) -> list[float]:
+    """Return the sum of all scores of each choice, NaN if a plugin drops it.
 
-
-def _score(hooks: Sequence[Hook], task: Task, node: Node) -> float:
-    total = 0.0
-    for hook in hooks:
-        answer = hook.fn(task, node)
-        if answer is None:
-            return math.nan
-        total += answer
-    return total
-
-
-def _score_columns(hooks: Sequence[Hook], task: Task, nodes: NodeSet) -> list[float]:
-    from navarch.scheduler.framework.node_table import NodeTable
-
-    table = NodeTable(nodes)
-    totals = [0.0] * len(nodes)
+    A vectorised hook takes all choices at once, as `table`.
+    """
+    totals = [0.0] * len(choices)
     for hook in hooks:
         if hook.vectorised:
-            answers = [float(answer) for answer in hook.fn(task, table)]
+            answers = hook.fn(*context, table)
         else:
-            answers = [_number(hook.fn(task, node)) for node in nodes]
-        totals = [a + b for a, b in zip(totals, answers, strict=True)]
+            answers = [
+                None if math.isnan(total) else hook.fn(*context, choice)
+                for total, choice in zip(totals, choices, strict=True)
+            ]
+        totals = [
+            math.nan if answer is None else total + float(answer)
+            for total, answer in zip(totals, answers, strict=True)
+        ]
     return totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -56,22 +56,7 @@ class VictimList(Sequence["Job"]):
         return [*self.before, self.following][index]
 
 
-class Leaf(Protocol):
-    """The jobs of one leaf queue, in order."""
-
-    head: Job | None
-    """The next job."""
-
-    def add(self, entry: Entry) -> None:
-        """Insert a job among those that were not handed out."""
-        ...
-
-    def take(self) -> None:
-        """Remove the next job."""
-        ...
-
-
-class SortedLeaf:
+class Leaf:
     """The jobs of one leaf queue as a sorted list, and how many of them were handed out."""
 
     __slots__ = ("entries", "head", "next")
@@ -80,6 +65,7 @@ class SortedLeaf:
         self.entries = entries
         self.next = 0
         self.head: Job | None = entries[0][2] if entries else None
+        """The next job."""
 
     def add(self, entry: Entry) -> None:
         """Insert a job among those that were not handed out."""
@@ -144,7 +130,7 @@ class JobQueue:
         for name, entries in found.items():
             if self._state.queues.leaf(name) is not None:
                 entries.sort()
-                self._leaves[name] = SortedLeaf(entries if depth is None else entries[:depth])
+                self._leaves[name] = Leaf(entries if depth is None else entries[:depth])
 
     def push(self, job: Job) -> None:
         """Add a job; a job whose queue does not exist or is not a leaf is left out."""
@@ -173,7 +159,7 @@ class JobQueue:
         return job
 
     def _new_leaf(self) -> Leaf:
-        return SortedLeaf([])
+        return Leaf([])
 
     def _sort_key(self) -> Callable[[Job], Any]:
         """Return a key that is smallest for the best job of a leaf.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from navarch.scheduler.model.nodes import NodeList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,11 +31,17 @@ GPU_COLUMN: Final = 2
 PODS_COLUMN: Final = 3
 
 
+_gpu_count, _gpu_memory = attrgetter("gpu_count"), attrgetter("gpu_memory_mib")
+
+
 class NodeTable:
     """One array per figure; row i describes `nodes[i]`. Columns are computed on first use."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+        self._labels: dict[str, npt.NDArray[np.object_]] = {}
+        self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -41,6 +50,12 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    @cached_property
+    def specs(self) -> Sequence[NodeSpec]:
+        """The nodes as the snapshot found them."""
+        nodes = self.nodes
+        return nodes.specs if isinstance(nodes, NodeList) else [node.spec for node in nodes]
 
     @cached_property
     def names(self) -> list[str]:
@@ -65,12 +80,12 @@ class NodeTable:
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs the node is labelled with."""
-        return np.array([node.spec.gpu_count for node in self.nodes], dtype=np.int64)
+        return np.fromiter(map(_gpu_count, self.specs), np.int64, len(self))
 
     @cached_property
     def gpu_memory(self) -> npt.NDArray[np.int64]:
         """How much memory each of the node's GPUs has, in MiB."""
-        return np.array([node.gpu_memory_mib for node in self.nodes], dtype=np.int64)
+        return np.fromiter(map(_gpu_memory, self.specs), np.int64, len(self))
 
     @property
     def gpu_idle(self) -> Column:
@@ -113,16 +128,26 @@ class NodeTable:
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label, nothing where it has none."""
-        return np.array([node.labels.get(key) for node in self.nodes], dtype=object)
+        known = self._labels.get(key)
+        if known is None:
+            known = np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
+            self._labels[key] = known
+        return known
 
     def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
         """Return for every node whether a label has a value."""
-        has: npt.NDArray[np.bool_] = self.label(key) == value
-        return has
+        known = self._labelled.get((key, value))
+        if known is None:
+            known = self._labelled[key, value] = self.label(key) == value
+        return known
 
     def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
         """Return the rows of nodes with a trait of their spec."""
-        return [row for row, node in enumerate(self.nodes) if trait(node.spec)]
+        known = self._traits.get(trait)
+        if known is None:
+            known = [row for row, has in enumerate(map(trait, self.specs)) if has]
+            self._traits[trait] = known
+        return known
 
 
 def need_of(request: Request) -> tuple[int, int, int, int]:

@@ -1,13 +1,12 @@
 """The waiting jobs: in the order in which they are served, and what more nodes would serve."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
 from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.job import Job, Task
-from navarch.scheduler.model.lazy_tasks import LazyMixedTasks, LazyTasks
+from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.lazy_tasks import LazyTasks
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.request import Request
 
@@ -47,13 +46,9 @@ def unmet_demand(session: Session) -> tuple[Demand, ...]:
         tasks = tasks_to_place(session, job, real=True)
         if session.is_job_over_capacity(job, tasks).schedulable:
             asked = gpus(requested_quota(tasks).gpu)
-            found.append(Demand(job.name, job.queue, job.priority, _requests(tasks), asked))
+            if isinstance(tasks, LazyTasks):
+                requests = tasks.requests
+            else:
+                requests = [task.request for task in tasks]
+            found.append(Demand(job.name, job.queue, job.priority, tuple(requests), asked))
     return tuple(found)
-
-
-def _requests(tasks: Sequence[Task]) -> tuple[Request, ...]:
-    if isinstance(tasks, LazyTasks):
-        return (tasks.request,) * len(tasks)
-    if isinstance(tasks, LazyMixedTasks):
-        return tuple(tasks.requests)
-    return tuple(task.request for task in tasks)

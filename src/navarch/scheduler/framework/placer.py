@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from navarch.scheduler.framework.placing import TaskPlacer
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from navarch.scheduler.framework.job_queue import JobIndex, JobQueue
     from navarch.scheduler.framework.node_table import NodeTable
-    from navarch.scheduler.model.job import Job
+    from navarch.scheduler.framework.placing import PlacementAttempt
+    from navarch.scheduler.model.job import Job, Task
+    from navarch.scheduler.model.node import Node
 
 
-class Placer(TaskPlacer, Protocol):
+class Placer(Protocol):
     """Finds places, serving orders and free GPUs.
 
     A session chooses its placer once, when it opens. All placers decide the same and differ only
@@ -42,6 +42,15 @@ class Placer(TaskPlacer, Protocol):
 
     def reset(self) -> None:
         """Drop everything that was derived from hooks: one of them has changed."""
+        ...
+
+    def place(
+        self, attempt: PlacementAttempt, tasks: Sequence[Task], nodes: Sequence[Node]
+    ) -> bool:
+        """Put the tasks of one pod set on some of `nodes`; return whether it worked.
+
+        A failed call leaves what it has placed so far to the caller to roll back.
+        """
         ...
 
     def queue(

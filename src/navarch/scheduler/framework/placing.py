@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from navarch.scheduler.framework.gang import tasks_to_place
 from navarch.scheduler.model.fit import Fit, UnschedulableJob
+from navarch.scheduler.model.job import PodSet
 from navarch.scheduler.model.lazy_tasks import materialise
 from navarch.scheduler.model.node import WHOLE_GPU
 
@@ -14,22 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from navarch.scheduler.framework.cluster_state import ClusterState
+    from navarch.scheduler.framework.placer import Placer
     from navarch.scheduler.framework.statement import Statement
-    from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
+    from navarch.scheduler.model.job import Job, SubGroup, Task
     from navarch.scheduler.model.node import Node
-
-
-class TaskPlacer(Protocol):
-    """The part of a placer that puts the tasks of one pod set on nodes."""
-
-    def place(
-        self, attempt: PlacementAttempt, tasks: Sequence[Task], nodes: Sequence[Node]
-    ) -> bool:
-        """Put all tasks on some of `nodes`; return whether it worked.
-
-        A failed call leaves what it has placed so far to the caller to roll back.
-        """
-        ...
 
 
 class PlacementAttempt:
@@ -45,7 +33,7 @@ class PlacementAttempt:
     def __init__(
         self,
         state: ClusterState,
-        placer: TaskPlacer,
+        placer: Placer,
         statement: Statement,
         job: Job,
         *,
@@ -93,52 +81,44 @@ class PlacementAttempt:
             choice = share_gpus(self.state, task, node, now=now)
             if choice is None:
                 return False
-            groups, now = choice.groups, choice.now
+            groups, now = choice
         if now:
             self.statement.allocate(task, node, groups)
         else:
             self.statement.pipeline(task, node, groups, update_if_there=self.real)
         return True
 
-    def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
-        pod_sets = group.all_pod_sets()
+    def _place_group(
+        self, group: SubGroup | PodSet, tasks: Sequence[Task], nodes: Sequence[Node]
+    ) -> bool:
+        """Place those of `tasks` that are in the group, all of them on one of its node sets."""
+        pod_sets = [group] if isinstance(group, PodSet) else group.all_pod_sets()
+        names = {pod_set.name for pod_set in pod_sets}
+        tasks = [task for task in tasks if task.spec.sub_group in names]
+        if isinstance(group, PodSet) and not tasks:
+            return True
         subsets = self.state.subset_nodes(self.job, group, pod_sets, tasks, nodes)
         if isinstance(subsets, UnschedulableJob):
-            self._note(subsets)
+            if self.record:
+                self.state.note_job_reason(self.job, subsets)
             return False
         for subset in subsets:
             checkpoint = self.statement.checkpoint()
-            if self._place_members(group, tasks, subset):
+            if isinstance(group, PodSet):
+                placed = self._placer.place(self, tasks, subset)
+            else:
+                placed = self._place_members(group, tasks, subset)
+            if placed:
                 return True
             self.statement.rollback(checkpoint)
         return False
 
     def _place_members(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         for child in self.state.sort_sub_groups(group.groups):
-            if not self._place_group(child, _within(child.all_pod_sets(), tasks), nodes):
+            if not self._place_group(child, tasks, nodes):
                 return False
-        for pod_set in self.state.sort_pod_sets(group.pod_sets):
-            if not self._place_pod_set(pod_set, _within([pod_set], tasks), nodes):
-                return False
-        return True
-
-    def _place_pod_set(self, pod_set: PodSet, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
-        if not tasks:
-            return True
-        subsets = self.state.subset_nodes(self.job, pod_set, [pod_set], tasks, nodes)
-        if isinstance(subsets, UnschedulableJob):
-            self._note(subsets)
-            return False
-        for subset in subsets:
-            checkpoint = self.statement.checkpoint()
-            if self._placer.place(self, tasks, subset):
-                return True
-            self.statement.rollback(checkpoint)
-        return False
-
-    def _note(self, reason: UnschedulableJob) -> None:
-        if self.record:
-            self.state.note_job_reason(self.job, reason)
+        pod_sets = self.state.sort_pod_sets(group.pod_sets)
+        return all(self._place_group(pod_set, tasks, nodes) for pod_set in pod_sets)
 
 
 def is_plain(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
@@ -162,31 +142,27 @@ def admitted(state: ClusterState, job: Job, *, real: bool) -> Sequence[Task] | N
     return None
 
 
-def _within(pod_sets: Sequence[PodSet], tasks: Sequence[Task]) -> list[Task]:
-    names = {pod_set.name for pod_set in pod_sets}
-    return [task for task in tasks if task.spec.sub_group in names]
+def share_gpus(
+    state: ClusterState, task: Task, node: Node, *, now: bool
+) -> tuple[tuple[str, ...], bool] | None:
+    """Return the best GPUs of the node for the task, and whether it can have them at once.
 
-
-@dataclass(frozen=True, slots=True)
-class GpuChoice:
-    """The shared GPUs a task gets, and whether it can have them at once."""
-
-    groups: tuple[str, ...]
-    now: bool
-
-
-def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> GpuChoice | None:
-    """Return the best GPUs of the node for the task, or `None` if there are too few.
-
-    Without `now`, GPUs that are coming free count as well.
+    Without `now`, GPUs that are coming free count as well. The result is `None` if there are too
+    few.
     """
     wanted = task.request.gpu.devices
+    whole = [WHOLE_GPU] * max(0, node.whole_gpus_free)
+    fitting = state.score_gpus(task, node, [*node.groups_with_room(task.request), *whole])
     groups: list[str] = []
     opened = 0
-    for gpu in state.fitting_gpus(task, node)[:wanted]:
+    for gpu in fitting[:wanted]:
         if gpu == WHOLE_GPU:
             opened += 1
-            groups.append(_new_group(task, node, groups))
+            # An id that no GPU of the node has; derived from names, so a replay gives the same.
+            number = 0
+            while (new := f"{node.name}/{task.uid}/{number}") in {*node.groups, *groups}:
+                number += 1
+            groups.append(new)
             continue
         if node.groups[gpu].awaited:
             opened += 1  # it is only promised: a task that starts on it takes an idle GPU
@@ -195,12 +171,4 @@ def share_gpus(state: ClusterState, task: Task, node: Node, *, now: bool) -> Gpu
         groups.append(gpu)
     if len(groups) < wanted:
         return None
-    return GpuChoice(tuple(groups), now and node.can_open_now(opened, task.request))
-
-
-def _new_group(task: Task, node: Node, taken: list[str]) -> str:
-    """Return an id no GPU of the node has; derived from names, so a replay gives the same."""
-    number = 0
-    while (group := f"{node.name}/{task.uid}/{number}") in node.groups or group in taken:
-        number += 1
-    return group
+    return tuple(groups), now and node.can_open_now(opened, task.request)

@@ -18,7 +18,6 @@ from navarch.scheduler.model.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from navarch.scheduler.config import SchedulerConfig
     from navarch.scheduler.framework.decision import DecisionSink
@@ -135,12 +134,7 @@ class Session(ClusterState):
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def is_over_budget(self, action: str, job: Job) -> bool:

@@ -1,6 +1,6 @@
 """Device claims: the devices, their holders, and the devices that a task would get."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import TypeVar
 
 from navarch.scheduler.model.cluster import Cluster, Device, ResourceClaim
@@ -80,16 +80,19 @@ class Claims:
     def _devices_for(
         self, claim: ResourceClaim, node: str, taken: set[Device], *, now: bool
     ) -> Devices | None:
-        offered = self._offered(claim, node)
+        own = self._devices.get((node, claim.device_class), [])
+        offered = [*own, *self._devices.get(("", claim.device_class), [])]
         held = self._allocated(claim)
         if held is not None:
             return held if set(held) <= set(offered) else None
-        free = [d for d in offered if d not in taken and self._is_free(d, now=now)]
+        free = [
+            device
+            for device in offered
+            if device not in taken
+            and device not in self._outside
+            and all(hold is Hold.LEAVING and not now for hold, _ in self._on_device.get(device, {}))
+        ]
         return tuple(free[: claim.count]) if len(free) >= claim.count else None
-
-    def _offered(self, claim: ResourceClaim, node: str) -> Sequence[Device]:
-        own = self._devices.get((node, claim.device_class), [])
-        return [*own, *self._devices.get(("", claim.device_class), [])]
 
     def _allocated(self, claim: ResourceClaim) -> Devices | None:
         """Return the devices of the claim, as long as a user stays on them."""
@@ -105,12 +108,6 @@ class Claims:
         if claim.allocation and self._outside.issuperset(claim.allocation):
             return claim.allocation
         return None
-
-    def _is_free(self, device: Device, *, now: bool) -> bool:
-        if device in self._outside:
-            return False
-        holds = self._on_device.get(device, {})
-        return all(hold is Hold.LEAVING and not now for hold, _ in holds)
 
     def loaded(self, task: Task) -> tuple[tuple[str, Devices], ...]:
         """Return the devices that the snapshot lists for the task's claims."""

@@ -15,7 +15,6 @@ from navarch.scheduler.model.status import (
     ACTIVE_ALLOCATED_MASK,
     ACTIVE_USED_MASK,
     ALIVE_MASK,
-    ANY_MASK,
     TaskStatus,
 )
 from navarch.scheduler.model.task_kinds import Kinds, end_of_equals
@@ -161,6 +160,14 @@ class PodSet:
         self._tasks = tasks
         self.size = size
 
+    @property
+    def common_status(self) -> int:
+        """The state that all tasks were found in and still have; 0 if some may have changed."""
+        owner = self.owner
+        if owner is None or owner.version or self.found is None:
+            return 0
+        return self.found
+
     def count(self, mask: int) -> int:
         """Return how many tasks are in one of the states of `mask`."""
         owner = self.owner
@@ -174,8 +181,7 @@ class PodSet:
 
     def untouched(self, mask: int) -> bool:
         """Return whether no task has changed, and all were found in a state of `mask`."""
-        owner, found = self.owner, self.found
-        return owner is not None and found is not None and not owner.version and bool(found & mask)
+        return bool(self.common_status & mask)
 
     @property
     def active_allocated(self) -> int:
@@ -263,19 +269,13 @@ class Job:
         "queue",
         "requested_quota",
         "root",
+        "size",
         "spec",
         "stale_since",
         "version",
     )
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        *,
-        min_gpu_memory_mib: int,
-        kinds: Kinds | None = None,
-    ) -> None:
-        """With `kinds`, tasks that are all alike are materialised when they are needed."""
+    def __init__(self, spec: JobSpec, *, min_gpu_memory_mib: int, kinds: Kinds) -> None:
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -285,6 +285,8 @@ class Job:
         self.created_at: datetime = spec.created_at
         self.last_start = spec.last_start
         self.stale_since = spec.stale_since
+        self.size = len(spec.tasks)
+        """How many tasks there are."""
         self.origin: Job = self
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
@@ -302,9 +304,7 @@ class Job:
         root = self.root
         pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
         self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
-        if kinds is None:
-            self.materialise()
-        elif not self._look(kinds):
+        if not self._look(kinds):
             self.materialise()
             for pod_set in self.pod_sets.values():
                 _compare(pod_set, self, kinds)
@@ -341,7 +341,7 @@ class Job:
         start = 0
         for _ in range(FEW_SHAPES):
             spec = specs[start]
-            if not _looks_apart_in_kind_only(spec, first):
+            if _beside_kind(spec) != _beside_kind(first):
                 return False
             found.setdefault(kinds.number(spec), []).extend(specs[start:end])
             start = end
@@ -351,12 +351,9 @@ class Job:
         else:
             return False
         pod_set = self.pod_sets[first.sub_group]
-        pod_set.owner, pod_set.found, pod_set.shapes = (
-            self,
-            first.status,
-            [TaskShape(kind, members) for kind, members in found.items()],
-        )
-        pod_set.hold(None, len(self.spec.tasks))
+        pod_set.owner, pod_set.found = self, first.status
+        pod_set.shapes = [TaskShape(kind, members) for kind, members in found.items()]
+        pod_set.hold(None, len(specs))
         return True
 
     def materialise(self) -> None:
@@ -384,7 +381,7 @@ class Job:
         task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
         pod_set = self.pod_sets[spec.sub_group]
         task.kind = pod_set.kind
-        if pod_set.shapes and self._kinds is not None:
+        if pod_set.shapes:
             task.kind = self._kinds.number(spec)
         return task
 
@@ -412,22 +409,14 @@ class Job:
         return self._tasks is not None
 
     @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        total = 0
-        for pod_set in self.pod_sets.values():  # there is one, mostly: summing up takes longer
-            total += pod_set.size
-        return total
-
-    @property
     def quota_each(self) -> Amounts:
         """What queues would be charged for each of equal tasks before it has a place."""
         return self.spec.tasks[0].request.quota_on(self._min_gpu_memory_mib)
 
-    def quota_of_all(self, pod_set: PodSet) -> Amounts:
-        """Return what queues would be charged for tasks of a few kinds that have no place."""
+    def quota_of(self, shapes: Sequence[TaskShape]) -> Amounts:
+        """Return what queues would be charged for tasks of a few shapes that have no place."""
         total = NOTHING
-        for shape in pod_set.shapes:
+        for shape in shapes:
             quota = shape.specs[0].request.quota_on(self._min_gpu_memory_mib)
             total = total.plus(quota.times(len(shape.specs)))
         return total
@@ -493,8 +482,9 @@ class Job:
     def has_any(self, mask: int) -> bool:
         """Return whether some task is in one of the states of `mask`."""
         for pod_set in self.pod_sets.values():
-            if pod_set.untouched(ANY_MASK):
-                if pod_set.size and pod_set.untouched(mask):
+            status = pod_set.common_status
+            if status:
+                if status & mask:
                     return True
                 continue
             for task in pod_set.tasks:
@@ -509,15 +499,7 @@ class Job:
     @property
     def has_pending(self) -> bool:
         """Whether a task waits for a place."""
-        for pod_set in self.pod_sets.values():
-            if pod_set.untouched(ANY_MASK):
-                if pod_set.found is TaskStatus.PENDING:
-                    return True
-                continue
-            for task in pod_set.tasks:
-                if task.placement.status is TaskStatus.PENDING:
-                    return True
-        return False
+        return self.has_any(TaskStatus.PENDING)
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
         """Return the result of `work_out`, which is called again only after a task has changed."""
@@ -548,6 +530,7 @@ class Job:
         view = Job.__new__(Job)
         for name in _SHARED_BY_VIEWS:
             setattr(view, name, getattr(self, name))
+        view.size = len(uids)
         view.memo = {}
         view.next_tasks = view.requested_quota = None
         view._tasks = {  # noqa: SLF001 - its own
@@ -564,20 +547,13 @@ class Job:
 _SHARED_BY_VIEWS: Final = tuple(
     name
     for name in Job.__slots__
-    if name not in {"_tasks", "root", "pod_sets", "memo", "next_tasks", "requested_quota"}
+    if name not in {"_tasks", "root", "size", "pod_sets", "memo", "next_tasks", "requested_quota"}
 )
 """What a view of a job has in common with it."""
 
 _uid = attrgetter("uid")
-
-
-def _looks_apart_in_kind_only(spec: TaskSpec, first: TaskSpec) -> bool:
-    """Return whether two tasks have the same state, pod set and age."""
-    return (spec.status, spec.sub_group, spec.created_at) == (
-        first.status,
-        first.sub_group,
-        first.created_at,
-    )
+_beside_kind = attrgetter("status", "sub_group", "created_at")
+"""What tasks of different kinds must have in common to be placed together."""
 
 
 def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, overload
 
 from navarch.scheduler.model.cluster import TaskSpec
-from navarch.scheduler.model.job import PodSet, Task, TaskShape
+from navarch.scheduler.model.job import Job, PodSet, Task, TaskShape
 from navarch.scheduler.model.quantity import Amounts
 from navarch.scheduler.model.request import Request
 
@@ -14,32 +14,63 @@ _uid = attrgetter("uid")
 
 
 class LazyTasks(Sequence[Task]):
-    """The first tasks of a pod set of equal ones, materialised when they are read."""
+    """Waiting tasks of a pod set, all alike or of a few shapes, materialised when they are read."""
 
-    __slots__ = ("number", "pod_set")
+    __slots__ = ("_materialised", "_order", "number", "pod_set", "shapes")
 
-    def __init__(self, pod_set: PodSet, count: int) -> None:
+    def __init__(
+        self,
+        pod_set: PodSet,
+        number: int,
+        shapes: Sequence[TaskShape] = (),
+        order: Callable[[TaskShape], Any] | None = None,
+    ) -> None:
+        """Hold all tasks of `shapes`, sorted by the key `order`; without, the first of equals."""
         self.pod_set = pod_set
-        self.number = min(count, pod_set.size)
+        self.number = number
         """How many there are."""
+        self.shapes = sorted(shapes, key=order) if len(shapes) > 1 else shapes
+        self._order = order
+        self._materialised: list[Task] | None = None
 
     @property
-    def first(self) -> Task:
-        """The first task; the others stay lazy."""
-        return self.pod_set.first
+    def _owner(self) -> Job:
+        assert self.pod_set.owner is not None, "waiting tasks have an owner"
+        return self.pod_set.owner
 
     @property
-    def request(self) -> Request:
-        """The request of each of them."""
-        assert self.pod_set.owner is not None, "equal tasks have an owner"
-        return self.pod_set.owner.spec.tasks[0].request
+    def _specs(self) -> list[TaskSpec]:
+        """The tasks in order: by shape as far as their keys differ, then by name."""
+        found: list[TaskSpec] = []
+        for _, together in groupby(self.shapes, self._order):
+            found += sorted([spec for shape in together for spec in shape.specs], key=_uid)
+        return found
+
+    @property
+    def requests(self) -> list[Request]:
+        """Their requests, in order."""
+        if not self.shapes:
+            return [self._owner.spec.tasks[0].request] * self.number
+        found: list[Request] = []
+        for _, group in groupby(self.shapes, self._order):
+            shapes = list(group)
+            if len(shapes) == 1:
+                found += [shapes[0].specs[0].request] * len(shapes[0].specs)
+            else:
+                specs = [spec for shape in shapes for spec in shape.specs]
+                found += [spec.request for spec in sorted(specs, key=_uid)]
+        return found
 
     @property
     def requested_quota(self) -> Amounts:
         """What queues would be charged for all of them before they have a place."""
-        assert self.pod_set.owner is not None, "equal tasks have an owner"
-        each = self.pod_set.owner.quota_each
-        return each if self.number == 1 else each.times(self.number)
+        if not self.shapes:
+            return self._owner.quota_each.times(self.number)
+        return self._owner.quota_of(self.shapes)
+
+    def part(self, shape: TaskShape) -> Sequence[Task]:
+        """Return the tasks of one shape, materialised when they are read."""
+        return LazyTasks(self.pod_set, len(shape.specs), [shape], self._order)
 
     def __len__(self) -> int:
         return self.number
@@ -51,72 +82,8 @@ class LazyTasks(Sequence[Task]):
     def __getitem__(self, index: slice) -> list[Task]: ...
 
     def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self.first if index == 0 else self.materialise()[index]
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self.materialise())
-
-    def materialise(self) -> list[Task]:
-        """Return the tasks themselves."""
-        tasks = self.pod_set.tasks
-        return tasks if len(tasks) == self.number else tasks[: self.number]
-
-
-class LazyMixedTasks(Sequence[Task]):
-    """All tasks of a pod set of a few shapes, in order, materialised when they are read."""
-
-    __slots__ = ("_materialised", "_order", "pod_set", "shapes")
-
-    def __init__(
-        self, pod_set: PodSet, shapes: Sequence[TaskShape], order: Callable[[TaskShape], Any]
-    ) -> None:
-        """Sort the shapes by the key `order`."""
-        self.pod_set = pod_set
-        self.shapes = sorted(shapes, key=order) if len(shapes) > 1 else shapes
-        self._order = order
-        self._materialised: list[Task] | None = None
-
-    @property
-    def _specs(self) -> list[TaskSpec]:
-        """The tasks in order: by shape as far as their keys differ, then by name."""
-        found: list[TaskSpec] = []
-        for _, together in groupby(self.shapes, self._order):
-            found += sorted([spec for shape in together for spec in shape.specs], key=_uid)
-        return found
-
-    @property
-    def requested_quota(self) -> Amounts:
-        """What queues would be charged for all of them before they have a place."""
-        assert self.pod_set.owner is not None, "waiting tasks have an owner"
-        return self.pod_set.owner.quota_of_all(self.pod_set)
-
-    @property
-    def requests(self) -> list[Request]:
-        """Their requests, in order."""
-        found: list[Request] = []
-        for _, together in groupby(self.shapes, self._order):
-            shapes = list(together)
-            if len(shapes) == 1:
-                found += [shapes[0].specs[0].request] * len(shapes[0].specs)
-            else:
-                specs = [spec for shape in shapes for spec in shape.specs]
-                found += [spec.request for spec in sorted(specs, key=_uid)]
-        return found
-
-    def part(self, shape: TaskShape) -> Sequence[Task]:
-        """Return the tasks of one shape, materialised when they are read."""
-        return LazyMixedTasks(self.pod_set, [shape], self._order)
-
-    def __len__(self) -> int:
-        return sum([len(shape.specs) for shape in self.shapes])
-
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
-
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
+        if index == 0 and not self.shapes:
+            return self.pod_set.first  # the others stay lazy
         return self.materialise()[index]
 
     def __iter__(self) -> Iterator[Task]:
@@ -125,12 +92,14 @@ class LazyMixedTasks(Sequence[Task]):
     def materialise(self) -> list[Task]:
         """Return the tasks themselves."""
         if self._materialised is None:
-            assert self.pod_set.owner is not None, "waiting tasks have an owner"
-            tasks = self.pod_set.owner.tasks
-            self._materialised = [tasks[spec.uid] for spec in self._specs]
+            if not self.shapes:
+                self._materialised = self.pod_set.tasks[: self.number]
+            else:
+                tasks = self._owner.tasks
+                self._materialised = [tasks[spec.uid] for spec in self._specs]
         return self._materialised
 
 
 def materialise(tasks: Sequence[Task]) -> Sequence[Task]:
     """Return the tasks as a list, materialised if they were not."""
-    return tasks.materialise() if isinstance(tasks, LazyTasks | LazyMixedTasks) else tasks
+    return tasks.materialise() if isinstance(tasks, LazyTasks) else tasks

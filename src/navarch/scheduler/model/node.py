@@ -28,6 +28,10 @@ ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskSt
 NOW, NEXT = Hold.NOW, Hold.NEXT
 
 
+Need = tuple[int, int, int, int]
+"""How much CPU, memory, GPUs and pods one task needs."""
+
+
 class Resources:
     """Amounts of everything a node has."""
 
@@ -51,6 +55,14 @@ class Resources:
         self.gpu += sign * gpu.whole
         for profile, count in gpu.mig.items():
             self.mig[profile] = self.mig.get(profile, 0) + sign * count
+
+    def take(self, need: Need, count: int) -> None:
+        """Take away `count` times what one task needs; with a negative count, give it back."""
+        cpu, memory, gpu, pods = need
+        self.cpu -= count * cpu
+        self.memory -= count * memory
+        self.gpu -= count * gpu
+        self.pods -= count * pods
 
     def state(self) -> tuple[int, int, int, int, tuple[tuple[str, int], ...]]:
         """Return everything that matters, for comparison."""
@@ -133,115 +145,50 @@ class Node:
             self._promised = promised
         return promised
 
-    def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
-        """Write `booking` into the books."""
-        self._apply(task, booking, 1, loading=loading)
-
-    def unbook(self, task: Task, booking: Booking) -> None:
-        """Take `booking` out of the books."""
-        self._apply(task, booking, -1, loading=False)
-
-    def allocate_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Put tasks on what is idle here; each needs this much CPU, memory, GPUs and pods."""
-        cpu, memory, gpu, pods = need
-        count = len(tasks)
-        idle = self.idle
-        idle.cpu -= count * cpu
-        idle.memory -= count * memory
-        idle.gpu -= count * gpu
-        idle.pods -= count * pods
-        self.version += count
+    def allocate_whole(self, need: Need, tasks: Sequence[Task]) -> None:
+        """Put tasks of equal needs on what is idle here."""
+        self.idle.take(need, len(tasks))
+        self.version += len(tasks)
         self.log.rows.append(self.index)
         here, taken = self._tasks, self._taken or self.taken
         for task in tasks:
             here[task.uid] = (task, 1)
             task.placement = taken
 
-    @staticmethod
-    def allocate_one_each(
-        need: tuple[int, int, int, int], tasks: Sequence[Task], nodes: Sequence["Node"]
-    ) -> None:
-        """Do the same as `allocate_whole` with one task on each of several nodes."""
-        cpu, memory, gpu, pods = need
-        note = nodes[0].log.rows.append
-        for task, node in zip(tasks, nodes, strict=True):
-            idle = node.idle
-            idle.cpu -= cpu
-            idle.memory -= memory
-            idle.gpu -= gpu
-            idle.pods -= pods
-            node.version += 1
-            note(node.index)
-            node._tasks[task.uid] = (task, 1)  # noqa: SLF001 - its own
-            task.placement = node._taken or node.taken  # noqa: SLF001 - its own
-
-    def try_task(self, need: tuple[int, int, int, int], task: Task) -> None:
-        """Add a task for a trial, which needs this much CPU, memory, GPUs and pods."""
-        cpu, memory, gpu, pods = need
-        idle = self.idle
-        idle.cpu -= cpu
-        idle.memory -= memory
-        idle.gpu -= gpu
-        idle.pods -= pods
-        self.version += 1
-        self._tasks[task.uid] = (task, 1)
-
-    def try_tasks(
-        self,
-        need: tuple[int, int, int, int],
-        tasks: Sequence[Task],
-        ask: Callable[[Task, "Node"], float | None],
-    ) -> list[float | None]:
-        """Return the results of `ask` with the first task here, with the second as well, and so on.
-
-        Afterwards none of them is here.
-        """
-        cpu, memory, gpu, pods = need
-        idle, here = self.idle, self._tasks
-        answers: list[float | None] = []
-        put = 0
-        try:
-            for task in tasks:
-                idle.cpu -= cpu
-                idle.memory -= memory
-                idle.gpu -= gpu
-                idle.pods -= pods
-                self.version += 1
-                here[task.uid] = (task, 1)
-                put += 1
-                answers.append(ask(task, self))
-        finally:
-            self.end_trial(need, tasks[:put])
-        return answers
-
-    def end_trial(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
-        """Remove the tasks of a trial."""
-        cpu, memory, gpu, pods = need
-        count = len(tasks)
-        idle = self.idle
-        idle.cpu += count * cpu
-        idle.memory += count * memory
-        idle.gpu += count * gpu
-        idle.pods += count * pods
-        self.version += 1
-        for task in tasks:
-            del self._tasks[task.uid]
-
-    def release_whole(self, request: Request, tasks: Sequence[Task]) -> None:
+    def release_whole(self, need: Need, tasks: Sequence[Task]) -> None:
         """Take back what `allocate_whole` has booked."""
-        count = len(tasks)
-        idle = self.idle
-        idle.cpu += count * request.cpu_milli
-        idle.memory += count * request.memory_bytes
-        idle.pods += count * request.pods
-        idle.gpu += count * request.gpu.whole
-        self.version += count
+        self.idle.take(need, -len(tasks))
+        self.version += len(tasks)
         self.log.rows.append(self.index)
         self.log.grown += 1
         for task in tasks:
             del self._tasks[task.uid]
 
-    def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
+    def try_tasks(
+        self, need: Need, tasks: Sequence[Task], ask: Callable[[Task, "Node"], float | None]
+    ) -> list[float | None]:
+        """Return the results of `ask` with the first task here, with the second as well, and so on.
+
+        Afterwards none of them is here.
+        """
+        answers: list[float | None] = []
+        put: list[Task] = []
+        try:
+            for task in tasks:
+                self.idle.take(need, 1)
+                self.version += 1
+                self._tasks[task.uid] = (task, 1)
+                put.append(task)
+                answers.append(ask(task, self))
+        finally:
+            self.idle.take(need, -len(put))
+            self.version += 1
+            for task in put:
+                del self._tasks[task.uid]
+        return answers
+
+    def book(self, task: Task, booking: Booking, sign: int = 1, *, loading: bool = False) -> None:
+        """Write `booking` into the books, or with `sign` -1 take it out."""
         self.log.rows.append(self.index)
         if sign < 0:
             self.log.grown += 1
@@ -252,7 +199,7 @@ class Node:
             self.log.shares = True
             memory = task.request.gpu.memory_on(self.gpu_memory_mib)
             for group in booking.gpu_groups:
-                self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
+                self._book_group(group, booking.hold, memory, sign, opened_here=not loading)
 
     def show(self, task: Task, booking: Booking, sign: int) -> None:
         """Add or remove a booking, except for its part of a shared GPU.
@@ -272,7 +219,7 @@ class Node:
         else:
             del self._tasks[task.uid]
 
-    def _apply_group(
+    def _book_group(
         self, group: str, hold: Hold, memory: int, sign: int, *, opened_here: bool
     ) -> None:
         shared = self.groups.get(group)

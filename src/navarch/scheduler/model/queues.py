@@ -1,7 +1,6 @@
 """The tree of queues."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from navarch.scheduler.model.cluster import QueueSpec
 from navarch.scheduler.model.quantity import UNLIMITED, Amounts, share_of_gpus
@@ -22,7 +21,6 @@ class Queue:
         "name",
         "parent",
         "priority",
-        "ranked",
         "spec",
         "weight",
     )
@@ -34,8 +32,6 @@ class Queue:
         self.created_at = spec.created_at
         self.changes = 0
         """Changes whenever a job in it, or below it, gains or loses something."""
-        self.ranked: tuple[object, int, object, Any] | None = None
-        """By which key it was ranked last, at which of its changes, with which job next, where."""
         self.parent: Queue | None = None
         self.children: list[Queue] = []
         shares = (spec.cpu, spec.memory, spec.gpu)
@@ -97,18 +93,13 @@ class QueueTree:
     def diverging(self, left: str, right: str) -> tuple[Queue, Queue]:
         """Return, for two different leaves, the ancestors that are siblings of each other."""
         pair = (left, right)
-        known = self._diverging.get(pair)
-        if known is None:
-            known = self._diverging[pair] = self._find_diverging(left, right)
-        return known
-
-    def _find_diverging(self, left: str, right: str) -> tuple[Queue, Queue]:
-        left_path = list(self.by_name[left].lineage())[::-1]
-        right_path = list(self.by_name[right].lineage())[::-1]
-        for ours, theirs in zip(left_path, right_path, strict=False):
-            if ours is not theirs:
-                return ours, theirs
-        return left_path[-1], right_path[-1]
+        if pair not in self._diverging:
+            ours = list(self.by_name[left].lineage())[::-1]
+            theirs = list(self.by_name[right].lineage())[::-1]
+            steps = zip(ours, theirs, strict=False)
+            apart = (step for step in steps if step[0] is not step[1])
+            self._diverging[pair] = next(apart, (ours[-1], theirs[-1]))
+        return self._diverging[pair]
 
 
 def _in_units(values: Sequence[float]) -> Amounts:

@@ -123,7 +123,7 @@ class Proportion(BuiltInPlugin):
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return the quota that the tasks of a pod set, all pending, would use."""
         if pod_set.shapes:
-            wanted = job.quota_of_all(pod_set)
+            wanted = job.quota_of(pod_set.shapes)
         elif pod_set.alike:
             wanted = job.quota_each
             if pod_set.size > 1:
