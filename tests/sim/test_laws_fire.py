@@ -59,7 +59,7 @@ from navarch.sim.world.leader import CrashPoint, leader_provider
 from navarch.sim.world.world import Story, World, simulate
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
-from navarch.stores.subscribers import Listener
+from navarch.stores.state_cache import Listener
 from navarch.testing.worlds import H100, a_pool
 
 POOL = PoolName("training")

@@ -23,7 +23,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering, refusal_of
-from navarch.fleet.stockouts import closed_by
+from navarch.fleet.stockouts import closed_by, scopes
 from navarch.providers.aws.refusals import refusal
 
 CLASSES: dict[str, type[ProviderError]] = {
@@ -105,8 +105,8 @@ def test_a_quota_of_one_region_leaves_the_others_open() -> None:
 
     error = refusal(answer("VcpuLimitExceeded"), "run_instances", changes=True)
     closed = closed_by(at("us-east-1", "us-east-1a"), refusal_of(error))
-    assert closed.covers(at("us-east-1", "us-east-1b"))
-    assert not closed.covers(at("us-west-2", "us-west-2a"))
+    assert closed in scopes(at("us-east-1", "us-east-1b"))
+    assert closed not in scopes(at("us-west-2", "us-west-2a"))
 
 
 URL = "http://127.0.0.1/"

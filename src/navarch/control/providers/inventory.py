@@ -17,7 +17,7 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
