@@ -17,17 +17,14 @@ class Host(Protocol):
     @property
     def clock(self) -> Clock:
         """The agent's clock."""
-        ...
 
     @property
     def node(self) -> NodeId:
         """The node that the agent reports for."""
-        ...
 
     @property
     def boot_id(self) -> str:
         """The machine's current boot."""
-        ...
 
     results: dict[str, CheckResult]
     """What the agent's checks find."""
