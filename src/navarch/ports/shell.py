@@ -1,6 +1,5 @@
 """A shell on another machine, over SSH."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
@@ -71,6 +70,3 @@ class DescribesLogins(Protocol):
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return the login of a machine; None for an unknown machine."""
-
-
-FindLogin = Callable[[InstanceId], Awaitable[Login | None]]

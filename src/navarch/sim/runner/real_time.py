@@ -173,7 +173,7 @@ async def _outcome(
         began=began,
         ended=ended,
         faults=tuple(fleet.injuries),
-        leases=tuple(fleet.leases()),
+        leases=tuple(fleet.leases.values()),
         requested_outages=dict(fleet.requested_outages),
         replaced_by=dict(fleet.replaced_by),
     )

@@ -404,7 +404,7 @@ class ScenarioRunner:
             began=began,
             ended=ended,
             faults=tuple(fleet.injuries),
-            leases=(*fleet.leases(), *bought),
+            leases=(*fleet.leases.values(), *bought),
             requested_outages=dict(fleet.requested_outages),
             replaced_by=dict(fleet.replaced_by),
         )
