@@ -20,7 +20,6 @@ from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
-from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
@@ -50,8 +49,6 @@ class SimulatedFleet:
     """The share of machines that run the product's agent."""
     latency_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
-    schedule_for: Callable[[SimAgent], HeartbeatSchedule] | None = None
-    """Returns the heartbeat schedule of a new agent; random times if None."""
     prepare: Callable[[SimAgent], None] = lambda _: None
     """Further set-up of an agent before it starts."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
@@ -62,8 +59,8 @@ class SimulatedFleet:
     requested_outages: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
     replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
     on_fault: list[OnFault] = field(default_factory=list)
-    on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
-    on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
+    on_clear: Callable[[NodeId], None] = lambda _: None
+    on_end: Callable[[NodeId], None] = lambda _: None
     _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
     leases: dict[NodeId, Lease] = field(default_factory=dict)
     """The machines that the control plane did not buy."""
@@ -138,8 +135,6 @@ class SimulatedFleet:
     def up(self, agent: SimAgent) -> None:
         """Record that a machine is up."""
         node = agent.node
-        if self.schedule_for is not None:
-            agent.schedule = self.schedule_for(agent)
         self.agents[node] = agent
         if agent.place is not None:
             self.leases[node] = Lease(
@@ -158,8 +153,7 @@ class SimulatedFleet:
             self._close(fault, now)
         if node in self.leases and self.leases[node].ended is None:
             self.leases[node] = evolve(self.leases[node], ended=now)
-        for listener in self.on_end:
-            listener(node)
+        self.on_end(node)
 
     def stop(self, node: NodeId, *, by_command: bool = False) -> None:
         """Stop a machine that the control plane did not buy."""
@@ -277,8 +271,7 @@ class SimulatedFleet:
             agent.reboot(self._next_boot())
             for fault in left:
                 self._show(agent, fault.failure)
-        for listener in self.on_clear:
-            listener(node)
+        self.on_clear(node)
         return len(cleared)
 
     def install_driver(self, node: NodeId, driver: str) -> None:

@@ -386,10 +386,6 @@ class World:
             lines += [f"{now} {each.about} {each.kind}: {each.reason}" for each in events]
         return lines
 
-    def let_go(self) -> None:
-        """Drop the trace."""
-        self.recorded.clear()
-
 
 Story = Callable[[World], Awaitable[None]]
 
