@@ -11,16 +11,14 @@ from navarch.sim.report.html import (
     CALM,
     WARN,
     Markup,
-    change_badge,
+    badge,
     document,
     element,
     join,
     render_number,
     render_span,
-    run_badge,
     section,
     table,
-    verdict_badge,
 )
 from navarch.sim.report.page import charts, command_of, shown
 from navarch.sim.runner.outcome import Outcome
@@ -101,7 +99,7 @@ def _top(outcome: Outcome, name: str) -> Markup:
     how = "over the wire" if outcome.real_time else "in virtual time"
     return element(
         "div",
-        element("h3", name, " ", run_badge(outcome.passed)),
+        element("h3", name, " ", badge(outcome.passed, "passed", "failed")),
         element("p", outcome.description),
         element(
             "p",
@@ -135,7 +133,7 @@ def _change(name: str, before: float | None, after: float | None) -> Markup | st
     verdict = better(name, before, after)
     if verdict is None:
         return text
-    return join(text, " ", change_badge(verdict))
+    return join(text, " ", badge(verdict, "better", "worse"))
 
 
 def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
@@ -148,7 +146,7 @@ def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
         (
             what,
             *(
-                join(verdict_badge(side[what].holds), " ", side[what].reason)
+                join(badge(side[what].holds, "ok", "FAIL"), " ", side[what].reason)
                 if what in side
                 else "not asserted"
                 for side in (left, right)

@@ -15,16 +15,15 @@ from navarch.sim.report.html import (
     GOOD,
     WARN,
     Markup,
+    badge,
     document,
     element,
     join,
     render_number,
     render_span,
-    run_badge,
     search,
     section,
     table,
-    verdict_badge,
 )
 from navarch.sim.runner.outcome import Moment, NodeHistory, Outcome
 
@@ -57,7 +56,7 @@ def _top(outcome: Outcome) -> Markup:
     )
     places = ("verdicts", "charts", "figures", "broken", "timeline", "nodes", "configuration")
     return join(
-        element("h1", outcome.scenario, " ", run_badge(outcome.passed)),
+        element("h1", outcome.scenario, " ", badge(outcome.passed, "passed", "failed")),
         element("p", outcome.description) if outcome.description else "",
         element("p", facts, class_="faint"),
         element("nav", [element("a", name, href=f"#{name}") for name in places]),
@@ -70,7 +69,7 @@ def _verdicts(outcome: Outcome) -> Markup:
     ordered = sorted(outcome.verdicts, key=lambda verdict: verdict.holds)
     return table(
         ("", "what", "found"),
-        [(verdict_badge(verdict.holds), verdict.what, verdict.reason) for verdict in ordered],
+        [(badge(verdict.holds, "ok", "FAIL"), verdict.what, verdict.reason) for verdict in ordered],
     )
 
 

@@ -234,9 +234,10 @@ class LeaderProvider:
         """End one machine, which no node may need any more."""
         with self.laws():
             for node in self.store.fleet().nodes.values():
-                assert node.instance != instance or not node.counts, (
-                    f"{instance} is the machine of {node.id}, which is {node.phase}"
-                )
+                if node.launch is not None and node.launch.instance == instance:
+                    assert not node.counts, (
+                        f"{instance} is the machine of {node.id}, which is {node.phase}"
+                    )
         return self.crash_point.call("terminate", self.cloud.terminate, instance)
 
     def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:

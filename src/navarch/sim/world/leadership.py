@@ -78,7 +78,8 @@ class Leadership:
                 continue
             self.control = None
             # Heartbeats that are due before the restart fail, and are retried sooner.
-            self.hosts.wake_suspended()
+            for node in list(self.hosts.suspended):
+                self.hosts.wake(node)
             self.crashes += 1
             now_s = self.clock.monotonic()
             back_at_s = sorted([*(at for at in back_at_s if at > now_s), now_s + self.down_s])
