@@ -88,7 +88,8 @@ def count_false_cordons(timelines: Mapping[NodeId, NodeTimeline], truth: GroundT
     unexplained = 0
     for node, timeline in timelines.items():
         requests = truth.requested_outages.get(node, ())
-        for at, _, _, state in timeline.departures():
+        # Every second change of service is a departure.
+        for at, _, _, state in timeline.service_changes[1::2]:
             if state.surplus or any(request.active(at) for request in requests):
                 continue
             unexplained += not any(

@@ -78,17 +78,16 @@ class ChaosInjector:
         begin = clock.monotonic()
         chance = self._chance("chaos")
         nodes = len(self.fleet.agents)
-        moments = failure_moments(
-            duration, rate=self.config.failure_rate, nodes=nodes, chance=chance
-        )
+        rate = self.config.failure_rate
+        moments = failure_moments(duration, rate=rate, nodes=nodes, chance=chance)
         failures = self._failures(len(moments), chance)
         for moment, failure in zip(moments, failures, strict=True):
             await clock.sleep(max(begin + moment - clock.monotonic(), 0.0))
             victim = self._any_sound(chance)
             if victim is None:
                 self.skipped += 1
-                continue
-            self.fleet.inject(victim, failure, cause="chaos")
+            else:
+                self.fleet.inject(victim, failure, cause="chaos")
 
     def _failures(self, count: int, chance: Chance) -> Iterator[Failure]:
         """Yield failures in exactly the configured proportions."""

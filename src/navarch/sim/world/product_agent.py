@@ -220,11 +220,7 @@ class SimulatedLink:
             answer = api.heartbeat(node, metrics)
             return await answer if inspect.isawaitable(answer) else answer
 
-        self._check_alive()
-        try:
-            return await self._agent.send_heartbeat(lambda: beat(self._agent.api()))
-        except Crash as crash:
-            raise _unanswered(crash) from crash
+        return await self._send(beat, self._agent.send_heartbeat)
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report what the checks found."""
@@ -250,17 +246,14 @@ class SimulatedLink:
     async def close(self) -> None:
         """Do nothing."""
 
-    async def _send(self, ask: Callable[[AgentApi | Link], Awaitable[T]]) -> T:
-        self._check_alive()
-        try:
-            return await self._agent.send(lambda: ask(self._agent.api()))
-        except Crash as crash:
-            raise _unanswered(crash) from crash
-
-    def _check_alive(self) -> None:
+    async def _send(
+        self,
+        request: Callable[[AgentApi | Link], Awaitable[T]],
+        send: Callable[[Callable[[], Awaitable[T]]], Awaitable[T]] | None = None,
+    ) -> T:
         if self._agent.hung:
             raise UnreachableError("the machine hangs")
-
-
-def _unanswered(crash: Crash) -> UnreachableError:
-    return UnreachableError(f"the control plane died while it answered: {crash}")
+        try:
+            return await (send or self._agent.send)(lambda: request(self._agent.api()))
+        except Crash as crash:
+            raise UnreachableError(f"the control plane died while it answered: {crash}") from crash
