@@ -330,11 +330,7 @@ class SimAgent:
         if self.load is not None:
             gpu = GpuMetrics(utilization_pct=self.load())
             metrics = NodeMetrics(gpus=(gpu,) * self.gpus)
-        answer = self.api().heartbeat(self.node, metrics)
-        # The control plane in this process answers at once; a link does not.
-        if isinstance(answer, list) or not inspect.isawaitable(answer):
-            return answer
-        return await answer
+        return await beat(self.api(), self.node, metrics)
 
     async def _carry_out(self, command: Command) -> None:
         # Commands are delivered at least once and carried out once.
@@ -410,6 +406,15 @@ class SimAgent:
             answer = await call()
         await self.clock.sleep(self.entropy.uniform(*latency_s))
         return answer
+
+
+async def beat(
+    api: AgentApi | Link, node: NodeId, metrics: NodeMetrics | None
+) -> Sequence[Command]:
+    """Send a heartbeat; return the commands for the node."""
+    answer = api.heartbeat(node, metrics)
+    # The control plane in this process answers at once; a link does not.
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _wake(asleep: asyncio.Future[None]) -> None:

@@ -24,8 +24,6 @@ from navarch.providers.simulated import SimulatedCloud
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Listener = Callable[[Committed], None]
-
 Laws = Callable[[], AbstractContextManager[None]]
 """Opens a block in which a broken law ends the world."""
 
@@ -47,8 +45,8 @@ class CrashPoint:
     keeps_log: bool = True
     """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
-    _leave: list[Callable[[], None]] = field(default_factory=list)
-    """Functions that cancel the subscriptions of this process."""
+    on_disconnect: list[Callable[[], None]] = field(default_factory=list)
+    """Called when nothing more is reported to this process: they cancel its subscriptions."""
 
     def call(
         self,
@@ -80,26 +78,12 @@ class CrashPoint:
 
     def disconnect(self) -> None:
         """Report nothing more to the process, dead or alive: another one writes from now on."""
-        for leave in self._leave:
+        for leave in self.on_disconnect:
             leave()
-
-    def on_disconnect(self, leave: Callable[[], None]) -> None:
-        """Call `leave` once nothing more is reported to the process."""
-        self._leave.append(leave)
 
     def next_process(self) -> "CrashPoint":
         """Return the next process's crash point, which continues the count and never fires."""
         return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
-
-    def listen(
-        self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
-    ) -> Callable[[], None]:
-        """Call `listener` while this process lives; return a function that unsubscribes it."""
-        if self.dead:
-            return lambda: None
-        leave = subscribe(listener)
-        self.on_disconnect(leave)
-        return leave
 
     async def _die_after(self, what: str, answer: Awaitable[T]) -> T:
         try:
@@ -130,7 +114,7 @@ class LeaderStore:
             seen = self.store.fleet()
             self.fleet = lambda: seen
 
-        self.crash_point.on_disconnect(stand_still)
+        self.crash_point.on_disconnect.append(stand_still)
 
     @property
     def cluster(self) -> Cluster:
@@ -151,9 +135,13 @@ class LeaderStore:
             what += " " + ("+".join(event.kind for event in change.events) or "records")
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.crash_point.listen(self.store.subscribe, listener)
+        if self.crash_point.dead:
+            return lambda: None
+        leave = self.store.subscribe(listener)
+        self.crash_point.on_disconnect.append(leave)
+        return leave
 
     async def events(
         self,

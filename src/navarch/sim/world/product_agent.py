@@ -7,7 +7,6 @@ and host return simulated readings, and commands that change the machine have no
 """
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +34,7 @@ from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuReader
 from navarch.ports.link import Link
-from navarch.sim.world.agent import SimAgent
+from navarch.sim.world.agent import SimAgent, beat
 from navarch.sim.world.leader import Crash
 
 T = TypeVar("T")
@@ -215,12 +214,8 @@ class SimulatedLink:
     ) -> Sequence[Command]:
         """Send a heartbeat."""
         del sequence
-
-        async def beat(api: AgentApi | Link) -> Sequence[Command]:
-            answer = api.heartbeat(node, metrics)
-            return await answer if inspect.isawaitable(answer) else answer
-
-        return await self._send(beat, self._agent.send_heartbeat)
+        send = self._agent.send_heartbeat
+        return await self._send(lambda api: beat(api, node, metrics), send)
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report what the checks found."""
