@@ -59,27 +59,11 @@ class Metrics(Protocol):
 class NoMetrics:
     """Metrics that record nothing, for the simulator and for tools."""
 
-    def counter(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Counter:
-        """Return a counter without effect."""
-        del labels
+    def counter(self, *_texts: str, **_options: Sequence[object]) -> "_NoInstrument":
+        """Return an instrument without effect."""
         return _NO_INSTRUMENT
 
-    def gauge(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Gauge:
-        """Return a gauge without effect."""
-        del labels
-        return _NO_INSTRUMENT
-
-    def histogram(
-        self,
-        _name: str,
-        _description: str,
-        *,
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = DURATION_BUCKETS_S,
-    ) -> Histogram:
-        """Return a histogram without effect."""
-        del labels, buckets
-        return _NO_INSTRUMENT
+    gauge = histogram = counter
 
 
 class _NoInstrument:

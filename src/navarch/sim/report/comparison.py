@@ -158,17 +158,14 @@ def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
 
 
 def _reactions(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    left, right = flatten(one.figures), flatten(other.figures)
+    picked = {"detected": "detection", "out of service": "cordon", "replaced": "replacement"}
     groups = {}
-    for title, pick in (
-        ("detected", "detection"),
-        ("out of service", "cordon"),
-        ("replaced", "replacement"),
-    ):
+    for title, pick in picked.items():
         for part, word in (("p50_s", "half"), ("p95_s", "95 %")):
-            groups[f"{title}, {word}"] = [
-                ("first", CALM, flatten(one.figures)[f"{pick}.{part}"]),
-                ("second", WARN, flatten(other.figures)[f"{pick}.{part}"]),
-            ]
+            name = f"{pick}.{part}"
+            both = [("first", CALM, left[name]), ("second", WARN, right[name])]
+            groups[f"{title}, {word}"] = both
     if not any(x.figures.detection.count or x.figures.cordon.count for x in (one, other)):
         return element("p", "No fault was injected in either run.")
     title = f"Time since the fault: first is {names[0]}, second is {names[1]}"

@@ -86,35 +86,22 @@ def charts(outcome: Outcome) -> Markup:
     }
     if figures.detection.count or figures.cordon.count:
         drawn.append(bars(reactions, title="Time since the fault", render=render_span))
-    hours = figures.gpu_hours
-    drawn.append(
-        bars(
-            {
-                "GPU-hours": [
-                    ("wanted", FAINT, hours.wanted),
-                    ("delivered", GOOD, hours.delivered),
-                    ("lost", BAD, hours.lost),
-                    ("paid", CALM, hours.paid),
-                    ("wasted", WARN, hours.wasted),
-                ]
-            },
-            title="GPU-hours",
-        )
-    )
-    money = figures.money
+    hours, money = figures.gpu_hours, figures.money
+    used = [
+        ("wanted", FAINT, hours.wanted),
+        ("delivered", GOOD, hours.delivered),
+        ("lost", BAD, hours.lost),
+        ("paid", CALM, hours.paid),
+        ("wasted", WARN, hours.wasted),
+    ]
+    drawn.append(bars({"GPU-hours": used}, title="GPU-hours"))
     if money.billed or money.recorded:
-        drawn.append(
-            bars(
-                {
-                    "money": [
-                        ("billed", CALM, float(money.billed)),
-                        ("recorded", FAINT, float(money.recorded)),
-                        ("wasted", WARN, float(money.wasted)),
-                    ]
-                },
-                title="Money",
-            )
-        )
+        spent = [
+            ("billed", CALM, float(money.billed)),
+            ("recorded", FAINT, float(money.recorded)),
+            ("wasted", WARN, float(money.wasted)),
+        ]
+        drawn.append(bars({"money": spent}, title="Money"))
     return join(*drawn)
 
 
@@ -148,12 +135,12 @@ def _figures(outcome: Outcome) -> Markup:
         (name, value) for name, value in flatten(outcome.figures).items() if shown(name, outcome)
     ]
     if outcome.heartbeats_sent:
-        rows.append(("heartbeats sent", outcome.heartbeats_sent))
-        rows.append(("heartbeats without an answer", outcome.heartbeats_lost))
-        rows.append(("p95 answer time of heartbeats, in seconds", outcome.heartbeat_answers.p95_s))
-        rows.append(
-            ("longest time between answers to one agent, in seconds", outcome.silence_max_s)
-        )
+        rows += [
+            ("heartbeats sent", outcome.heartbeats_sent),
+            ("heartbeats without an answer", outcome.heartbeats_lost),
+            ("p95 answer time of heartbeats, in seconds", outcome.heartbeat_answers.p95_s),
+            ("longest time between answers to one agent, in seconds", outcome.silence_max_s),
+        ]
     if outcome.crashes:
         rows.append(("crashes of the control plane", outcome.crashes))
     return table(("figure", "value"), rows)

@@ -112,23 +112,7 @@ class ScenarioRunner:
             self.world.hosts.load = self.jobs.load
             self.world.leadership.metrics = metrics or JobsMeter(store, JobQueue(store))
         self.fleet = self._simulated_fleet()
-        player = EventPlayer(
-            fleet=self.fleet,
-            machines=scenario.fleet,
-            crash=self._crash,
-            reclaim=self._reclaim,
-            set_load=self.jobs.force_load,
-            on_order=self.world.checkers.may_be_retired.add,
-            on_happening=on_happening,
-        )
-        self.driver = ScenarioDriver(
-            scenario=scenario,
-            fleet=self.fleet,
-            player=player,
-            count=self.counter.counts,
-            tasks=tasks,
-            progress=progress,
-        )
+        self.driver = self._driver(progress, on_happening)
         self._wire_up()
 
     def _configure(self, opinions: Opinions, autoscalers: Mapping[str, Autoscaler]) -> None:
@@ -172,6 +156,25 @@ class ScenarioRunner:
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
             prepare=self._prepare,
+        )
+
+    def _driver(self, progress: Progress, on_happening: OnHappening) -> ScenarioDriver:
+        player = EventPlayer(
+            fleet=self.fleet,
+            machines=self.scenario.fleet,
+            crash=self._crash,
+            reclaim=self._reclaim,
+            set_load=self.jobs.force_load,
+            on_order=self.world.checkers.may_be_retired.add,
+            on_happening=on_happening,
+        )
+        return ScenarioDriver(
+            scenario=self.scenario,
+            fleet=self.fleet,
+            player=player,
+            count=self.counter.counts,
+            tasks=self._tasks,
+            progress=progress,
         )
 
     def _prepare(self, agent: SimAgent) -> None:
