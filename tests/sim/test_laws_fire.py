@@ -54,7 +54,6 @@ from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import parse_scenario
-from navarch.sim.world.claims import Claims
 from navarch.sim.world.leader import CrashPoint, leader_provider
 from navarch.sim.world.world import Story, World, simulate
 from navarch.stores.memory import MemoryStore
@@ -603,9 +602,7 @@ def test_the_world_ends_with_a_provider_call_for(call_pair: ProviderCall) -> Non
     def play(call: Call) -> None:
         async def story(world: World) -> None:
             await call_pair.before(world)
-            watched = leader_provider(
-                world.cloud, world.store, CrashPoint(), Claims(world.store), world.laws.enforce
-            )
+            watched = leader_provider(world.cloud, world.store, CrashPoint(), world.laws.enforce)
             # The control plane takes whatever goes wrong in a call as an unknown outcome.
             with contextlib.suppress(ProviderError):
                 await call(world, GuardedProvider(watched))

@@ -8,7 +8,6 @@ from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy
-from navarch.sim.world.claims import Claims
 from navarch.sim.world.leader import CrashPoint, LeaderStore, leader_provider
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
@@ -19,7 +18,7 @@ POOL = PoolName("training")
 def test_no_machine_of_a_node_may_be_terminated_whatever_its_label() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(POOL)) == 2, within_s=1800)
-        provider = leader_provider(world.cloud, world.store, CrashPoint(), Claims(world.store))
+        provider = leader_provider(world.cloud, world.store, CrashPoint())
         mine, other = world.serving(POOL)
         machine = world.machine(mine).id
         with pytest.raises(AssertionError, match=f"{machine} is the machine of {mine}"):

@@ -47,7 +47,7 @@ def test_the_last_timer_can_be_a_cancelled_one() -> None:
         clock = SimClock()
         clock.loop.call_at(5.0, rang.append, "kept")
         clock.loop.call_at(5.0, rang.append, "called off").cancel()
-        await clock.sleep_until(5.0)
+        await clock.sleep(5.0)
         for _ in range(3):
             await clock.sleep(0)
 
@@ -100,7 +100,7 @@ def test_a_sleep_can_be_cancelled_at_the_moment_it_ends() -> None:
 
         async def sleep() -> None:
             try:
-                await clock.sleep_until(5.0)
+                await clock.sleep(5.0)
                 woken.append("in time")
             except asyncio.CancelledError:
                 woken.append("cancelled")
@@ -136,7 +136,7 @@ def test_sleeps_that_end_together_end_in_the_order_they_began() -> None:
         clock = SimClock()
 
         async def sleep(name: int) -> None:
-            await clock.sleep_until(60.0)
+            await clock.sleep(60.0)
             woken.append(name)
 
         await asyncio.gather(*[sleep(name) for name in range(5)])

@@ -45,29 +45,23 @@ class AgentApi(Protocol):
 
     async def register(self, registration: Registration) -> Welcome:
         """Register a machine."""
-        ...
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
         """Record a heartbeat of `node`; return the commands it has not acknowledged yet.
 
         Raises NotFoundError for a node that never registered: it should register.
         """
-        ...
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report the results of checks; return the node's status after them."""
-        ...
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Report readings that were taken while the control plane could not be reached."""
-        ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Acknowledge the receipt of a command."""
-        ...
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Report the outcome of a command."""
-        ...

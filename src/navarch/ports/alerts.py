@@ -15,8 +15,6 @@ class AlertNotifier(Protocol):
     @property
     def name(self) -> str:
         """The name of its cursor in the journal."""
-        ...
 
     async def notify(self, event: Recorded) -> None:
         """Send one event."""
-        ...

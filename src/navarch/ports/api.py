@@ -313,47 +313,36 @@ class FleetApi(Protocol):
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
-        ...
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:
         """Return the nodes that match."""
-        ...
 
     async def get_node(self, name: NodeId) -> NodeDetail:
         """Return one node."""
-        ...
 
     async def list_instances(self, query: Query) -> Page[InstanceView]:
         """Return the machines that match."""
-        ...
 
     async def get_instance(self, name: str) -> InstanceView:
         """Return one machine, by its provider's name, its launch's token or its node's name."""
-        ...
 
     async def list_pools(self) -> Sequence[PoolView]:
         """Return every pool, by name."""
-        ...
 
     async def get_pool(self, name: PoolName) -> PoolView:
         """Return one pool."""
-        ...
 
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
         """Create a pool, or change the one of that name."""
-        ...
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
         """Set the size of a pool, within its bounds."""
-        ...
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and terminate every node of a pool, then delete the pool."""
-        ...
 
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool with that many GPUs, or adjust the pool of that name."""
-        ...
 
     async def offers(
         self,
@@ -364,69 +353,54 @@ class FleetApi(Protocol):
         region: str | None = None,
     ) -> Sequence[Offer]:
         """Return the offers, cheapest first: of any type if empty, for any number if zero."""
-        ...
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node; cancel a drain that an operator requested."""
-        ...
 
     async def uncordon(self, node: NodeId) -> NodeView:
         """Lift a cordon; change nothing else."""
-        ...
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
         """Move the work off a node; the node stays."""
-        ...
 
     async def retire(self, node: NodeId, *, reason: str) -> NodeView:
         """Drain a node and terminate its machine; the pool replaces it."""
-        ...
 
     async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
         """Override the results of a node's checks."""
-        ...
 
     async def issue(
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
         """Send a command to a node's agent."""
-        ...
 
     async def get_command(self, command: CommandId) -> Command:
         """Return a command with its present status."""
-        ...
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault; NotPossibleError for a real one."""
-        ...
 
     async def list_incidents(
         self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
     ) -> Sequence[Incident]:
         """Return incidents, newest first."""
-        ...
 
     async def get_incident(self, incident: IncidentId) -> Incident:
         """Return one incident with all its symptoms."""
-        ...
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100
     ) -> Sequence[Recorded]:
         """Return the journal after event number `after`, oldest first."""
-        ...
 
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one (the present one if None), without gaps.
 
         Raises NotPossibleError if the journal no longer reaches back that far.
         """
-        ...
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
         """Return the costs since `since`, by default since the beginning of this month."""
-        ...
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons for the state of a node, a pool or a launch."""
-        ...

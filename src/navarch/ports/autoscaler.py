@@ -84,11 +84,9 @@ class Autoscaler(Protocol):
     @property
     def name(self) -> str:
         """The name used in reasons."""
-        ...
 
     def recommend(self, state: PoolState) -> Recommendation:
         """Return the size that the pool should have now."""
-        ...
 
 
 class MetricsSource(Protocol):
@@ -99,4 +97,3 @@ class MetricsSource(Protocol):
 
         Raises MetricsError if they are not available: missing metrics are not a load of zero.
         """
-        ...

@@ -12,11 +12,9 @@ class BringUpLogs(Protocol):
 
     async def keep(self, log: BringUpLog) -> None:
         """Store a log durably; delete the node's oldest logs if there are too many."""
-        ...
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of a node, oldest first, also of a node that is gone."""
-        ...
 
 
 @runtime_checkable
@@ -25,4 +23,3 @@ class BringUpApi(Protocol):
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return every attempt to set a node's machine up, oldest first."""
-        ...

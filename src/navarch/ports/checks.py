@@ -75,7 +75,6 @@ class HealthCheck(Protocol):
     @property
     def name(self) -> str:
         """The check's name, and the first part of the names of its results."""
-        ...
 
     @property
     def interval(self) -> timedelta | None:
@@ -83,8 +82,6 @@ class HealthCheck(Protocol):
 
         Zero means only after a start: repeatedly until it passes, then no more.
         """
-        ...
 
     def run(self, view: MachineView) -> Iterable[CheckResult]:
         """Run the check once. May block; raises only what the readers of the view raise."""
-        ...

@@ -10,15 +10,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return wall time, timezone-aware, in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds from an arbitrary start; never decreases."""
-        ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Suspend the caller for `seconds`."""
-        ...
 
 
 class Entropy(Protocol):
@@ -26,12 +23,9 @@ class Entropy(Protocol):
 
     def uniform(self, low: float, high: float) -> float:
         """Return a uniformly distributed number from `low` to `high`."""
-        ...
 
     def new_id(self, kind: str) -> str:
         """Return a fresh identifier such as `launch-4f21c9…`, never returned before."""
-        ...
 
     def secret(self) -> bytes:
         """Return 32 unpredictable bytes."""
-        ...

@@ -71,20 +71,15 @@ class Diagnostics(Protocol):
 
     def touch(self, gpu: Gpu) -> None:
         """Create a context, write to memory and read it back."""
-        ...
 
     def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
         """Multiply matrices and compare every product with a known one."""
-        ...
 
     def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
         """Write patterns to a share of the free memory, and read them back."""
-        ...
 
     def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
         """Measure the copy bandwidth of each GPU: host, own memory, other GPUs."""
-        ...
 
     def tool(self, name: str, *arguments: str, within_s: float) -> ToolRun:
         """Run a tool if it is installed."""
-        ...

@@ -21,20 +21,15 @@ class Effects(Protocol):
 
     def holders(self) -> Sequence[Holder]:
         """Return the processes, other than the agent's own, that have an NVIDIA device open."""
-        ...
 
     def reset_gpus(self, gpus: Sequence[str], *, within_s: float) -> str:
         """Reset GPUs by UUID, all of them if none is given; return the output of the tool."""
-        ...
 
     def reboot(self, *, within_s: float) -> None:
         """Request a restart of the operating system, which begins some time after this returns."""
-        ...
 
     def restart_unit(self, unit: str, *, within_s: float) -> None:
         """Restart a service."""
-        ...
 
     def stop(self, pids: Sequence[int], *, within_s: float) -> None:
         """Terminate processes, and kill them after the deadline."""
-        ...

@@ -12,19 +12,15 @@ class MachineFacts(Protocol):
 
     def kernel_log(self) -> Sequence[str]:
         """Return the latest records of the kernel log, oldest first."""
-        ...
 
     def pcie(self) -> Mapping[str, Mapping[str, str]]:
         """Return the PCI properties of each NVIDIA device, by address."""
-        ...
 
     def processes(self) -> Sequence[Mapping[str, str]]:
         """Return the processes that hold a GPU."""
-        ...
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of kernel, driver and other software."""
-        ...
 
 
 class Archive(Protocol):
@@ -32,15 +28,12 @@ class Archive(Protocol):
 
     async def keep(self, evidence: Evidence) -> None:
         """Store a bundle; delete the node's oldest bundles if there are too many."""
-        ...
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
-        ...
 
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle, or raise NotFoundError."""
-        ...
 
 
 @runtime_checkable
@@ -49,11 +42,9 @@ class EvidenceApi(Protocol):
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the bundles of a node, newest first."""
-        ...
 
     async def get_evidence(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle, or raise NotFoundError."""
-        ...
 
 
 class EvidenceDesk(Protocol):
@@ -61,4 +52,3 @@ class EvidenceDesk(Protocol):
 
     async def report_evidence(self, evidence: Evidence) -> None:
         """Store a bundle; raises InvalidError if its content does not match its note."""
-        ...

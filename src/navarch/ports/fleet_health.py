@@ -86,4 +86,3 @@ class FleetHealthApi(Protocol):
 
     async def fleet_health(self) -> FleetHealth:
         """Return the health of the fleet."""
-        ...

@@ -146,24 +146,18 @@ class GpuReader(Protocol):
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU of the driver, possibly none; a missing driver is an error."""
-        ...
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
         """Return the present metrics of a GPU."""
-        ...
 
     def health(self, gpu: Gpu) -> GpuHealth:
         """Return the condition of a GPU."""
-        ...
 
     def events(self) -> Sequence[GpuEvent]:
         """Return the events that are not settled yet, oldest first."""
-        ...
 
     def settle(self, number: int) -> None:
         """Drop events up to `number`, which are stored elsewhere by now."""
-        ...
 
     def close(self) -> None:
         """Release the driver."""
-        ...

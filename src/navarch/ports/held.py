@@ -24,7 +24,6 @@ class HeldApi(Protocol):
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
         """Return every node with a held action, the longest held first."""
-        ...
 
     async def release_held(
         self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
@@ -34,8 +33,6 @@ class HeldApi(Protocol):
         A pool that stopped launching, because its machines did not come up, buys again.
         Raises NotPossibleError if nothing is held, or if the pool's remediation is a dry run.
         """
-        ...
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
         """Return the stored recoveries, newest first."""
-        ...

@@ -74,65 +74,50 @@ class Host(Protocol):
 
     def boot_id(self) -> str:
         """Return a name for this boot of the machine; the next boot has another."""
-        ...
 
     def hostname(self) -> str:
         """Return the machine's name."""
-        ...
 
     def kernel_version(self) -> str:
         """Return the kernel version, or an empty string."""
-        ...
 
     def internal_ip(self) -> str:
         """Return the address of the machine in its network, or an empty string."""
-        ...
 
     def cpu_times(self) -> CpuTimes:
         """Return processor time since boot."""
-        ...
 
     def memory(self) -> Memory:
         """Return total and available memory."""
-        ...
 
     # For the checks of the machine itself. None or empty if unknown.
 
     def filesystems(self) -> Sequence[Filesystem]:
         """Return the filesystems that hold data, on disks and over the network."""
-        ...
 
     def memory_errors(self) -> MemoryErrors | None:
         """Return the error counts of the memory controllers."""
-        ...
 
     def network_ports(self) -> Sequence[NetworkPort]:
         """Return the ports of InfiniBand and RoCE adapters."""
-        ...
 
     def oom_kills(self) -> int | None:
         """Return how many processes the kernel has killed for lack of memory since boot."""
-        ...
 
     def clock_error_s(self) -> float | None:
         """Return the maximum error of the clock; infinity if it is not synchronised."""
-        ...
 
     def gpu_functions(self) -> int | None:
         """Return how many NVIDIA GPUs are on the PCI bus, with or without a driver."""
-        ...
 
     def gpu_module_version(self) -> str:
         """Return the version of the loaded NVIDIA kernel module, or an empty string."""
-        ...
 
     def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
         """Return the state letter of each existing process; None if some are not visible."""
-        ...
 
     def job_of(self, pid: int) -> str:
         """Return the job of a workload system to which a process belongs; empty for none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,24 +147,19 @@ class KernelLog(Protocol):
     @property
     def name(self) -> str:
         """The source's name, in counters and findings."""
-        ...
 
     @property
     def lost(self) -> int:
         """How many times records were overwritten before they were read."""
-        ...
 
     def read(self) -> Sequence[KernelRecord]:
         """Return the records since the last call, oldest first; at first, all that are kept."""
-        ...
 
     def fileno(self) -> int:
         """Return the file descriptor to wait on for more records; -1 if there is none."""
-        ...
 
     def close(self) -> None:
         """Stop following."""
-        ...
 
 
 class Bookmark(Protocol):
@@ -187,8 +167,6 @@ class Bookmark(Protocol):
 
     def load(self, boot_id: str) -> int:
         """Return the last record that was processed in this boot; -1 for none."""
-        ...
 
     def save(self, boot_id: str, sequence: int) -> None:
         """Store that everything up to `sequence` was processed; or raise HostError."""
-        ...

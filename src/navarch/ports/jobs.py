@@ -37,27 +37,21 @@ class JobApi(Protocol):
 
     async def submit_job(self, request: JobRequest) -> Job:
         """Submit a job; the same request again changes nothing."""
-        ...
 
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
         """Return jobs in the order of their submission; with `over`, including ended ones."""
-        ...
 
     async def get_job(self, name: JobName) -> Job:
         """Return one job."""
-        ...
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
         """Cancel a queued or running job; its GPUs are free at once."""
-        ...
 
     async def finish_job(self, name: JobName) -> Job:
         """Mark a job as done and release its GPUs."""
-        ...
 
     async def checkpoint_job(self, name: JobName) -> Job:
         """Record that a job has written a checkpoint just now."""
-        ...
 
     async def requeue_job(
         self, name: JobName, *, reason: str, placed_at: datetime | None = None
@@ -67,8 +61,6 @@ class JobApi(Protocol):
         With `placed_at`, only the placement that began at that time is ended: a job that has
         been placed again since, or waits already, is returned unchanged.
         """
-        ...
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Return the reasons for the state of a job, from the present fleet."""
-        ...

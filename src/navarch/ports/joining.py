@@ -11,11 +11,9 @@ class Joins(Protocol):
 
     def recognize(self, shown: str) -> Joiner:
         """Return the node and launch of a join token, or raise UnauthenticatedError."""
-        ...
 
     async def bind(self, joiner: Joiner) -> None:
         """Bind the node to the machine that has joined; no other machine can join as it."""
-        ...
 
 
 @runtime_checkable
@@ -28,4 +26,3 @@ class JoinApi(Protocol):
         Raises NotPossibleError if no machine is expected: none was bought, or one has joined
         already; with `again`, another machine may replace that one.
         """
-        ...

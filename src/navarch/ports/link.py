@@ -33,36 +33,28 @@ class Link(Protocol):
 
     async def register(self, registration: Registration) -> Welcome:
         """Register the machine."""
-        ...
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
         """Send a heartbeat; return the commands that `node` has not acknowledged yet."""
-        ...
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report the results of checks; return the node's status after them, if known."""
-        ...
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Report readings that were taken while the control plane could not be reached."""
-        ...
 
     async def report_evidence(self, evidence: Evidence) -> None:
         """Send a bundle of evidence."""
-        ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Acknowledge the receipt of a command."""
-        ...
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Report the outcome of a command."""
-        ...
 
     async def close(self) -> None:
         """Close the connection."""
-        ...

@@ -17,16 +17,13 @@ class NoticeSource(Protocol):
     @property
     def name(self) -> str:
         """The source's name, in logs."""
-        ...
 
     @property
     def pause_s(self) -> float:
         """The pause between two calls; zero if `look` itself waits for changes."""
-        ...
 
     def look(self) -> Sequence[Notice]:
         """Return every notice in force, possibly none. Raises MetadataError."""
-        ...
 
 
 class NoticeWatch(Protocol):
@@ -34,12 +31,9 @@ class NoticeWatch(Protocol):
 
     def start(self, on_change: Callable[[], None]) -> None:
         """Start watching; call `on_change`, on any thread, when notices have changed."""
-        ...
 
     def notices(self) -> Sequence[Notice] | None:
         """Return the notices in force without blocking; None until the first response."""
-        ...
 
     def stop(self) -> None:
         """Stop, without waiting for pending responses."""
-        ...

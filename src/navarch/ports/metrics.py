@@ -20,7 +20,6 @@ class Counter(Protocol):
 
     def add(self, amount: float = 1.0, **labels: str) -> None:
         """Increase the value for these labels."""
-        ...
 
 
 class Gauge(Protocol):
@@ -28,7 +27,6 @@ class Gauge(Protocol):
 
     def set(self, value: float, **labels: str) -> None:
         """Set the value for these labels."""
-        ...
 
 
 class Histogram(Protocol):
@@ -36,7 +34,6 @@ class Histogram(Protocol):
 
     def observe(self, value: float, **labels: str) -> None:
         """Record one value for these labels."""
-        ...
 
 
 class Metrics(Protocol):
@@ -44,11 +41,9 @@ class Metrics(Protocol):
 
     def counter(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Counter:
         """Return a new counter."""
-        ...
 
     def gauge(self, name: str, description: str, *, labels: Sequence[str] = ()) -> Gauge:
         """Return a new gauge."""
-        ...
 
     def histogram(
         self,
@@ -59,33 +54,16 @@ class Metrics(Protocol):
         buckets: Sequence[float] = DURATION_BUCKETS_S,
     ) -> Histogram:
         """Return a new histogram."""
-        ...
 
 
 class NoMetrics:
     """Metrics that record nothing, for the simulator and for tools."""
 
-    def counter(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Counter:
-        """Return a counter without effect."""
-        del labels
+    def counter(self, *_texts: str, **_options: Sequence[object]) -> "_NoInstrument":
+        """Return an instrument without effect."""
         return _NO_INSTRUMENT
 
-    def gauge(self, _name: str, _description: str, *, labels: Sequence[str] = ()) -> Gauge:
-        """Return a gauge without effect."""
-        del labels
-        return _NO_INSTRUMENT
-
-    def histogram(
-        self,
-        _name: str,
-        _description: str,
-        *,
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = DURATION_BUCKETS_S,
-    ) -> Histogram:
-        """Return a histogram without effect."""
-        del labels, buckets
-        return _NO_INSTRUMENT
+    gauge = histogram = counter
 
 
 class _NoInstrument:

@@ -11,20 +11,15 @@ class WorkloadNotifier(Protocol):
     @property
     def name(self) -> str:
         """The name used in logs."""
-        ...
 
     async def cordon(self, node: NodeId, reason: str) -> None:
         """Start no new work on `node`; running work continues."""
-        ...
 
     async def uncordon(self, node: NodeId) -> None:
         """Start work on `node` again."""
-        ...
 
     async def drain(self, node: NodeId, reason: str) -> None:
         """Move the work on `node` elsewhere."""
-        ...
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether no work is left on `node` that would be lost with it."""
-        ...

@@ -11,4 +11,3 @@ class Offload(Protocol):
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return the result of `call`."""
-        ...

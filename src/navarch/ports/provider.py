@@ -50,19 +50,15 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """The name by which pools refer to this provider."""
-        ...
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine and return at once, without waiting for it to boot."""
-        ...
 
     async def terminate(self, instance: InstanceId) -> None:
         """Stop paying for a machine; raise InstanceNotFoundError if it is gone."""
-        ...
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every visible machine of the account, all pages, or raise."""
-        ...
 
 
 @runtime_checkable
@@ -72,7 +68,6 @@ class DeclaresListingLag(Protocol):
     @property
     def listing_lag(self) -> timedelta:
         """How long a machine may be missing from listings, or remain listed when it is gone."""
-        ...
 
 
 @runtime_checkable
@@ -81,7 +76,6 @@ class Reboots(Protocol):
 
     async def reboot(self, instance: InstanceId) -> None:
         """Request it and return at once; raise InstanceNotFoundError if the machine is gone."""
-        ...
 
 
 @runtime_checkable
@@ -93,7 +87,6 @@ class PowerCycles(Protocol):
 
     async def power_cycle(self, instance: InstanceId) -> None:
         """Request it and return at once; raise InstanceNotFoundError if the machine is gone."""
-        ...
 
 
 @runtime_checkable
@@ -107,7 +100,6 @@ class BuysOncePerToken(Protocol):
     @property
     def buys_once_per_token(self) -> bool:
         """Whether a repeated token can never start a second machine."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +119,6 @@ class AnnouncesNotices(Protocol):
 
     async def notices(self) -> Sequence[Announcement]:
         """Return every notice in force, or raise; a notice that is missing was withdrawn."""
-        ...
 
 
 @runtime_checkable
@@ -136,7 +127,6 @@ class DescribesTopology(Protocol):
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return the places of those machines that have one already; of 100 at most."""
-        ...
 
 
 @runtime_checkable
@@ -148,7 +138,6 @@ class ListsOfferings(Protocol):
 
         A price of zero is unknown; the catalogue may have it.
         """
-        ...
 
 
 @runtime_checkable
@@ -157,4 +146,3 @@ class TellsSoldOut(Protocol):
 
     async def sold_out(self) -> Sequence[Offering]:
         """Return what is sold out in all regions, without a region; or raise."""
-        ...

@@ -39,4 +39,3 @@ class ProvisionScheduler(Protocol):
 
     def score(self, option: ProvisionOption) -> float:
         """Return the score of `option`; higher is better."""
-        ...

@@ -49,4 +49,3 @@ class Remediator(Protocol):
 
         If it raises, or returns anything else, nothing is done in `pool` until it works again.
         """
-        ...

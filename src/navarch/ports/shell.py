@@ -1,6 +1,5 @@
 """A shell on another machine, over SSH."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
@@ -50,15 +49,12 @@ class Shell(Protocol):
     @property
     def host_key(self) -> str:
         """The public key with which the machine has authenticated."""
-        ...
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
         """Run one command to its end, or kill it; ShellError if the connection is lost."""
-        ...
 
     async def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 class Shells(Protocol):
@@ -66,7 +62,6 @@ class Shells(Protocol):
 
     async def connect(self, login: Login, *, within: timedelta) -> Shell:
         """Log in; ShellError if that is not possible at present."""
-        ...
 
 
 @runtime_checkable
@@ -75,7 +70,3 @@ class DescribesLogins(Protocol):
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return the login of a machine; None for an unknown machine."""
-        ...
-
-
-FindLogin = Callable[[InstanceId], Awaitable[Login | None]]

@@ -36,7 +36,6 @@ class Store(Protocol):
     @property
     def cluster(self) -> Cluster:
         """The identity under which machines are bought: as durable as the fleet itself."""
-        ...
 
     @property
     def term(self) -> int:
@@ -45,11 +44,9 @@ class Store(Protocol):
         Opening a store begins a term. A store of an older term can no longer write: every write
         checks, in the same transaction, that its term is the newest.
         """
-        ...
 
     def fleet(self) -> Fleet:
         """Return the fleet as it was last committed. Cheap; an immutable value."""
-        ...
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change` durably and return the fleet after it.
@@ -59,11 +56,9 @@ class Store(Protocol):
         writes nothing, if a later term has begun. An error that a listener raises is raised here
         too: the change is durable by then.
         """
-        ...
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit, in order; return what ends the subscription."""
-        ...
 
     async def events(
         self,
@@ -74,20 +69,16 @@ class Store(Protocol):
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return the journal after an event number and after a revision, oldest first."""
-        ...
 
     def cursor(self, reader: str) -> int | None:
         """Return the cursor of `reader` in the journal, if it has one."""
-        ...
 
     @property
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""
-        ...
 
     async def prune(self, before: datetime) -> None:
         """Drop the part of the journal that is older than `before`."""
-        ...
 
     async def launches(
         self,
@@ -101,8 +92,6 @@ class Store(Protocol):
         With `limit`, one page: at most that many, beginning after `after`, the last launch of the
         page before.
         """
-        ...
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
-        ...

@@ -10,10 +10,10 @@ from navarch.core.launch import Launch
 from navarch.core.records import is_record, record_fields
 from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.goodput import Goodput, JobRecord, goodput_of
-from navarch.sim.figures.reactions import find_false_cordons, measure_reactions
+from navarch.sim.figures.reactions import count_false_cordons, measure_reactions
 from navarch.sim.figures.timeline import Timelines, read_timelines
 from navarch.sim.figures.truth import GroundTruth
-from navarch.sim.figures.usage import GpuHours, Money, count_hours, count_money, find_leaks
+from navarch.sim.figures.usage import GpuHours, Money, count_hours, count_money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Figures:
     undetected: int = 0
     false_cordons: int = 0
     leaks: int = 0
+    """Bought machines that still run at the end without a node."""
     availability: float | None = None
     gpu_hours: GpuHours = field(default_factory=GpuHours)
     goodput: Goodput = field(default_factory=Goodput)
@@ -61,12 +62,15 @@ def measure(
         cordon=reactions.cordon,
         replacement=reactions.replacement,
         undetected=reactions.undetected,
-        false_cordons=len(find_false_cordons(timelines.nodes, truth)),
-        leaks=len(find_leaks(truth, claimed)),
+        false_cordons=count_false_cordons(timelines.nodes, truth),
+        leaks=sum(
+            lease.ended is None and lease.token != "" and lease.token not in claimed
+            for lease in truth.leases
+        ),
         availability=None if hours.availability is None else round(hours.availability, 6),
         gpu_hours=hours,
         goodput=goodput_of(jobs, ended=truth.ended),
-        money=count_money(truth, launches, hours, ended=truth.ended),
+        money=count_money(truth, launches, hours),
     )
 
 

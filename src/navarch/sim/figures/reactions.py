@@ -29,7 +29,10 @@ def measure_reactions(timelines: Mapping[NodeId, NodeTimeline], truth: GroundTru
     """Return the reaction times to each first fault of a sound machine."""
     detected, cordoned, replaced = [], [], []
     undetected = 0
-    successors = _successors(timelines, truth)
+    successors = {each.replaces: each for each in timelines.values() if each.replaces is not None}
+    for old, new in truth.replaced_by.items():
+        if new in timelines:
+            successors[old] = timelines[new]
     for fault in first_faults(truth):
         timeline = timelines.get(fault.node)
         noticed = timeline.first_detection(fault.at) if timeline else None
@@ -72,29 +75,8 @@ def _already_cleared(fault: InjectedFault, at: datetime) -> bool:
     return fault.cleared_at is not None and at > fault.cleared_at
 
 
-def _successors(
-    timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth
-) -> dict[NodeId, NodeTimeline]:
-    found = {each.replaces: each for each in timelines.values() if each.replaces is not None}
-    for old, new in truth.replaced_by.items():
-        if new in timelines:
-            found[old] = timelines[new]
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FalseCordon:
-    """A departure from service of a sound machine."""
-
-    node: NodeId
-    at: datetime
-    reason: str
-
-
-def find_false_cordons(
-    timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth
-) -> list[FalseCordon]:
-    """Return every departure from service that neither a fault nor a request explains.
+def count_false_cordons(timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth) -> int:
+    """Return the number of departures from service that neither a fault nor a request explains.
 
     The reduced size of a pool, an operator's command and a reclaimed machine explain a departure; a
     network failure between the machine and the control plane does not.
@@ -103,24 +85,16 @@ def find_false_cordons(
     for fault in truth.faults:
         if fault.true_health is not Health.HEALTHY:
             faults.setdefault(fault.node, []).append(fault)
-    return list(_false_cordons(timelines, faults, truth))
-
-
-def _false_cordons(
-    timelines: Mapping[NodeId, NodeTimeline],
-    faults: Mapping[NodeId, list[InjectedFault]],
-    truth: GroundTruth,
-) -> Iterator[FalseCordon]:
-    for timeline in timelines.values():
-        requests = truth.requested_outages.get(timeline.node, ())
-        for at, _, reason, state in timeline.departures():
+    unexplained = 0
+    for node, timeline in timelines.items():
+        requests = truth.requested_outages.get(node, ())
+        # Every second change of service is a departure.
+        for at, _, _, state in timeline.service_changes[1::2]:
             if state.surplus or any(request.active(at) for request in requests):
                 continue
-            if any(_explains(fault, at) for fault in faults.get(timeline.node, ())):
-                continue
-            yield FalseCordon(node=timeline.node, at=at, reason=reason)
-
-
-def _explains(fault: InjectedFault, at: datetime) -> bool:
-    cleared = fault.cleared_at
-    return fault.at <= at and (cleared is None or at <= cleared + REPORT_DELAY_MAX)
+            unexplained += not any(
+                fault.at <= at
+                and (fault.cleared_at is None or at <= fault.cleared_at + REPORT_DELAY_MAX)
+                for fault in faults.get(node, ())
+            )
+    return unexplained

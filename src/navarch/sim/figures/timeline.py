@@ -71,10 +71,6 @@ class NodeTimeline:
                 return at
         return None
 
-    def departures(self) -> Iterable[StateChange]:
-        """Return the changes with which the node left service."""
-        return self.service_changes[1::2]
-
 
 @dataclass(slots=True)
 class Timelines:

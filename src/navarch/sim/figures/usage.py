@@ -1,6 +1,6 @@
 """Usage: GPU-hours wanted, delivered, lost and paid for; the bill; and leaked machines."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
 from navarch.sim.figures.timeline import NodeTimeline, Timelines
-from navarch.sim.figures.truth import GroundTruth, InjectedFault, Lease
+from navarch.sim.figures.truth import GroundTruth, InjectedFault
 
 _CENT = Decimal("0.01")
 
@@ -44,9 +44,8 @@ def count_hours(timelines: Timelines, truth: GroundTruth) -> GpuHours:
     gpus = {lease.node: lease.gpus for lease in truth.leases}
     pool_of = {lease.node: lease.pool for lease in truth.leases}
     wanted = _wanted(timelines, truth)
-    sound = _sound(timelines.nodes, truth, gpus)
     had: dict[str, _Steps] = {}
-    for node, steps in sound.items():
+    for node, steps in _sound(timelines.nodes, truth, gpus):
         had.setdefault(pool_of.get(node, ""), []).extend(steps)
     wanted_h = delivered_h = useful = 0.0
     for pool in sorted({*wanted, *had}):
@@ -88,8 +87,8 @@ def _wanted(timelines: Timelines, truth: GroundTruth) -> dict[str, _Steps]:
 
 def _sound(
     timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth, gpus: Mapping[NodeId, int]
-) -> dict[NodeId, _Steps]:
-    """Return the changes of the number of GPUs in service on the sound machine of each node."""
+) -> Iterator[tuple[NodeId, _Steps]]:
+    """Yield the changes of the number of GPUs in service on the sound machine of each node."""
     faults: dict[NodeId, list[InjectedFault]] = {}
     for fault in truth.faults:
         if fault.true_health is Health.UNHEALTHY:
@@ -98,13 +97,10 @@ def _sound(
     for lease in truth.leases:
         known = ends.get(lease.node, lease.ended)
         ends[lease.node] = None if known is None or lease.ended is None else max(known, lease.ended)
-    found: dict[NodeId, _Steps] = {}
     for node, timeline in timelines.items():
         if timeline.service_changes:
-            found[node] = _service(
-                timeline, faults.get(node, []), ends.get(node), gpus.get(node, 8)
-            )
-    return found
+            count = gpus.get(node, 8)
+            yield node, _service(timeline, faults.get(node, []), ends.get(node), count)
 
 
 def _service(
@@ -174,37 +170,21 @@ class Money:
     """The part of the bill for hours that were paid for and not used."""
 
 
-def count_money(
-    truth: GroundTruth, launches: Iterable[Launch], hours: GpuHours, *, ended: datetime
-) -> Money:
-    """Return the bill and the total of the ledger until `ended`."""
-    billed = sum(
-        (
-            cost(x.price_per_hour, x.began, min(x.ended or ended, ended))
-            for x in truth.leases
-            if x.began <= ended
-        ),
-        Decimal(0),
-    )
-    recorded = sum((_cost_until(launch, ended) for launch in launches), Decimal(0))
+def count_money(truth: GroundTruth, launches: Iterable[Launch], hours: GpuHours) -> Money:
+    """Return the bill and the total of the ledger at the end of the run."""
+    ended = truth.ended
+    billed = recorded = Decimal(0)
+    for lease in truth.leases:
+        if lease.began <= ended:
+            until = min(lease.ended or ended, ended)
+            billed += cost(lease.price_per_hour, lease.began, until)
+    for launch in launches:
+        if launch.launched_at is not None and launch.launched_at <= ended:
+            until = min(launch.ended_at or ended, ended)
+            recorded += cost(launch.price_per_hour, launch.launched_at, until)
     share = Decimal(str(hours.wasted / hours.paid)) if hours.paid else Decimal(0)
     return Money(
         billed=billed.quantize(_CENT),
         recorded=recorded.quantize(_CENT),
         wasted=(billed * share).quantize(_CENT),
     )
-
-
-def _cost_until(launch: Launch, ended: datetime) -> Decimal:
-    if launch.launched_at is None or launch.launched_at > ended:
-        return Decimal(0)
-    return cost(launch.price_per_hour, launch.launched_at, min(launch.ended_at or ended, ended))
-
-
-def find_leaks(truth: GroundTruth, claimed: Collection[str]) -> list[Lease]:
-    """Return the bought machines that still run under a token not in `claimed`."""
-    return [
-        lease
-        for lease in truth.leases
-        if lease.token and lease.ended is None and lease.token not in claimed
-    ]

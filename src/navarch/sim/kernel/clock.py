@@ -38,24 +38,16 @@ class SimClock:
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
-        known = self._running
-        return known.now_s if known.now is not None else self.loop.time()
+        return self.loop.time()
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Let virtual time pass."""
         if seconds <= 0:
             return asyncio.sleep(0)
-        known = self._running
-        if known.now is None:
-            return self.sleep_until(self.loop.time() + seconds)
-        return SleepFuture(known, known.now_s + seconds)
-
-    def sleep_until(self, moment_s: float) -> Awaitable[None]:
-        """Sleep until exactly that virtual time."""
         loop = self.loop
         if isinstance(loop, SimLoop):
-            return SleepFuture(loop, moment_s)
-        return asyncio.sleep(moment_s - loop.time())
+            return SleepFuture(loop, loop.now_s + seconds)
+        return asyncio.sleep(seconds)
 
 
 class SeededEntropy:

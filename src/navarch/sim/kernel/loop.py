@@ -189,8 +189,9 @@ class SimLoop(asyncio.BaseEventLoop):
                     return
                 raise
             ready.clear()
-            if timers and timers[0][2]._cancelled:
-                self._drop_next_cancelled()
+            while timers and timers[0][2]._cancelled:
+                heapq.heappop(timers)
+                self._timer_cancelled_count -= 1
             self._pass_time(timers[0][0] if timers else None)
             soon = self.now_s + self._clock_resolution
             while timers and timers[0][0] < soon:
@@ -236,13 +237,6 @@ class SimLoop(asyncio.BaseEventLoop):
             timers[:] = [each for each in timers if not each[2]._cancelled]
             heapq.heapify(timers)
             self._timer_cancelled_count = 0
-
-    def _drop_next_cancelled(self) -> None:
-        """Drop the cancelled timers at the top of the heap."""
-        timers = self._timers
-        while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)
-            self._timer_cancelled_count -= 1
 
     def _write_to_self(self) -> None:
         """Do nothing: there are no other threads to wake."""

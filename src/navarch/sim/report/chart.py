@@ -44,18 +44,21 @@ def stacked(times_s: Sequence[float], layers: Sequence[Layer], *, title: str) ->
             name = element("title", layer.name)
             drawn.append(element("path", name, d=path, fill=layer.color))
         below = above
-    frame = _frame(begin, end, highest, x, y)
+    drawn += _frame(begin, end, highest, x, y)
+    keys = [(layer.name, layer.color) for layer in layers if any(layer.values)]
+    return _figure(title, HEIGHT, drawn, legend(keys))
+
+
+def _figure(title: str, height: float, drawn: list[Markup], *below: Markup) -> Markup:
     svg = element(
         "svg",
         element("title", title),
         drawn,
-        frame,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        viewBox=f"0 0 {WIDTH} {height:.0f}",
         role="img",
         aria_label=title,
     )
-    keys = [(layer.name, layer.color) for layer in layers if any(layer.values)]
-    return element("figure", element("figcaption", title), svg, legend(keys), class_="chart")
+    return element("figure", element("figcaption", title), svg, *below, class_="chart")
 
 
 def thin(values: Sequence[tuple[float, ...]]) -> list[int]:
@@ -128,25 +131,14 @@ def bars(
                 drawn.append(element("text", "none", x=bar_x, y=top + 13, class_="faint"))
             else:
                 wide = (WIDTH - bar_x - 120) * length / longest
-                drawn.append(
-                    element(
-                        "rect", x=bar_x, y=top, width=f"{max(wide, 1):.1f}", height=14, fill=color
-                    )
-                )
-                drawn.append(
-                    element("text", render(length), x=f"{bar_x + wide + 6:.1f}", y=top + 13)
-                )
+                shown, end = f"{max(wide, 1):.1f}", f"{bar_x + wide + 6:.1f}"
+                drawn += [
+                    element("rect", x=bar_x, y=top, width=shown, height=14, fill=color),
+                    element("text", render(length), x=end, y=top + 13),
+                ]
             top += row_h
         top += 8
-    svg = element(
-        "svg",
-        element("title", title),
-        drawn,
-        viewBox=f"0 0 {WIDTH} {top:.0f}",
-        role="img",
-        aria_label=title,
-    )
-    return element("figure", element("figcaption", title), svg, class_="chart")
+    return _figure(title, top, drawn)
 
 
 def legend(keys: Sequence[tuple[str, str]]) -> Markup:

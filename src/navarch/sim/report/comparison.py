@@ -11,16 +11,14 @@ from navarch.sim.report.html import (
     CALM,
     WARN,
     Markup,
-    change_badge,
+    badge,
     document,
     element,
     join,
     render_number,
     render_span,
-    run_badge,
     section,
     table,
-    verdict_badge,
 )
 from navarch.sim.report.page import charts, command_of, shown
 from navarch.sim.runner.outcome import Outcome
@@ -101,7 +99,7 @@ def _top(outcome: Outcome, name: str) -> Markup:
     how = "over the wire" if outcome.real_time else "in virtual time"
     return element(
         "div",
-        element("h3", name, " ", run_badge(outcome.passed)),
+        element("h3", name, " ", badge(outcome.passed, "passed", "failed")),
         element("p", outcome.description),
         element(
             "p",
@@ -135,7 +133,7 @@ def _change(name: str, before: float | None, after: float | None) -> Markup | st
     verdict = better(name, before, after)
     if verdict is None:
         return text
-    return join(text, " ", change_badge(verdict))
+    return join(text, " ", badge(verdict, "better", "worse"))
 
 
 def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
@@ -148,7 +146,7 @@ def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
         (
             what,
             *(
-                join(verdict_badge(side[what].holds), " ", side[what].reason)
+                join(badge(side[what].holds, "ok", "FAIL"), " ", side[what].reason)
                 if what in side
                 else "not asserted"
                 for side in (left, right)
@@ -160,17 +158,14 @@ def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
 
 
 def _reactions(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    left, right = flatten(one.figures), flatten(other.figures)
+    picked = {"detected": "detection", "out of service": "cordon", "replaced": "replacement"}
     groups = {}
-    for title, pick in (
-        ("detected", "detection"),
-        ("out of service", "cordon"),
-        ("replaced", "replacement"),
-    ):
+    for title, pick in picked.items():
         for part, word in (("p50_s", "half"), ("p95_s", "95 %")):
-            groups[f"{title}, {word}"] = [
-                ("first", CALM, flatten(one.figures)[f"{pick}.{part}"]),
-                ("second", WARN, flatten(other.figures)[f"{pick}.{part}"]),
-            ]
+            name = f"{pick}.{part}"
+            both = [("first", CALM, left[name]), ("second", WARN, right[name])]
+            groups[f"{title}, {word}"] = both
     if not any(x.figures.detection.count or x.figures.cordon.count for x in (one, other)):
         return element("p", "No fault was injected in either run.")
     title = f"Time since the fault: first is {names[0]}, second is {names[1]}"

@@ -93,22 +93,19 @@ def _plain(child: object) -> str:
     return escape(str(child))
 
 
-def table(head: tuple[str, ...], rows: list[tuple[object, ...]], **attributes: object) -> Markup:
+def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> Markup:
     """Return a table, with numbers aligned to the right."""
     return element(
         "table",
         element("thead", element("tr", [element("th", name, scope="col") for name in head])),
         element("tbody", [element("tr", [_cell(value) for value in row]) for row in rows]),
-        **attributes,
     )
 
 
 def _cell(value: object) -> Markup:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    shown = (
-        "-" if value is None else render_number(value) if isinstance(value, int | float) else value
-    )
-    return element("td", shown, class_="number" if number or value is None else None)
+    if value is None or isinstance(value, int | float):
+        return element("td", render_number(value), class_="number")
+    return element("td", value)
 
 
 def render_number(value: float | None) -> str:
@@ -151,23 +148,9 @@ def document(title: str, *body: object) -> str:
     )
 
 
-def run_badge(passed: bool) -> Markup:
-    """Return the badge of a run: passed or failed."""
-    return _badge(passed, "passed" if passed else "failed")
-
-
-def verdict_badge(holds: bool) -> Markup:
-    """Return the badge of one verdict: ok or FAIL."""
-    return _badge(holds, "ok" if holds else "FAIL")
-
-
-def change_badge(better: bool) -> Markup:
-    """Return the badge of a figure that changed: better or worse."""
-    return _badge(better, "better" if better else "worse")
-
-
-def _badge(good: bool, text: str) -> Markup:
-    return element("span", text, class_=f"badge {'good' if good else 'bad'}")
+def badge(good: bool, yes: str, no: str) -> Markup:
+    """Return a badge: `yes` in green, or `no` in red."""
+    return element("span", yes if good else no, class_=f"badge {'good' if good else 'bad'}")
 
 
 def section(name: str, title: str, *body: object) -> Markup:

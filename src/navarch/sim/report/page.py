@@ -15,16 +15,15 @@ from navarch.sim.report.html import (
     GOOD,
     WARN,
     Markup,
+    badge,
     document,
     element,
     join,
     render_number,
     render_span,
-    run_badge,
     search,
     section,
     table,
-    verdict_badge,
 )
 from navarch.sim.runner.outcome import Moment, NodeHistory, Outcome
 
@@ -57,7 +56,7 @@ def _top(outcome: Outcome) -> Markup:
     )
     places = ("verdicts", "charts", "figures", "broken", "timeline", "nodes", "configuration")
     return join(
-        element("h1", outcome.scenario, " ", run_badge(outcome.passed)),
+        element("h1", outcome.scenario, " ", badge(outcome.passed, "passed", "failed")),
         element("p", outcome.description) if outcome.description else "",
         element("p", facts, class_="faint"),
         element("nav", [element("a", name, href=f"#{name}") for name in places]),
@@ -70,7 +69,7 @@ def _verdicts(outcome: Outcome) -> Markup:
     ordered = sorted(outcome.verdicts, key=lambda verdict: verdict.holds)
     return table(
         ("", "what", "found"),
-        [(verdict_badge(verdict.holds), verdict.what, verdict.reason) for verdict in ordered],
+        [(badge(verdict.holds, "ok", "FAIL"), verdict.what, verdict.reason) for verdict in ordered],
     )
 
 
@@ -87,35 +86,22 @@ def charts(outcome: Outcome) -> Markup:
     }
     if figures.detection.count or figures.cordon.count:
         drawn.append(bars(reactions, title="Time since the fault", render=render_span))
-    hours = figures.gpu_hours
-    drawn.append(
-        bars(
-            {
-                "GPU-hours": [
-                    ("wanted", FAINT, hours.wanted),
-                    ("delivered", GOOD, hours.delivered),
-                    ("lost", BAD, hours.lost),
-                    ("paid", CALM, hours.paid),
-                    ("wasted", WARN, hours.wasted),
-                ]
-            },
-            title="GPU-hours",
-        )
-    )
-    money = figures.money
+    hours, money = figures.gpu_hours, figures.money
+    used = [
+        ("wanted", FAINT, hours.wanted),
+        ("delivered", GOOD, hours.delivered),
+        ("lost", BAD, hours.lost),
+        ("paid", CALM, hours.paid),
+        ("wasted", WARN, hours.wasted),
+    ]
+    drawn.append(bars({"GPU-hours": used}, title="GPU-hours"))
     if money.billed or money.recorded:
-        drawn.append(
-            bars(
-                {
-                    "money": [
-                        ("billed", CALM, float(money.billed)),
-                        ("recorded", FAINT, float(money.recorded)),
-                        ("wasted", WARN, float(money.wasted)),
-                    ]
-                },
-                title="Money",
-            )
-        )
+        spent = [
+            ("billed", CALM, float(money.billed)),
+            ("recorded", FAINT, float(money.recorded)),
+            ("wasted", WARN, float(money.wasted)),
+        ]
+        drawn.append(bars({"money": spent}, title="Money"))
     return join(*drawn)
 
 
@@ -149,12 +135,12 @@ def _figures(outcome: Outcome) -> Markup:
         (name, value) for name, value in flatten(outcome.figures).items() if shown(name, outcome)
     ]
     if outcome.heartbeats_sent:
-        rows.append(("heartbeats sent", outcome.heartbeats_sent))
-        rows.append(("heartbeats without an answer", outcome.heartbeats_lost))
-        rows.append(("p95 answer time of heartbeats, in seconds", outcome.heartbeat_answers.p95_s))
-        rows.append(
-            ("longest time between answers to one agent, in seconds", outcome.silence_max_s)
-        )
+        rows += [
+            ("heartbeats sent", outcome.heartbeats_sent),
+            ("heartbeats without an answer", outcome.heartbeats_lost),
+            ("p95 answer time of heartbeats, in seconds", outcome.heartbeat_answers.p95_s),
+            ("longest time between answers to one agent, in seconds", outcome.silence_max_s),
+        ]
     if outcome.crashes:
         rows.append(("crashes of the control plane", outcome.crashes))
     return table(("figure", "value"), rows)

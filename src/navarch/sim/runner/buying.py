@@ -1,11 +1,9 @@
 """Pools and clouds of a scenario, as the control plane is given them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from navarch.config import BuiltInCatalogue, Config, to_pool_specs
 from navarch.config.provider import FakeConfig
-from navarch.core.ids import InstanceId
 from navarch.ports.api import PoolSpec
 from navarch.ports.clock import Clock
 from navarch.providers.simulated import SimulatedCloud
@@ -57,11 +55,7 @@ async def follow_capacity(
         stock[step.instance_type] = step.machines
         cloud.habits = replace(cloud.habits, stock=dict(stock))
         if step.reclaim:
-            for machine in _surplus(cloud, step):
-                cloud.end(machine)
-
-
-def _surplus(cloud: SimulatedCloud, step: CapacityStep) -> Iterator[InstanceId]:
-    kept = [m for m in cloud.alive() if m.request.instance_type == step.instance_type]
-    newest_first = sorted(kept, key=lambda m: (m.launched_at, m.number), reverse=True)
-    yield from (machine.id for machine in newest_first[: max(len(kept) - step.machines, 0)])
+            running = [m for m in cloud.alive() if m.request.instance_type == step.instance_type]
+            running.sort(key=lambda machine: (machine.launched_at, machine.number))
+            for machine in reversed(running[step.machines :]):
+                cloud.end(machine.id)

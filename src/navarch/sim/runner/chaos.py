@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import lru_cache
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.chance import Chance
@@ -48,12 +47,6 @@ _SCOPES = {
 }
 
 
-@lru_cache(maxsize=1000)
-def _failure(kind: FailureType, xid: int | None, gpu: int) -> Failure:
-    """Return a failure, shared by all of the same kind."""
-    return Failure(kind=kind, xid=xid, gpu=gpu)
-
-
 @dataclass(slots=True, kw_only=True)
 class ChaosInjector:
     """Injects failures into sound machines only."""
@@ -85,17 +78,16 @@ class ChaosInjector:
         begin = clock.monotonic()
         chance = self._chance("chaos")
         nodes = len(self.fleet.agents)
-        moments = failure_moments(
-            duration, rate=self.config.failure_rate, nodes=nodes, chance=chance
-        )
+        rate = self.config.failure_rate
+        moments = failure_moments(duration, rate=rate, nodes=nodes, chance=chance)
         failures = self._failures(len(moments), chance)
         for moment, failure in zip(moments, failures, strict=True):
             await clock.sleep(max(begin + moment - clock.monotonic(), 0.0))
             victim = self._any_sound(chance)
             if victim is None:
                 self.skipped += 1
-                continue
-            self.fleet.inject(victim, failure, cause="chaos")
+            else:
+                self.fleet.inject(victim, failure, cause="chaos")
 
     def _failures(self, count: int, chance: Chance) -> Iterator[Failure]:
         """Yield failures in exactly the configured proportions."""
@@ -104,7 +96,7 @@ class ChaosInjector:
         xids = iter(chance.deck(kinds.count(FailureType.XID_ERROR), self._xids))
         for kind in kinds:
             xid = int(next(xids)) if kind is FailureType.XID_ERROR else None
-            yield _failure(kind, xid, chance.below(8))
+            yield Failure(kind=kind, xid=xid, gpu=chance.below(8))
 
     @property
     def _xids(self) -> dict[str, float]:
@@ -120,14 +112,14 @@ class ChaosInjector:
                 at -= weight
                 if at < 0:
                     break
-        return _failure(kind, xid, chance.below(8))
+        return Failure(kind=kind, xid=xid, gpu=chance.below(8))
 
     def _any_sound(self, chance: Chance) -> NodeId | None:
-        names = self.fleet.roster.names
+        names = list(self.fleet.agents)
         for _ in range(20):
             if names and self.fleet.sound(name := chance.pick(names)):
                 return name
-        sound = self.fleet.all_sound()
+        sound = [name for name in names if self.fleet.sound(name)]
         return chance.pick(sound) if sound else None
 
     def _chance(self, purpose: str) -> Chance:

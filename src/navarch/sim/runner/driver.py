@@ -1,20 +1,27 @@
 """The part of a run that is the same in virtual time and over a network."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
+from navarch.config.schema import plain_block
 from navarch.core.ids import NodeId
+from navarch.core.version import VERSION
+from navarch.sim.figures.figures import Figures
+from navarch.sim.figures.truth import GroundTruth, Lease
 from navarch.sim.kernel.chance import Chance
 from navarch.sim.runner.chaos import ChaosInjector
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import generate_fleet
-from navarch.sim.runner.outcome import Moment
+from navarch.sim.runner.outcome import Moment, Outcome, Verdict
 from navarch.sim.runner.partitions import hold
 from navarch.sim.runner.startups import cold_start_s, start_moments
-from navarch.sim.scenario.fleet import Startup
+from navarch.sim.scenario.chaos import Stress
+from navarch.sim.scenario.fleet import FleetGen, Startup
 from navarch.sim.scenario.scenario import Scenario
 
 Progress = Callable[[float, float], None]
@@ -27,18 +34,6 @@ SAMPLES_MAX = 5_000
 """Runs of weeks are sampled less often."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The number of nodes by status, as the control plane counts them."""
-
-    total: int = 0
-    active: int = 0
-    unhealthy: int = 0
-    degraded: int = 0
-    cordoned: int = 0
-    draining: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class ScenarioDriver:
     """One run of a scenario on a simulated fleet."""
@@ -46,7 +41,8 @@ class ScenarioDriver:
     scenario: Scenario
     fleet: SimulatedFleet
     player: EventPlayer
-    count: Callable[[], Counts]
+    count: Callable[[], Moment]
+    """Returns the numbers of nodes by status, as the control plane counts them."""
     tasks: asyncio.TaskGroup
     """Background tasks; they end with the run."""
     progress: Progress = lambda _at, _until: None
@@ -60,19 +56,12 @@ class ScenarioDriver:
         clock = self.fleet.environment.clock
         self.player.begin = clock.monotonic()
         self._until_s = self._length_s()
-        stress = self.scenario.stress
-        if stress is not None:
-            startup = stress.fleet_gen.startup if stress.fleet_gen else Startup()
-            self.chaos = ChaosInjector(
-                fleet=self.fleet, config=stress.chaos, tasks=self.tasks, startup=startup
-            )
-            self.chaos.note = self.player.note
         for partition in self.scenario.network.partitions:
             self._go(hold(self.fleet, partition))
         self._go(self._watch())
         player = self.tasks.create_task(self.player.play(self.scenario.events))
-        if stress is not None:
-            await self._endure()
+        if self.scenario.stress is not None:
+            await self._endure(self.scenario.stress)
         await player
         if self.scenario.duration is not None:
             end = self.player.begin + self.scenario.duration.total_seconds()
@@ -90,24 +79,30 @@ class ScenarioDriver:
         for task in self._background:
             task.cancel()
 
-    async def _endure(self) -> None:
+    async def _endure(self, stress: Stress) -> None:
         """Start the fleet, then inject failures for the scenario's duration."""
-        stress, chaos = self.scenario.stress, self.chaos
-        assert stress is not None
-        assert chaos is not None
-        if stress.fleet_gen is not None:
-            await self._start_up()
+        clock, plan = self.fleet.environment.clock, stress.fleet_gen
+        self.chaos = ChaosInjector(
+            fleet=self.fleet,
+            config=stress.chaos,
+            tasks=self.tasks,
+            startup=plan.startup if plan is not None else Startup(),
+            note=self.player.note,
+        )
+        if plan is not None:
+            await self._start_up(plan)
         elif self.scenario.pools:
-            await self._until_filled()
+            # Wait until the pools have their initial machines, up to a limit.
+            wanted = sum(pool.min_nodes for pool in self.scenario.pools.values())
+            deadline = clock.monotonic() + FILL_MAX_S
+            while len(self.fleet.agents) < wanted and clock.monotonic() < deadline:
+                await clock.sleep(SAMPLE_S)
         if stress.chaos.enabled:
-            chaos.prepare()
-            self._go(chaos.run(stress.duration))
-        await self.fleet.environment.clock.sleep(stress.duration.total_seconds())
+            self.chaos.prepare()
+            self._go(self.chaos.run(stress.duration))
+        await clock.sleep(stress.duration.total_seconds())
 
-    async def _start_up(self) -> None:
-        assert self.scenario.stress is not None
-        plan = self.scenario.stress.fleet_gen
-        assert plan is not None
+    async def _start_up(self, plan: FleetGen) -> None:
         environment = self.fleet.environment
         fleet = generate_fleet(plan, Chance(environment.entropy("fleet")))
         chance = Chance(environment.entropy("startup"))
@@ -116,14 +111,6 @@ class ScenarioDriver:
         for node, up_s in zip(fleet, ups, strict=True):
             self.fleet.start(node, after_s=up_s)
         await environment.clock.sleep(max([*ups, plan.startup.takes.total_seconds()]) + 1e-3)
-
-    async def _until_filled(self) -> None:
-        """Wait until the pools have their initial machines, up to a limit."""
-        clock = self.fleet.environment.clock
-        wanted = sum(pool.min_nodes for pool in self.scenario.pools.values())
-        deadline = clock.monotonic() + FILL_MAX_S
-        while len(self.fleet.agents) < wanted and clock.monotonic() < deadline:
-            await clock.sleep(SAMPLE_S)
 
     async def _watch(self) -> None:
         stress = self.scenario.stress
@@ -136,19 +123,13 @@ class ScenarioDriver:
 
     def sample(self) -> None:
         """Record the state of the fleet."""
-        counts, chaos = self.count(), self.chaos
         at_s = self.fleet.environment.clock.monotonic() - self.player.begin
-        moment = Moment(
+        moment = replace(
+            self.count(),
             at_s=round(at_s, 3),
-            total=counts.total,
-            active=counts.active,
-            unhealthy=counts.unhealthy,
-            degraded=counts.degraded,
-            cordoned=counts.cordoned,
-            draining=counts.draining,
             failures_total=len(self.fleet.injuries),
             recoveries_total=self.fleet.cleared,
-            active_outages=chaos.outages if chaos is not None else 0,
+            active_outages=self.chaos.outages if self.chaos is not None else 0,
         )
         if not self.timeline or self.timeline[-1].at_s != moment.at_s:
             self.timeline.append(moment)
@@ -168,3 +149,39 @@ class ScenarioDriver:
             start_s = plan.startup.takes.total_seconds() if plan is not None else 0.0
             lengths.append(start_s + scenario.stress.duration.total_seconds())
         return max(lengths, default=0.0)
+
+    # The result
+
+    def truth(self, began: datetime, ended: datetime, bought: Iterable[Lease] = ()) -> GroundTruth:
+        """Return what was done to the fleet, given the leases of bought machines."""
+        fleet = self.fleet
+        return GroundTruth(
+            began=began,
+            ended=ended,
+            faults=tuple(fleet.injuries),
+            leases=(*fleet.leases.values(), *bought),
+            requested_outages=dict(fleet.requested_outages),
+            replaced_by=dict(fleet.replaced_by),
+        )
+
+    def outcome(
+        self, seed: int, simulated_s: float, figures: Figures, verdicts: Sequence[Verdict]
+    ) -> Outcome:
+        """Return the outcome of the run, without what only one kind of run has."""
+        faults = self.fleet.injuries
+        return Outcome(
+            scenario=self.scenario.name,
+            description=self.scenario.description,
+            seed=seed,
+            version=VERSION,
+            passed=all(verdict.holds for verdict in verdicts),
+            simulated_s=simulated_s,
+            configuration=plain_block(self.scenario),
+            figures=figures,
+            verdicts=tuple(verdicts),
+            failures=dict(sorted(Counter(fault.kind for fault in faults).items())),
+            causes=dict(sorted(Counter(fault.cause for fault in faults).items())),
+            skipped=self.chaos.skipped if self.chaos is not None else 0,
+            timeline=tuple(self.timeline),
+            happenings=tuple(self.player.happenings),
+        )

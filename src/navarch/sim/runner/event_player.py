@@ -15,7 +15,7 @@ from navarch.sim.runner.judging import judge, look_at
 from navarch.sim.runner.outcome import Happening, Verdict
 from navarch.sim.runner.partitions import nodes_in, partition_nodes, rejoin_nodes
 from navarch.sim.scenario.assertion import Assertion, AssertionType
-from navarch.sim.scenario.event import Action, ScenarioEvent
+from navarch.sim.scenario.event import Action, EventParams, ScenarioEvent
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.failure import Failure
@@ -94,12 +94,8 @@ class EventPlayer:
         """Carry one event out, or raise NavarchError."""
         action, target = Action(event.action), event.target
         if action is not Action.LOG:
-            self.note(action, target, _words(event))
+            self.note(action, target, _words(event.params))
         match action:
-            case Action.START_FLEET:
-                self._start_fleet()
-            case Action.STOP_FLEET:
-                self._stop_fleet()
             case Action.INJECT_FAILURE:
                 self._inject(event)
             case Action.RECOVER_FAILURE:
@@ -115,10 +111,10 @@ class EventPlayer:
             case Action.ASSERT:
                 await self._assert(event)
             case _:
-                await self._apply_extension(action, event)
+                await self._apply_around(action, event)
 
-    async def _apply_extension(self, action: Action, event: ScenarioEvent) -> None:
-        """Carry out an event of a kind that the reference does not have."""
+    async def _apply_around(self, action: Action, event: ScenarioEvent) -> None:
+        """Carry out an event about the control plane, the network or a pool."""
         target, params = event.target, event.params
         match action:
             case Action.CRASH:
@@ -152,6 +148,13 @@ class EventPlayer:
         """Carry out an event that changes machines without breaking them."""
         target, params = event.target, event.params
         match action:
+            case Action.START_FLEET:
+                for machine in self.machines:
+                    if NodeId(machine.id) not in self.fleet.agents:
+                        self.fleet.start(machine, after_s=machine.after.total_seconds())
+            case Action.STOP_FLEET:
+                for node in list(self.fleet.agents):
+                    self.fleet.stop(node)
             case Action.OVERRIDE:
                 node = NodeId(target)
                 await self.fleet.environment.ask(
@@ -177,15 +180,6 @@ class EventPlayer:
                 failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
                 self.fleet.inject(node, failure, cause=BY_DRIVER)
 
-    def _start_fleet(self) -> None:
-        for node in self.machines:
-            if NodeId(node.id) not in self.fleet.agents:
-                self.fleet.start(node, after_s=node.after.total_seconds())
-
-    def _stop_fleet(self) -> None:
-        for name in list(self.fleet.agents):
-            self.fleet.stop(name)
-
     def _recover(self, event: ScenarioEvent) -> None:
         self._agent_of(event.target)
         kind = event.params.failure_type
@@ -196,12 +190,21 @@ class EventPlayer:
     def _inject(self, event: ScenarioEvent) -> None:
         params = event.params
         self._agent_of(event.target)
+        found = None
+        if params.check:
+            found = CheckResult(
+                check=params.check,
+                health=params.health or Health.UNHEALTHY,
+                reason=params.message or "",
+                fatal=bool(params.fatal),
+                lasting=bool(params.lasting),
+            )
         failure = Failure(
             kind=FailureType(params.failure_type or ""),
             xid=params.xid_code,
             gpu=params.gpu_index or 0,
             message=params.message or "",
-            check_result=_check_result(event),
+            check_result=found,
         )
         if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")
@@ -209,7 +212,8 @@ class EventPlayer:
     async def _command(self, event: ScenarioEvent) -> None:
         kind, args = event.params.command_type, dict(event.params.command_args)
         node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
-        environment = self.fleet.environment
+        environment, agent = self.fleet.environment, self.fleet.agents.get(node)
+        bought = agent is not None and agent.place is None
         if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
             self.fleet.begin_outage(node)
             self.on_order(node)
@@ -221,14 +225,10 @@ class EventPlayer:
                 self.fleet.end_outage(node)
             case CommandKind.DRAIN:
                 await environment.ask(lambda api: api.drain(node, reason=reason))
-            case CommandKind.TERMINATE if self._is_bought(node):
+            case CommandKind.TERMINATE if bought:
                 await environment.ask(lambda api: api.retire(node, reason=reason))
             case CommandKind.TERMINATE | CommandKind.RUN_DIAGNOSTIC:
                 await environment.ask(lambda api: api.issue(node, kind, args))
-
-    def _is_bought(self, node: NodeId) -> bool:
-        agent = self.fleet.agents.get(node)
-        return agent is not None and agent.place is None
 
     async def _wait_for(self, event: ScenarioEvent) -> None:
         wanted = event.params.expected_status
@@ -251,8 +251,7 @@ class EventPlayer:
             target=event.target,
             expected=event.params.expected_status or "",
         )
-        verdict = await judge(self.fleet.environment, assertion, figures={})
-        self.verdicts.append(verdict)
+        self.verdicts.append(await judge(self.fleet.environment, assertion, figures={}))
 
     def _agent_of(self, target: str) -> None:
         if NodeId(target) not in self.fleet.agents:
@@ -270,21 +269,6 @@ class EventPlayer:
         return self.fleet.environment.clock
 
 
-def _check_result(event: ScenarioEvent) -> CheckResult | None:
-    params = event.params
-    if not params.check:
-        return None
-    return CheckResult(
-        check=params.check,
-        health=params.health or Health.UNHEALTHY,
-        reason=params.message or "",
-        fatal=bool(params.fatal),
-        lasting=bool(params.lasting),
-    )
-
-
-def _words(event: ScenarioEvent) -> str:
+def _words(params: EventParams) -> str:
     """Return an event's details as one line."""
-    params = event.params
-    written = ((name, getattr(params, name)) for name in sorted(params.written))
-    return ", ".join(f"{name}={value}" for name, value in written)
+    return ", ".join(f"{name}={getattr(params, name)}" for name in sorted(params.written))

@@ -1,10 +1,11 @@
 """The simulated fleet: every machine of a scenario, its active faults, and their record."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from operator import attrgetter
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
@@ -15,24 +16,14 @@ from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
 from navarch.sim.figures.truth import InjectedFault, Lease, RequestedOutage
 from navarch.sim.runner.environment import Environment
-from navarch.sim.runner.roster import Roster
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
-from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
 """The cause of a fault that another driver clears."""
-
-_WIDE = (
-    TargetScope.RACK,
-    TargetScope.ZONE,
-    TargetScope.REGION,
-    TargetScope.PROVIDER,
-    TargetScope.ALL,
-)
 
 OnFault = Callable[[NodeId, Failure, str, int], None]
 """Called with a node, its failure, the cause, and the step of a cascade."""
@@ -58,27 +49,21 @@ class SimulatedFleet:
     """The share of machines that run the product's agent."""
     latency_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
-    schedule_for: Callable[[SimAgent], HeartbeatSchedule] | None = None
-    """Returns the heartbeat schedule of a new agent; random times if None."""
     prepare: Callable[[SimAgent], None] = lambda _: None
     """Further set-up of an agent before it starts."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """The price of a machine that was not bought, by the node's label `template`."""
     agents: dict[NodeId, SimAgent] = field(default_factory=dict)
-    roster: Roster = field(default_factory=Roster)
-    """Their names, indexed by position."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[InjectedFault] = field(default_factory=list)
     requested_outages: dict[NodeId, list[RequestedOutage]] = field(default_factory=dict)
     replaced_by: dict[NodeId, NodeId] = field(default_factory=dict)
     on_fault: list[OnFault] = field(default_factory=list)
-    on_clear: list[Callable[[NodeId], None]] = field(default_factory=list)
-    on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
-    _around: dict[tuple[TargetScope, str], dict[NodeId, None]] | None = None
-    """The machines that are up, by rack, zone, region and provider; built on first use, since most
-    scenarios never need it."""
+    on_clear: Callable[[NodeId], None] = lambda _: None
+    on_end: Callable[[NodeId], None] = lambda _: None
     _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
-    _leases: dict[NodeId, Lease] = field(default_factory=dict)
+    leases: dict[NodeId, Lease] = field(default_factory=dict)
+    """The machines that the control plane did not buy."""
     driver: str = ""
     """The driver of machines that start from now on."""
     cleared: int = 0
@@ -104,7 +89,7 @@ class SimulatedFleet:
             launched_at=now,
             boots_at=now,
             listed_at=now,
-            price_per_hour=self._price(node),
+            price_per_hour=self.prices.get(node.labels.get("template", ""), Decimal(0)),
         )
         agent = SimAgent(
             clock=clock,
@@ -150,15 +135,9 @@ class SimulatedFleet:
     def up(self, agent: SimAgent) -> None:
         """Record that a machine is up."""
         node = agent.node
-        if self.schedule_for is not None:
-            agent.schedule = self.schedule_for(agent)
         self.agents[node] = agent
-        self.roster.add(node)
-        if self._around is not None:
-            for place in self._places(node):
-                self._around.setdefault(place, {})[node] = None
         if agent.place is not None:
-            self._leases[node] = Lease(
+            self.leases[node] = Lease(
                 node=node,
                 gpus=agent.gpus,
                 began=self.environment.clock.now(),
@@ -169,17 +148,12 @@ class SimulatedFleet:
     def down(self, node: NodeId) -> None:
         """Record that a machine is gone, and its faults with it."""
         self.agents.pop(node, None)
-        self.roster.remove(node)
-        if self._around is not None:
-            for place in self._places(node):
-                self._around.get(place, {}).pop(node, None)
         now = self.environment.clock.now()
         for fault in self._faults.pop(node, []):
             self._close(fault, now)
-        if node in self._leases and self._leases[node].ended is None:
-            self._leases[node] = evolve(self._leases[node], ended=now)
-        for listener in self.on_end:
-            listener(node)
+        if node in self.leases and self.leases[node].ended is None:
+            self.leases[node] = evolve(self.leases[node], ended=now)
+        self.on_end(node)
 
     def stop(self, node: NodeId, *, by_command: bool = False) -> None:
         """Stop a machine that the control plane did not buy."""
@@ -205,57 +179,21 @@ class SimulatedFleet:
         if orders and orders[-1].over is None:
             orders[-1] = evolve(orders[-1], over=self.environment.clock.now())
 
-    def leases(self) -> Iterator[Lease]:
-        """Yield the machines that the control plane did not buy."""
-        yield from self._leases.values()
-
     # Queries
 
     def where(self, node: NodeId, scope: TargetScope) -> str:
         """Return the rack, zone, region or provider of a node; empty if unknown."""
-        return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
-
-    def _places(self, node: NodeId) -> tuple[tuple[TargetScope, str], ...]:
-        """Return where a node is, from its rack to everywhere; empty if unknown."""
         known = self.facts.get(node)
-        if known is None:
-            return tuple((scope, "") for scope in _WIDE)
-        return (
-            (TargetScope.RACK, known.rack),
-            (TargetScope.ZONE, known.zone),
-            (TargetScope.REGION, known.region),
-            (TargetScope.PROVIDER, known.provider),
-            (TargetScope.ALL, "all"),
-        )
+        return "" if known is None else _PLACE[scope](known)
 
     def within(self, scope: TargetScope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""
-        if scope in _WIDE:
-            if self._around is None:
-                self._around = self._sorted_by_place()
-            return list(self._around.get((scope, target), ()))
         return [node for node in self.agents if self.where(node, scope) == target]
-
-    def _sorted_by_place(self) -> dict[tuple[TargetScope, str], dict[NodeId, None]]:
-        found: dict[tuple[TargetScope, str], dict[NodeId, None]] = {}
-        for node in self.agents:
-            for place in self._places(node):
-                found.setdefault(place, {})[node] = None
-        return found
 
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and has no injected fault."""
         agent = self.agents.get(node)
         return agent is not None and not agent.replays and not self._faults.get(node)
-
-    def all_sound(self) -> list[NodeId]:
-        """Return every machine that is up and has no injected fault."""
-        faults = self._faults
-        return [
-            node
-            for node, agent in self.agents.items()
-            if not agent.replays and not faults.get(node)
-        ]
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""
@@ -270,8 +208,7 @@ class SimulatedFleet:
 
     def slowest(self, node: NodeId) -> float:
         """Return how fast the slowest GPU of a machine is, as a share of what it should be."""
-        faults = self._faults.get(node)
-        if not faults:
+        if not self._faults.get(node):
             return 1.0
         return min(self.speed(node, gpu) for gpu in range(self.agents[node].gpus))
 
@@ -284,25 +221,26 @@ class SimulatedFleet:
         """
         agent = self.agents.get(node)
         faults = self._faults.setdefault(node, [])
-        if agent is None or any(_same(fault.failure, failure) for fault in faults):
+        # A machine that replays a recording gets no other faults.
+        if agent is None or agent.replays:
             return False
-        if agent.replays:
-            return False  # A machine that replays a recording gets no other faults.
+        if any(_identity(fault.failure) == _identity(failure) for fault in faults):
+            return False
         now = self.environment.clock.now()
-        harm = failure.harm
-        passing = harm is Health.HEALTHY
-        injury = InjectedFault(
-            node=node,
-            at=now,
-            kind=str(failure.kind),
-            true_health=harm,
-            xid=failure.xid,
-            gpu=failure.gpu,
-            cause=cause,
-            detail=str(failure),
-            cleared_at=now if passing else None,
+        passing = failure.harm is Health.HEALTHY
+        self.injuries.append(
+            InjectedFault(
+                node=node,
+                at=now,
+                kind=str(failure.kind),
+                true_health=failure.harm,
+                xid=failure.xid,
+                gpu=failure.gpu,
+                cause=cause,
+                detail=str(failure),
+                cleared_at=now if passing else None,
+            )
         )
-        self.injuries.append(injury)
         if not passing:
             faults.append(ActiveFault(failure, len(self.injuries) - 1))
         self._show(agent, failure)
@@ -333,8 +271,7 @@ class SimulatedFleet:
             agent.reboot(self._next_boot())
             for fault in left:
                 self._show(agent, fault.failure)
-        for listener in self.on_clear:
-            listener(node)
+        self.on_clear(node)
         return len(cleared)
 
     def install_driver(self, node: NodeId, driver: str) -> None:
@@ -396,14 +333,15 @@ class SimulatedFleet:
         self._boots += 1
         return f"boot-{self._boots + 1}"
 
-    def _price(self, node: FleetNode) -> Decimal:
-        return self.prices.get(node.labels.get("template", ""), Decimal(0))
 
+_PLACE: Mapping[TargetScope, Callable[[FleetNode], str]] = {
+    TargetScope.NODE: attrgetter("id"),
+    TargetScope.RACK: attrgetter("rack"),
+    TargetScope.ZONE: attrgetter("zone"),
+    TargetScope.REGION: attrgetter("region"),
+    TargetScope.PROVIDER: attrgetter("provider"),
+    TargetScope.ALL: lambda _: "all",
+}
 
-def _same(one: Failure, other: Failure) -> bool:
-    return (one.kind, one.xid, one.gpu, one.check) == (
-        other.kind,
-        other.xid,
-        other.gpu,
-        other.check,
-    )
+_identity = attrgetter("kind", "xid", "gpu", "check")
+"""Returns what tells one failure of a machine from another."""

@@ -39,9 +39,23 @@ class JobProgress:
     _way_s: float = 0.0
     """Its progress in this run when its pace last changed, as time at full pace."""
     _paced_at: datetime | None = None
+    _restart_s: float = field(init=False)
+    _every_s: float = field(init=False)
+    """The work between two checkpoints; 0 without checkpoints."""
+    _takes_s: float = field(init=False)
+    """The time that a checkpoint takes."""
 
     def __post_init__(self) -> None:
         self.since = self.submitted
+        self._restart_s = self.config.restart_takes.total_seconds()
+        every = self.config.checkpoint_every
+        self._every_s = every.total_seconds() if every is not None else 0.0
+        self._takes_s = self.config.checkpoint_takes.total_seconds()
+
+    @property
+    def _left_s(self) -> float:
+        """The work that was left when it was last started."""
+        return self.config.duration.total_seconds() - self.kept_s
 
     @property
     def gpus(self) -> int:
@@ -50,11 +64,9 @@ class JobProgress:
 
     def run_s(self) -> float:
         """Return how long it runs from a start to its end at full pace, if nothing happens."""
-        left = self.config.duration.total_seconds() - self.kept_s
-        every = self._every_s
+        left, every = self._left_s, self._every_s
         saves = max(math.ceil(left / every) - 1, 0) if every else 0
-        takes = self.config.checkpoint_takes.total_seconds()
-        return self.config.restart_takes.total_seconds() + left + saves * takes
+        return self._restart_s + left + saves * self._takes_s
 
     def left_s(self, now: datetime) -> float:
         """Return how long it still runs at its present pace, if nothing happens."""
@@ -63,20 +75,19 @@ class JobProgress:
 
     def progress(self, way_s: float) -> tuple[float, float]:
         """Return the work done in so long at full pace, and the part of it that is saved."""
-        left = self.config.duration.total_seconds() - self.kept_s
-        worked = max(way_s - self.config.restart_takes.total_seconds(), 0.0)
-        every = self._every_s
+        left, every = self._left_s, self._every_s
+        worked = max(way_s - self._restart_s, 0.0)
         if not every:
             return min(worked, left), 0.0
-        cycle = every + self.config.checkpoint_takes.total_seconds()
+        cycle = every + self._takes_s
         whole = math.floor(worked / cycle)
         done = min(whole * every + min(worked - whole * cycle, every), left)
         return done, min(whole * every, left)
 
     def next_save(self, now: datetime) -> int:
         """Return the number of the next checkpoint of this run, counted from one."""
-        worked = max(self._way(now) - self.config.restart_takes.total_seconds(), 0.0)
-        cycle = self._every_s + self.config.checkpoint_takes.total_seconds()
+        worked = max(self._way(now) - self._restart_s, 0.0)
+        cycle = self._every_s + self._takes_s
         return math.floor((worked + 1e-6) / cycle) + 1 if self._every_s else 1
 
     def save_in_s(self, number: int, now: datetime) -> float | None:
@@ -84,12 +95,9 @@ class JobProgress:
 
         The pace is taken as it is now.
         """
-        every = self._every_s
-        left = self.config.duration.total_seconds() - self.kept_s
-        if not every or number * every >= left:
+        if not self._every_s or number * self._every_s >= self._left_s:
             return None
-        cycle = every + self.config.checkpoint_takes.total_seconds()
-        saved_at = self.config.restart_takes.total_seconds() + number * cycle
+        saved_at = self._restart_s + number * (self._every_s + self._takes_s)
         come = self._at_pace(self._way(now), 1.0, self.pace)
         return max(self._at_pace(saved_at, 1.0, self.pace) - come, 0.0)
 
@@ -124,7 +132,7 @@ class JobProgress:
     def finish(self, now: datetime) -> None:
         """Complete the job."""
         way_s = self._way(now)
-        left = self.config.duration.total_seconds() - self.kept_s
+        left = self._left_s
         self.overhead_s += way_s - left
         self.slowed_s += (now - self.since).total_seconds() - way_s
         self.kept_s += left
@@ -171,16 +179,11 @@ class JobProgress:
         """
         if pace == other:
             return ran_s
-        begin = min(ran_s, self.config.restart_takes.total_seconds())
-        every, takes = self._every_s, self.config.checkpoint_takes.total_seconds()
+        begin = min(ran_s, self._restart_s)
+        every, takes = self._every_s, self._takes_s
         if not every:
             return begin + (ran_s - begin) * pace / other
         span, other_span = every / pace, every / other
         whole, within = divmod(ran_s - begin, span + takes)
         worked, saving = min(within, span), max(within - span, 0.0)
         return begin + whole * (other_span + takes) + worked * pace / other + saving
-
-    @property
-    def _every_s(self) -> float:
-        every = self.config.checkpoint_every
-        return every.total_seconds() if every is not None else 0.0

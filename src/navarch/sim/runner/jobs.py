@@ -17,7 +17,6 @@ from navarch.core.errors import NavarchError, NotFoundError, NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
-from navarch.core.node import Node
 from navarch.ports.jobs import JobApi, JobRequest
 from navarch.ports.store import Committed
 from navarch.sim.runner.job_progress import JobProgress
@@ -84,8 +83,11 @@ class SimulatedJobs(SimWorkloads):
             return 0.0
         if known.pool is not None and known.pool in self.forced_load:
             return self.forced_load[known.pool]
+        gpus = known.gpus
+        if gpus is None:
+            gpus = known.place.gpus if known.place else 0
         busy = sum(job.config.gpus for job in programs)
-        return min(100.0 * busy / max(_gpus(known), 1), 100.0)
+        return min(100.0 * busy / max(gpus, 1), 100.0)
 
     # What happens to programs
 
@@ -119,7 +121,8 @@ class SimulatedJobs(SimWorkloads):
     def change_pace_on(self, node: NodeId) -> None:
         """Run the jobs on a machine at the pace that its GPUs now allow."""
         for job in self._on(node):
-            pace = self._pace(job.nodes)
+            # Each step takes the slowest GPU's time.
+            pace = min(map(self.speed, job.nodes))
             if pace != job.pace:
                 job.go_on_at(pace, self.clock.now())
                 if not self._is_doomed(job.nodes):
@@ -138,7 +141,16 @@ class SimulatedJobs(SimWorkloads):
                 await self.clock.sleep(pause_s)
             name = JobName(config.name if config.count == 1 else f"{config.name}-{number}")
             self.jobs[name] = JobProgress(name=name, config=config, submitted=self.clock.now())
-            self._spawn(self._submit_one(_request(name, config)))
+            request = JobRequest(
+                name=name,
+                tasks=config.tasks,
+                gpus=config.gpus,
+                queue=config.queue,
+                pool=PoolName(config.pool) if config.pool is not None else None,
+                priority=config.priority,
+                preemptible=config.preemptible,
+            )
+            self._spawn(self._submit_one(request))
 
     async def _submit_one(self, request: JobRequest) -> None:
         try:
@@ -150,7 +162,7 @@ class SimulatedJobs(SimWorkloads):
     def _start(self, progress: JobProgress, job: Job) -> None:
         self._changed(job.nodes)
         progress.placement = _placement(job)
-        progress.start(job.since, job.nodes, self._pace(job.nodes))
+        progress.start(job.since, job.nodes, min(map(self.speed, job.nodes)))
         if self._is_doomed(job.nodes):
             takes_s = max(progress.config.restart_takes.total_seconds(), FAILS_AFTER_S)
             fail = partial(self._fail, reason="its program failed on a broken machine")
@@ -165,7 +177,9 @@ class SimulatedJobs(SimWorkloads):
 
         def finish(job: JobProgress) -> None:
             if job.paces == paces:
-                self._finish(job)
+                self._changed(job.nodes)
+                job.finish(self.clock.now())
+                self._report(partial(_finish, job.name))
 
         self._later(job, job.left_s(self.clock.now()), finish)
 
@@ -179,11 +193,6 @@ class SimulatedJobs(SimWorkloads):
                 return
             self._report(lambda api: api.checkpoint_job(job.name))
             number += 1
-
-    def _finish(self, job: JobProgress) -> None:
-        self._changed(job.nodes)
-        job.finish(self.clock.now())
-        self._report(partial(_finish, job.name))
 
     def _fail(self, job: JobProgress, reason: str) -> None:
         placed_at = job.since
@@ -207,10 +216,6 @@ class SimulatedJobs(SimWorkloads):
 
     def _is_doomed(self, nodes: Iterable[NodeId]) -> bool:
         return any(self.stops_work(node) for node in nodes)
-
-    def _pace(self, nodes: Iterable[NodeId]) -> float:
-        """Return the pace of a job on these machines: each step takes the slowest GPU's time."""
-        return min(self.speed(node) for node in nodes)
 
     def _later(self, job: JobProgress, seconds: float, then: Callable[[JobProgress], None]) -> None:
         """Call `then` after a while, unless this run of the job is over by then."""
@@ -265,19 +270,3 @@ async def _finish(name: JobName, api: JobApi) -> None:
 def _placement(job: Job) -> tuple[datetime, int]:
     """Return the identity of a placement."""
     return job.since, job.interruptions
-
-
-def _request(name: JobName, config: JobConfig) -> JobRequest:
-    return JobRequest(
-        name=name,
-        tasks=config.tasks,
-        gpus=config.gpus,
-        queue=config.queue,
-        pool=PoolName(config.pool) if config.pool is not None else None,
-        priority=config.priority,
-        preemptible=config.preemptible,
-    )
-
-
-def _gpus(node: Node) -> int:
-    return node.gpus if node.gpus is not None else node.place.gpus if node.place else 0

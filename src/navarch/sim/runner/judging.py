@@ -1,10 +1,11 @@
 """Assertions, evaluated against the control plane's answers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
 from navarch.sim.runner.environment import Environment
@@ -25,7 +26,7 @@ async def judge(
     """
     kind = AssertionType(assertion.type)
     if kind is AssertionType.FIGURE:
-        return judge_figure(assertion, figures)
+        return _judge_figure(assertion, figures)
     if kind is AssertionType.NODE_COUNT:
         return await _judge_count(environment, assertion)
     if kind is AssertionType.EVENT:
@@ -33,7 +34,7 @@ async def judge(
     return await _judge_node(environment, assertion, kind)
 
 
-def judge_figure(assertion: Assertion, figures: Mapping[str, float | None]) -> Verdict:
+def _judge_figure(assertion: Assertion, figures: Mapping[str, float | None]) -> Verdict:
     """Return whether a figure is within its limits. A figure without measurements is not."""
     comparison = parse_comparison(assertion.expected)
     assert comparison is not None, assertion
@@ -73,7 +74,7 @@ async def _judge_node(
 
 async def _judge_count(environment: Environment, assertion: Assertion) -> Verdict:
     least = int(assertion.expected)
-    active = await environment.ask(lambda api: count_active(api, assertion.target))
+    active = await environment.ask(partial(_count_active, assertion.target))
     where = "" if assertion.target == "all" else f" of {assertion.target}"
     return Verdict(
         what=f"at least {least} nodes{where} are active",
@@ -103,18 +104,17 @@ async def _judge_events(
     )
 
 
-async def count_active(api: FleetApi, target: str) -> int:
+async def _count_active(target: str, api: FleetApi) -> int:
     """Return how many nodes are active: all, or those of a pool, provider, region or zone."""
     found, token = 0, ""
     while True:
         page = await api.list_nodes(
             Query(status=NodeStatus.ACTIVE, page_size=PAGE_SIZE_MAX, page_token=token)
         )
-        found += sum(target == "all" or target in _names(view) for view in page.items)
+        found += sum(
+            target in ("all", view.pool, view.provider, view.region, view.zone)
+            for view in page.items
+        )
         token = page.next_page_token
         if not token:
             return found
-
-
-def _names(view: NodeView) -> tuple[PoolName | str | None, ...]:
-    return (view.pool, view.provider, view.region, view.zone)

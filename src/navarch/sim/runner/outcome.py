@@ -27,16 +27,16 @@ class Verdict:
 class Moment:
     """The fleet at one moment."""
 
-    at_s: float
-    total: int
-    active: int
-    unhealthy: int
-    degraded: int
-    cordoned: int
-    draining: int
-    failures_total: int
-    recoveries_total: int
-    active_outages: int
+    at_s: float = 0.0
+    total: int = 0
+    active: int = 0
+    unhealthy: int = 0
+    degraded: int = 0
+    cordoned: int = 0
+    draining: int = 0
+    failures_total: int = 0
+    recoveries_total: int = 0
+    active_outages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,26 +2,22 @@
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable
+from dataclasses import replace
 
-from navarch.config.schema import plain_block
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
-from navarch.core.version import VERSION
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
 from navarch.ports.clock import Clock
 from navarch.sim.figures.figures import flatten, measure
-from navarch.sim.figures.truth import GroundTruth
-from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.driver import Progress, ScenarioDriver
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.judging import judge
-from navarch.sim.runner.outcome import Happening, Outcome
+from navarch.sim.runner.outcome import Happening, Moment, Outcome
 from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
 from navarch.sim.scenario.scenario import Scenario
 
@@ -90,20 +86,12 @@ async def perform(
             progress=progress,
         )
         watching = tasks.create_task(lookout.run(driver.on_unhealthy))
-        newest = await _newest(api)
-        began = clock.now()
         try:
-            await driver.run()
-            ended = clock.now()
-            journal = await _journal(api, newest)
-            outcome = await _outcome(
-                scenario, driver, environment, chosen, journal, began=began, ended=ended
-            )
+            return await _play(driver, environment)
         finally:
             driver.close()
             watching.cancel()
             await environment.close()
-        return outcome
     raise AssertionError("unreachable")
 
 
@@ -111,7 +99,7 @@ class _Lookout:
     """Polls the server."""
 
     def __init__(self, clock: Clock, api: FleetApi) -> None:
-        self.counts = Counts()
+        self.counts = Moment()
         self._clock = clock
         self._api = api
         self._unhealthy: set[NodeId] = set()
@@ -124,7 +112,7 @@ class _Lookout:
 
     async def _look(self, on_unhealthy: Callable[[NodeId], None]) -> None:
         by_status = (await self._api.status()).nodes_by_status
-        self.counts = Counts(
+        self.counts = Moment(
             total=sum(n for status, n in by_status.items() if status != NodeStatus.TERMINATED),
             active=by_status.get(NodeStatus.ACTIVE, 0),
             unhealthy=by_status.get(NodeStatus.UNHEALTHY, 0),
@@ -132,73 +120,37 @@ class _Lookout:
             draining=by_status.get(NodeStatus.DRAINING, 0),
         )
         if self.counts.unhealthy:
-            await self._find(on_unhealthy)
-
-    async def _find(self, on_unhealthy: Callable[[NodeId], None]) -> None:
-        page = await self._api.list_nodes(
-            Query(status=NodeStatus.UNHEALTHY, page_size=PAGE_SIZE_MAX)
-        )
-        found = {view.id for view in page.items}
-        for node in sorted(found - self._unhealthy):
-            on_unhealthy(node)
-        self._unhealthy = found
+            query = Query(status=NodeStatus.UNHEALTHY, page_size=PAGE_SIZE_MAX)
+            found = {view.id for view in (await self._api.list_nodes(query)).items}
+            for node in sorted(found - self._unhealthy):
+                on_unhealthy(node)
+            self._unhealthy = found
 
 
-async def _newest(api: FleetApi) -> int:
-    """Return the number of the journal's newest event."""
+async def _play(driver: ScenarioDriver, environment: WireEnvironment) -> Outcome:
+    """Run the scenario, and measure it by the part of the journal that was written meanwhile."""
+    api, clock, scenario = environment.api, environment.clock, driver.scenario
     recent = (await api.status()).recent
-    return recent[-1].number if recent else 0
-
-
-async def _journal(api: FleetApi, after: int) -> list[Recorded]:
-    found: list[Recorded] = []
-    while page := await api.events(after=after, limit=PAGE_SIZE_MAX):
-        found += page
-        after = page[-1].number
-    return found
-
-
-async def _outcome(
-    scenario: Scenario,
-    driver: ScenarioDriver,
-    environment: WireEnvironment,
-    seed: int,
-    journal: Sequence[Recorded],
-    *,
-    began: datetime,
-    ended: datetime,
-) -> Outcome:
-    fleet = driver.fleet
-    truth = GroundTruth(
-        began=began,
-        ended=ended,
-        faults=tuple(fleet.injuries),
-        leases=tuple(fleet.leases()),
-        requested_outages=dict(fleet.requested_outages),
-        replaced_by=dict(fleet.replaced_by),
+    newest = recent[-1].number if recent else 0
+    began = clock.now()
+    await driver.run()
+    ended = clock.now()
+    journal: list[Recorded] = []
+    while page := await api.events(after=newest, limit=PAGE_SIZE_MAX):
+        journal += page
+        newest = page[-1].number
+    ours = {f"node/{name}" for name in driver.fleet.facts}
+    figures = measure(
+        [entry for entry in journal if entry.event.about in ours], driver.truth(began, ended)
     )
-    ours = {f"node/{name}" for name in fleet.facts}
-    figures = measure([entry for entry in journal if entry.event.about in ours], truth)
     verdicts = [
         *driver.player.verdicts,
         *[await judge(environment, each, figures=flatten(figures)) for each in scenario.assertions],
     ]
     await environment.await_replies()
-    return Outcome(
-        scenario=scenario.name,
-        description=scenario.description,
-        seed=seed,
-        version=VERSION,
-        passed=all(verdict.holds for verdict in verdicts),
-        simulated_s=round((ended - began).total_seconds(), 3),
-        configuration=plain_block(scenario),
-        figures=figures,
-        verdicts=tuple(verdicts),
-        failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
-        causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
-        skipped=driver.chaos.skipped if driver.chaos is not None else 0,
-        timeline=tuple(driver.timeline),
-        happenings=tuple(driver.player.happenings),
+    simulated_s = round((ended - began).total_seconds(), 3)
+    return replace(
+        driver.outcome(environment.seed, simulated_s, figures, verdicts),
         heartbeats_sent=sum(agent.beats for agent in environment.agents),
         heartbeats_lost=sum(agent.beats_lost for agent in environment.agents),
         heartbeat_answers=environment.reply_times.stats(),

@@ -14,9 +14,10 @@ from navarch.app.parts import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
+from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
-from navarch.core.node import NodeStatus
+from navarch.core.node import Node
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -24,18 +25,18 @@ from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import NodeTimeline, read_timelines
-from navarch.sim.figures.truth import GroundTruth, Lease
+from navarch.sim.figures.truth import Lease
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.kernel.running import run_simulated
-from navarch.sim.runner.archive import Archive
 from navarch.sim.runner.buying import follow_capacity, pool_specs, types_sold
-from navarch.sim.runner.driver import Counts, Progress, ScenarioDriver
+from navarch.sim.runner.driver import Progress, ScenarioDriver
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
@@ -84,13 +85,16 @@ class ScenarioRunner:
         self._computed = computed and self._foreseeable
         self._has_stragglers = scenario.has_stragglers
         self.counter = NodeCounter()
-        self.archive = Archive()
+        self._forgotten: dict[NodeId, Node] = {}
+        """Nodes that the control plane has dropped and the figures still need."""
+        self._pruned: list[Recorded] = []
+        """The part of the journal that the control plane has dropped."""
         self._tasks = tasks
         clock = SimClock()
         entropy = SeededEntropy(f"{seed}/cluster")
         cluster = Cluster(id=entropy.new_id("cluster"), secret=entropy.secret())
         store = MemoryStore(cluster)
-        store.on_prune = self.archive.keep
+        store.on_prune = self._pruned.extend
         self.clouds = self._clouds(clock)
         self.jobs = SimulatedJobs(clock, SeededEntropy(f"{seed}/workloads"), fleet=store.fleet)
         self.world = World(
@@ -108,29 +112,8 @@ class ScenarioRunner:
             self.world.hosts.load = self.jobs.load
             self.world.leadership.metrics = metrics or JobsMeter(store, JobQueue(store))
         self.fleet = self._simulated_fleet()
-        self.jobs.call = self.world.ask_jobs
-        self.jobs.stops_work = self.fleet.stops_work
-        self.jobs.speed = self.fleet.slowest
-        self.driver = ScenarioDriver(
-            scenario=scenario,
-            fleet=self.fleet,
-            player=self._player(on_happening),
-            count=self._count,
-            tasks=tasks,
-            progress=progress,
-        )
+        self.driver = self._driver(progress, on_happening)
         self._wire_up()
-
-    def _player(self, on_happening: OnHappening) -> EventPlayer:
-        return EventPlayer(
-            fleet=self.fleet,
-            machines=self.scenario.fleet,
-            crash=self._crash,
-            reclaim=self._reclaim,
-            set_load=self.jobs.force_load,
-            on_order=self.world.checkers.may_be_retired.add,
-            on_happening=on_happening,
-        )
 
     def _configure(self, opinions: Opinions, autoscalers: Mapping[str, Autoscaler]) -> None:
         scenario, hosts, leadership = self.scenario, self.world.hosts, self.world.leadership
@@ -139,7 +122,11 @@ class ScenarioRunner:
         leadership.conflicts = scenario.control_plane.conflicts
         leadership.replicas = scenario.control_plane.replicas
         leadership.takeover_s = scenario.control_plane.takeover.total_seconds()
-        leadership.opinions = replace(opinions, scheduling=_scheduling(scenario))
+        scheduling = Scheduling(
+            queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
+            config=placing_config(scenario.plugins),
+        )
+        leadership.opinions = replace(opinions, scheduling=lambda: scheduling)
         leadership.policies = scenario.policy.compile() if scenario.policy is not None else None
         leadership.autoscalers = {PoolName(name): each for name, each in autoscalers.items()}
 
@@ -168,15 +155,26 @@ class ScenarioRunner:
             latency_s=latency_s if latency_s[1] else None,
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
-            schedule_for=self._schedule_for if self._foreseeable else None,
             prepare=self._prepare,
         )
 
-    def _schedule_for(self, agent: SimAgent) -> HeartbeatSchedule:
-        return HeartbeatSchedule.of(
-            f"{self.seed}/{agent.machine.id}",
-            started_s=self.world.clock.monotonic(),
-            interval_s=agent.interval_s,
+    def _driver(self, progress: Progress, on_happening: OnHappening) -> ScenarioDriver:
+        player = EventPlayer(
+            fleet=self.fleet,
+            machines=self.scenario.fleet,
+            crash=self._crash,
+            reclaim=self._reclaim,
+            set_load=self.jobs.force_load,
+            on_order=self.world.checkers.may_be_retired.add,
+            on_happening=on_happening,
+        )
+        return ScenarioDriver(
+            scenario=self.scenario,
+            fleet=self.fleet,
+            player=player,
+            count=self.counter.counts,
+            tasks=self._tasks,
+            progress=progress,
         )
 
     def _prepare(self, agent: SimAgent) -> None:
@@ -201,20 +199,27 @@ class ScenarioRunner:
         }
 
     def _wire_up(self) -> None:
-        world, fleet = self.world, self.fleet
+        world, fleet, jobs = self.world, self.fleet, self.jobs
         world.store.subscribe(self.counter.watch)
-        world.store.subscribe(self.archive.watch)
+        world.store.subscribe(self._keep_forgotten)
         world.hosts.make_agent = self._make_agent
-        self.jobs.on_load = self._load_changed
         world.hosts.on_up = self._up
         world.on_stop = self._ended
-        self.counter.on_unhealthy.append(self.driver.on_unhealthy)
+        self.counter.on_unhealthy = self.driver.on_unhealthy
+        jobs.call = world.ask_jobs
+        jobs.stops_work = fleet.stops_work
+        jobs.speed = fleet.slowest
+        jobs.on_load = self._load_changed
         if self.scenario.jobs:
-            world.store.subscribe(self.jobs.watch)
+            world.store.subscribe(jobs.watch)
         fleet.on_fault.append(self._struck)
         if self._has_stragglers:
-            fleet.on_clear.append(self.jobs.change_pace_on)
-        fleet.on_end.append(self.jobs.fail_on)
+            fleet.on_clear = jobs.change_pace_on
+        fleet.on_end = jobs.fail_on
+
+    def _keep_forgotten(self, done: Committed) -> None:
+        for node in done.forgotten:
+            self._forgotten[node.id] = node
 
     # Machines
 
@@ -224,6 +229,7 @@ class ScenarioRunner:
         name = NodeId(request.name)
         node = self.world.fleet().nodes.get(name)
         gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
+        sellers = [cloud for cloud in self.clouds if machine.id in cloud.machines]
         agent = SimAgent(
             clock=self.world.clock,
             entropy=self.world.entropy(f"agent/{machine.id}"),
@@ -234,7 +240,7 @@ class ScenarioRunner:
         self.fleet.equip(agent)
         self.fleet.facts[name] = FleetNode(
             id=request.name,
-            provider=self._cloud_of(machine).name,
+            provider=(sellers or self.clouds)[0].name,
             region=request.region,
             zone=request.zone,
             instance_type=request.instance_type,
@@ -243,6 +249,12 @@ class ScenarioRunner:
         return agent
 
     def _up(self, agent: SimAgent) -> None:
+        if self._foreseeable:
+            agent.schedule = HeartbeatSchedule.of(
+                f"{self.seed}/{agent.machine.id}",
+                started_s=self.world.clock.monotonic(),
+                interval_s=agent.interval_s,
+            )
         self.fleet.up(agent)
         self.world.hosts.add(agent)
 
@@ -280,22 +292,6 @@ class ScenarioRunner:
         else:
             self.world.reclaim(node)
 
-    def _cloud_of(self, machine: Machine) -> SimulatedCloud:
-        return next(
-            (cloud for cloud in self.clouds if machine.id in cloud.machines), self.clouds[0]
-        )
-
-    def _count(self) -> Counts:
-        counter = self.counter
-        return Counts(
-            total=counter.total,
-            active=counter.by_status[NodeStatus.ACTIVE],
-            unhealthy=counter.by_status[NodeStatus.UNHEALTHY],
-            degraded=counter.degraded,
-            cordoned=counter.by_status[NodeStatus.CORDONED],
-            draining=counter.by_status[NodeStatus.DRAINING],
-        )
-
     # The run
 
     async def run(self, linger: Callable[[], Awaitable[object]] | None = None) -> Outcome:
@@ -305,7 +301,7 @@ class ScenarioRunner:
         tasks = [self._tasks.create_task(world.leadership.run())]
         try:
             for spec in pool_specs(scenario):
-                await world.ask(lambda fleet, spec=spec: _found(fleet, spec))  # type: ignore[misc]
+                await world.ask(partial(_found, spec))
             tasks += [self._tasks.create_task(work) for work in self._background()]
             await self.driver.run()
             if linger is not None:
@@ -317,7 +313,7 @@ class ScenarioRunner:
                 *self.driver.player.verdicts,
                 *self.jobs.rejected,
                 *[
-                    await judge(world, each, figures=flatten(figures), dropped=self.archive.journal)
+                    await judge(world, each, figures=flatten(figures), dropped=self._pruned)
                     for each in scenario.assertions
                 ],
             ]
@@ -338,8 +334,9 @@ class ScenarioRunner:
         """
         if isinstance(self.world.store, MemoryStore):
             self.world.store.let_go()
-        self.archive.let_go()
-        self.world.let_go()
+        self._forgotten.clear()
+        self._pruned.clear()
+        self.world.recorded.clear()
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         world, scenario = self.world, self.scenario
@@ -370,13 +367,13 @@ class ScenarioRunner:
         self, began: datetime, ended: datetime
     ) -> tuple[Figures, Mapping[NodeId, NodeTimeline]]:
         store = self.world.store
-        journal = [*self.archive.journal, *await store.events(limit=1_000_000_000)]
+        journal = [*self._pruned, *await store.events(limit=1_000_000_000)]
         timelines = read_timelines(journal)
         nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
         living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
         figures = measure(
             journal,
-            self._truth(began, ended),
+            self.driver.truth(began, ended, self._leases()),
             timelines=timelines,
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
@@ -384,30 +381,21 @@ class ScenarioRunner:
         )
         return figures, timelines.nodes
 
-    def _truth(self, began: datetime, ended: datetime) -> GroundTruth:
-        fleet = self.fleet
-        gpus = {node: facts.gpu_count for node, facts in fleet.facts.items()}
-        bought = [
-            Lease(
-                node=NodeId(machine.request.name),
-                gpus=gpus.get(NodeId(machine.request.name), 8),
-                began=machine.launched_at,
-                ended=machine.ended_at,
-                price_per_hour=machine.price_per_hour,
-                pool=machine.request.labels.get(POOL, ""),
-                token=machine.request.token,
-            )
-            for cloud in self.clouds
-            for machine in cloud.machines.values()
-        ]
-        return GroundTruth(
-            began=began,
-            ended=ended,
-            faults=tuple(fleet.injuries),
-            leases=(*fleet.leases(), *bought),
-            requested_outages=dict(fleet.requested_outages),
-            replaced_by=dict(fleet.replaced_by),
-        )
+    def _leases(self) -> Iterator[Lease]:
+        """Yield the bought machines."""
+        for cloud in self.clouds:
+            for machine in cloud.machines.values():
+                node = NodeId(machine.request.name)
+                facts = self.fleet.facts.get(node)
+                yield Lease(
+                    node=node,
+                    gpus=8 if facts is None else facts.gpu_count,
+                    began=machine.launched_at,
+                    ended=machine.ended_at,
+                    price_per_hour=machine.price_per_hour,
+                    pool=machine.request.labels.get(POOL, ""),
+                    token=machine.request.token,
+                )
 
     def _outcome(
         self,
@@ -417,27 +405,13 @@ class ScenarioRunner:
         timelines: Mapping[NodeId, NodeTimeline],
         verdicts: Sequence[Verdict],
     ) -> Outcome:
-        fleet, chaos = self.fleet, self.driver.chaos
-        nodes = {**self.archive.nodes, **self.world.fleet().nodes}
-        return Outcome(
-            scenario=self.scenario.name,
-            description=self.scenario.description,
-            seed=self.seed,
-            version=VERSION,
-            passed=all(verdict.holds for verdict in verdicts),
-            simulated_s=(ended - began).total_seconds(),
-            configuration=plain_block(self.scenario),
-            figures=figures,
-            verdicts=tuple(verdicts),
-            failures=dict(sorted(Counter(x.kind for x in fleet.injuries).items())),
-            xids=dict(
-                sorted(Counter(str(x.xid) for x in fleet.injuries if x.xid is not None).items())
-            ),
-            causes=dict(sorted(Counter(x.cause for x in fleet.injuries).items())),
-            skipped=chaos.skipped if chaos is not None else 0,
-            timeline=tuple(self.driver.timeline),
-            happenings=tuple(self.driver.player.happenings),
-            nodes=NodeHistories(nodes.values(), timelines, fleet.injuries, began=began),
+        nodes = {**self._forgotten, **self.world.fleet().nodes}
+        faults = self.fleet.injuries
+        simulated_s = (ended - began).total_seconds()
+        return replace(
+            self.driver.outcome(self.seed, simulated_s, figures, verdicts),
+            xids=dict(sorted(Counter(str(x.xid) for x in faults if x.xid is not None).items())),
+            nodes=NodeHistories(nodes.values(), timelines, faults, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)
@@ -448,16 +422,7 @@ class ScenarioRunner:
         )
 
 
-def _scheduling(scenario: Scenario) -> Callable[[], Scheduling]:
-    """Return the scheduling of a scenario: its queues and plugins."""
-    scheduling = Scheduling(
-        queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
-        config=placing_config(scenario.plugins),
-    )
-    return lambda: scheduling
-
-
-async def _found(fleet: FleetService, spec: PoolSpec) -> PoolView:
+async def _found(spec: PoolSpec, fleet: FleetService) -> PoolView:
     return await fleet.put_pool(spec, reason="the scenario begins")
 
 
@@ -509,8 +474,10 @@ def _broken(scenario: Scenario, seed: int, group: BaseExceptionGroup[BaseExcepti
     laws, rest = group.split((AssertionError, InvariantError))
     if rest is not None and (others := rest.split((Crash, asyncio.CancelledError))[1]) is not None:
         raise others
-    assert laws is not None, group
-    first = _first(laws)
+    first: BaseException | None = laws
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    assert first is not None, group
     return Outcome(
         scenario=scenario.name,
         description=scenario.description,
@@ -521,9 +488,3 @@ def _broken(scenario: Scenario, seed: int, group: BaseExceptionGroup[BaseExcepti
         configuration=plain_block(scenario),
         verdicts=(Verdict(what="every law of the fleet is kept", holds=False, reason=str(first)),),
     )
-
-
-def _first(group: BaseException) -> BaseException:
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    return group

@@ -12,7 +12,6 @@ import structlog
 from navarch.sim.figures.figures import flatten
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
-from navarch.sim.scenario.scenario import Scenario
 
 CHUNK = 8
 
@@ -86,16 +85,17 @@ def play_seeds(path: Path, seeds: Sequence[int]) -> list[SeedResult]:
     """Play a scenario with some seeds, one after the other."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     scenario = load_scenario(path)
-    return [_result(seed, scenario) for seed in seeds]
-
-
-def _result(seed: int, scenario: Scenario) -> SeedResult:
-    outcome = run_scenario(scenario, seed=seed)
-    broken = outcome.broken
-    return SeedResult(
-        seed=seed,
-        passed=outcome.passed,
-        reason=f"{broken[0].what}: {broken[0].reason}" if broken else "",
-        trace=outcome.trace,
-        figures=flatten(outcome.figures),
-    )
+    results = []
+    for seed in seeds:
+        outcome = run_scenario(scenario, seed=seed)
+        broken = outcome.broken
+        results.append(
+            SeedResult(
+                seed=seed,
+                passed=outcome.passed,
+                reason=f"{broken[0].what}: {broken[0].reason}" if broken else "",
+                trace=outcome.trace,
+                figures=flatten(outcome.figures),
+            )
+        )
+    return results

@@ -25,14 +25,8 @@ def _batches(startup: Startup, count: int) -> list[int]:
         StartupPattern.WAVE: [startup.batch_size] * -(-count // startup.batch_size),
         StartupPattern.EXPONENTIAL: [1 << power for power in range(count.bit_length())],
     }[startup.pattern]
-    left = count
-    found = []
-    for size in sizes:
-        if left <= 0:
-            break
-        found.append(min(size, left))
-        left -= size
-    return found
+    # The last batch may be smaller.
+    return [*sizes[:-1], count - sum(sizes[:-1])] if count else []
 
 
 def cold_start_s(startup: Startup, chance: Chance) -> float:

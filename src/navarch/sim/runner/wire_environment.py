@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import TypeVar
 
 from navarch.agent.transport import LINKS, open_link
@@ -82,8 +81,13 @@ class WireEnvironment:
         """Run an agent once its machine is up."""
         agent.clock = self.clock.clock  # Its messages carry real time.
         agent.follows_server = True
-        agent.on_reply = partial(self._answered, agent.node)
         self.agents.append(agent)
+
+        def on_reply(sent: float) -> None:
+            answered = self.clock.clock.monotonic()
+            self.reply_times.replied(agent.node, sent=sent, answered=answered)
+
+        agent.on_reply = on_reply
 
         async def live() -> None:
             await self.clock.sleep(after_s)
@@ -97,9 +101,6 @@ class WireEnvironment:
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.cancel()
-
-    def _answered(self, node: NodeId, sent: float) -> None:
-        self.reply_times.replied(node, sent=sent, answered=self.clock.clock.monotonic())
 
     async def await_replies(self) -> None:
         """Stop all agents from sending, and wait until every heartbeat under way has ended.

@@ -1,7 +1,8 @@
 """Assertions: conditions that the outcome of a scenario must meet."""
 
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +23,13 @@ class AssertionType(StrEnum):
     EVENT = "event"
 
 
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 _COMPARISON = re.compile(r"\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*", re.ASCII)
 
 
@@ -34,16 +42,7 @@ class Comparison:
 
     def holds(self, value: float) -> bool:
         """Return whether `value` meets the condition."""
-        match self.operator:
-            case "<=":
-                return value <= self.bound
-            case ">=":
-                return value >= self.bound
-            case "<":
-                return value < self.bound
-            case ">":
-                return value > self.bound
-        return value == self.bound
+        return _OPERATORS[self.operator](value, self.bound)
 
 
 def parse_comparison(text: str) -> Comparison | None:

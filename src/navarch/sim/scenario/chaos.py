@@ -23,7 +23,7 @@ from navarch.sim.scenario.kinds import (
     WEIGHTS,
     FailureType,
     RandomFailureType,
-    parse_percentage,
+    check_percentage,
 )
 
 DEFAULT_XIDS = {str(code): 1.0 for code in (13, 31, 32, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95)}
@@ -139,12 +139,8 @@ class OutageScope(StrEnum):
 
 
 def _check_target(scope: OutageScope, target: str) -> Iterator[Fault]:
-    if scope is OutageScope.PERCENTAGE and parse_percentage(target) is None:
-        yield Fault(
-            at=("target",),
-            message=f'target must be a percentage, not "{target}"',
-            remedy='write target: "10" for a tenth of the fleet',
-        )
+    if scope is OutageScope.PERCENTAGE:
+        yield from check_percentage(target)
 
 
 @block(rules=(_check_target,))

@@ -8,16 +8,12 @@ from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.schema import Fault, block, key
 from navarch.service.agents import Timing
-from navarch.sim.scenario.kinds import SHARE, TargetScope, parse_percentage
+from navarch.sim.scenario.kinds import SHARE, TargetScope, check_percentage
 
 
 def _check_partition(scope: TargetScope, target: str) -> Iterator[Fault]:
-    if scope is TargetScope.PERCENTAGE and parse_percentage(target) is None:
-        yield Fault(
-            at=("target",),
-            message=f'target must be a percentage, not "{target}"',
-            remedy='write target: "10" for a tenth of the fleet',
-        )
+    if scope is TargetScope.PERCENTAGE:
+        yield from check_percentage(target)
     if scope is not TargetScope.ALL and not target:
         yield Fault(
             at=("target",), message="target is required", remedy=f"add the name of a {scope}"

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -134,16 +134,14 @@ class CapacityPath:
 
 def _parse_capacity(_path: str, text: str) -> tuple[CapacityStep, ...]:
     try:
-        return tuple(_capacity_steps(text))
+        return tuple(
+            CapacityStep(
+                at=timedelta(seconds=float(row["at_seconds"])),
+                instance_type=row["instance_type"],
+                machines=int(row["machines"]),
+                reclaim=row.get("reclaim", "") in ("1", "true", "yes"),
+            )
+            for row in csv.DictReader(io.StringIO(text))
+        )
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(f"not a capacity trace: {error}") from error
-
-
-def _capacity_steps(text: str) -> Iterator[CapacityStep]:
-    for row in csv.DictReader(io.StringIO(text)):
-        yield CapacityStep(
-            at=timedelta(seconds=float(row["at_seconds"])),
-            instance_type=row["instance_type"],
-            machines=int(row["machines"]),
-            reclaim=row.get("reclaim", "") in ("1", "true", "yes"),
-        )

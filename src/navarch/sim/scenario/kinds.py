@@ -1,10 +1,12 @@
 """Kinds of value that several parts of a scenario share."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from navarch.config.context import Scope
 from navarch.config.document import Tree
 from navarch.config.kinds import Choice, Integer, MapOf, Real
+from navarch.config.schema import Fault
 from navarch.config.suggestion import join_names
 
 SHARE = Real(most=1.0, example="0.5")
@@ -62,6 +64,16 @@ class TargetScope(StrEnum):
     PROVIDER = "provider"
     PERCENTAGE = "percentage"
     ALL = "all"
+
+
+def check_percentage(target: str) -> Iterator[Fault]:
+    """Yield a fault unless the target is a percentage."""
+    if parse_percentage(target) is None:
+        yield Fault(
+            at=("target",),
+            message=f'target must be a percentage, not "{target}"',
+            remedy='write target: "10" for a tenth of the fleet',
+        )
 
 
 def parse_percentage(text: str) -> float | None:

@@ -5,64 +5,30 @@ tables. A test fails while they are out of date.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from navarch.config.block import Named, Nested
+from navarch.config.kinds import ListOf
+from navarch.config.pool import PoolConfig
 from navarch.config.reference import render_reference
-from navarch.config.scheduler import PluginConfig, QueueConfig
-from navarch.sim.scenario.assertion import Assertion
-from navarch.sim.scenario.chaos import (
-    Cascading,
-    Chaos,
-    Correlation,
-    FailureShare,
-    Outage,
-    Recovery,
-    Stress,
-)
-from navarch.sim.scenario.cloud import CloudConfig
-from navarch.sim.scenario.environment import (
-    AgentsConfig,
-    ControlPlaneConfig,
-    CrashConfig,
-    NetworkConfig,
-    Partition,
-    TimingConfig,
-)
-from navarch.sim.scenario.event import EventParams, ScenarioEvent
-from navarch.sim.scenario.files import CapacityStep
-from navarch.sim.scenario.fleet import FleetGen, FleetNode, NodeTemplate, Startup
-from navarch.sim.scenario.job import JobConfig
+from navarch.config.schema import keys_of
 from navarch.sim.scenario.scenario import Scenario
 
-SECTIONS: Mapping[str, type] = {
-    "top": Scenario,
-    "fleet": FleetNode,
-    "events": ScenarioEvent,
-    "events.params": EventParams,
-    "assertions": Assertion,
-    "stress": Stress,
-    "stress.fleet_gen": FleetGen,
-    "stress.fleet_gen.templates": NodeTemplate,
-    "stress.fleet_gen.startup": Startup,
-    "stress.chaos": Chaos,
-    "stress.chaos.failure_types": FailureShare,
-    "stress.chaos.cascading": Cascading,
-    "stress.chaos.recovery": Recovery,
-    "stress.chaos.scheduled_outages": Outage,
-    "stress.chaos.correlated_failures": Correlation,
-    "timing": TimingConfig,
-    "providers": CloudConfig,
-    "providers.capacity": CapacityStep,
-    "queues": QueueConfig,
-    "plugins": PluginConfig,
-    "jobs": JobConfig,
-    "network": NetworkConfig,
-    "network.partitions": Partition,
-    "agents": AgentsConfig,
-    "control_plane": ControlPlaneConfig,
-    "control_plane.crashes": CrashConfig,
-}
+
+def _blocks(cls: type, path: str = "") -> Iterator[tuple[str, type]]:
+    """Yield the blocks within a block, each with the path of its key."""
+    for name, declared in keys_of(cls).items():
+        kind = declared.kind
+        while isinstance(kind, ListOf | Named):
+            kind = kind.each
+        # Pools have their tables in the reference of the configuration.
+        if isinstance(kind, Nested) and kind.cls is not PoolConfig:
+            yield path + name, kind.cls
+            yield from _blocks(kind.cls, f"{path}{name}.")
+
+
+SECTIONS: Mapping[str, type] = {"top": Scenario, **dict(_blocks(Scenario))}
 """Every block of the file, by the name of its table in the documentation."""
 
 

@@ -6,15 +6,14 @@ runs the scenario decides again, with its own policy.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import Decimal
 from statistics import median
 
 from navarch.core.duration import render_duration
 from navarch.core.event import BY_HAND, Event, Recorded
-from navarch.core.health import HEARTBEAT, CheckResult, Health
+from navarch.core.health import HEARTBEAT, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
@@ -71,7 +70,7 @@ def trace_fleet(
     return _Trace(
         pools=pools,
         nodes={node.id: node for node in nodes},
-        journal=journal,
+        journal=[entry.event for entry in journal],
         since=since,
         until=until,
         timing=timing or Timing(),
@@ -95,7 +94,7 @@ class _NodeRecord:
 class _Trace:
     pools: Sequence[PoolView]
     nodes: Mapping[NodeId, NodeView]
-    journal: Sequence[Recorded]
+    journal: Sequence[Event]
     since: datetime | None
     until: datetime
     timing: Timing
@@ -110,15 +109,24 @@ class _Trace:
 
     def build(self, name: str) -> FleetTrace:
         """Return the trace."""
-        self._read_records()
-        self._lead_time = self._leading_time()
-        bought, existing = self._bought(), self._existing()
+        pools = [view for view in self.pools if view.spec.offerings]
+        self._read_records({view.spec.name for view in pools})
+        bought = self._bought()
+        if any(self._existed_at_start(record) for record in bought):
+            # Existing machines are launched again before the trace begins.
+            slowest = max(self._boots_s(bought), default=BOOT_S)
+            self._lead_time = timedelta(seconds=round(slowest + SETTLE_S))
+        existing = [record for record in self._records.values() if record.pool is None]
+        if self.since is None:
+            existing = [record for record in existing if record.registered]
         for record in existing:
             self.aliases.of("node", record.name)
-        pools = [view for view in self.pools if self._is_usable(view)]
-        written_pools = {self._pool_alias(view.spec.name): self._pool(view) for view in pools}
+        written_pools = {self._pool_alias(view.spec.name): self._pool(view.spec) for view in pools}
         self._name_bought(bought)
-        events = self._events()
+        events = [
+            {"at": _render(at), **event}
+            for at, event in sorted(self._events(), key=lambda each: each[0])
+        ]
         plain: Plain = {
             "name": name,
             "description": f"Recorded from a live fleet: {len(self._records)} machines in "
@@ -150,17 +158,18 @@ class _Trace:
     def _began(self) -> datetime:
         if self.since is not None:
             return self.since
-        return self.journal[0].event.at if self.journal else self.until
+        return self.journal[0].at if self.journal else self.until
 
     def _span(self) -> timedelta:
         return timedelta(seconds=max(1, round((self.until - self._began).total_seconds())))
 
-    def _read_records(self) -> None:
+    def _read_records(self, usable: Set[PoolName]) -> None:
+        """Read the journal of each node that a scenario with the usable pools can have."""
         for view in sorted(self.nodes.values(), key=lambda each: (each.created_at, each.id)):
             self._records[view.id] = _NodeRecord(
                 name=view.id, pool=view.pool, began=view.created_at
             )
-        for event in self._journal_events():
+        for event in self.journal:
             sort, _, name = event.about.partition("/")
             record = self._records.get(NodeId(name)) if sort == "node" else None
             if record is None:
@@ -169,23 +178,15 @@ class _Trace:
                 record.registered.append(event.at)
             elif event.kind == "node.gone":
                 record.gone = event.at
-        known = {None, *(view.spec.name for view in self.pools if self._is_usable(view))}
         for name, record in list(self._records.items()):
-            if record.pool not in known:
+            if record.pool is not None and record.pool not in usable:
                 self.left_out["machines of deleted pools"] += 1
                 del self._records[name]
             elif record.gone is not None and record.gone <= self._began:
                 del self._records[name]
 
-    def _journal_events(self) -> Iterator[Event]:
-        return (entry.event for entry in self.journal)
-
     def _bought(self) -> list[_NodeRecord]:
         return [record for record in self._records.values() if record.pool is not None]
-
-    def _existing(self) -> list[_NodeRecord]:
-        records = (record for record in self._records.values() if record.pool is None)
-        return [record for record in records if record.registered or self.since is not None]
 
     def _name_bought(self, records: Iterable[_NodeRecord]) -> None:
         """Name bought nodes as a pool with the alias names its nodes, in the order of requests."""
@@ -202,18 +203,11 @@ class _Trace:
     def _existed_at_start(self, record: _NodeRecord) -> bool:
         return record.began < self._began
 
-    def _leading_time(self) -> timedelta:
-        """Return the time that existing machines need to be launched again."""
-        if not any(self._existed_at_start(record) for record in self._bought()):
-            return timedelta(0)
-        slowest = max(self._boots_s(self._bought()), default=BOOT_S)
-        return timedelta(seconds=round(slowest + SETTLE_S))
+    def _size_at_start(self, pool: PoolName) -> int:
+        records = (record for record in self._bought() if record.pool == pool)
+        return sum(self._existed_at_start(record) for record in records)
 
     # Pools and providers
-
-    def _is_usable(self, view: PoolView) -> bool:
-        """Return whether a scenario can express the pool."""
-        return bool(view.spec.offerings)
 
     def _cloud(self, offering: Offering) -> str:
         """Return the alias of the provider; each size of machine gets a provider of its own."""
@@ -223,11 +217,9 @@ class _Trace:
     def _type(self, offering: Offering) -> str:
         return self.aliases.of("type", (offering.gpus, offering.gpu_type))
 
-    def _pool(self, view: PoolView) -> Plain:
-        spec = view.spec
-        records = [record for record in self._bought() if record.pool == spec.name]
-        at_start = sum(self._existed_at_start(record) for record in records)
-        return {
+    def _pool(self, spec: PoolSpec) -> Plain:
+        at_start = self._size_at_start(spec.name)
+        written: Plain = {
             "providers": self._pool_providers(spec),
             "instance_type": self._type(spec.offerings[0]),
             "min_nodes": min(spec.nodes_min, at_start) if at_start else spec.nodes_min,
@@ -240,33 +232,27 @@ class _Trace:
                 "silent_after": render_duration(spec.silent_after),
                 "auto_replace": spec.auto_replace,
             },
-            **self._remediation(spec),
         }
-
-    def _remediation(self, spec: PoolSpec) -> Plain:
         strategy = spec.remediation.strategy
         if strategy and strategy not in BUILT_IN_STRATEGIES:
             self.left_out["custom remediators"] += 1
-            return {}
-        return {"remediation": {"strategy": strategy}} if strategy else {}
+        elif strategy:
+            written["remediation"] = {"strategy": strategy}
+        return written
 
     def _pool_providers(self, spec: PoolSpec) -> list[Plain]:
         by_cloud: dict[str, list[Offering]] = {}
         for offering in spec.offerings:
             by_cloud.setdefault(self._cloud(offering), []).append(offering)
-        return [
-            {
-                "name": cloud,
-                "priority": priority,
-                "instance_type": self._type(offerings[0]),
-                **self._regions(offerings),
-            }
-            for priority, (cloud, offerings) in enumerate(by_cloud.items(), start=1)
-        ]
-
-    def _regions(self, offerings: Sequence[Offering]) -> Plain:
-        regions = dict.fromkeys(self.aliases.of("region", x.region) for x in offerings if x.region)
-        return {"regions": list(regions)} if regions else {}
+        written: list[Plain] = []
+        for priority, (cloud, offerings) in enumerate(by_cloud.items(), start=1):
+            kind = self._type(offerings[0])
+            provider: Plain = {"name": cloud, "priority": priority, "instance_type": kind}
+            regions = [self.aliases.of("region", x.region) for x in offerings if x.region]
+            if regions:
+                provider["regions"] = list(dict.fromkeys(regions))
+            written.append(provider)
+        return written
 
     def _providers(self, pools: Sequence[PoolView]) -> Plain:
         offerings = {self._cloud(x): x for view in pools for x in view.spec.offerings}
@@ -276,15 +262,14 @@ class _Trace:
         records = [x for x in self._bought() if self.nodes[x.name].provider == offering.provider]
         boots = sorted(self._boots_s(records)) or [BOOT_S]
         middle = timedelta(seconds=round(median(boots), 1))
-        found: Plain = {
+        return {
             "boot_min": render_duration(min(timedelta(seconds=round(boots[0], 1)), middle)),
             "boot_max": render_duration(max(timedelta(seconds=round(boots[-1], 1)), middle)),
             "gpu_count": max(offering.gpus, 1),
             "gpu_type": offering.gpu_type,
+            # Prices are confidential, so every provider gets the same one unless requested.
+            "price_per_hour": float(offering.price_per_hour) if self.prices else 1.0,
         }
-        # Prices are confidential, so every provider gets the same one unless requested.
-        price = offering.price_per_hour if self.prices else Decimal(1)
-        return {**found, "price_per_hour": float(price)}
 
     def _boots_s(self, records: Iterable[_NodeRecord]) -> list[float]:
         return [
@@ -309,18 +294,17 @@ class _Trace:
 
     # Events
 
-    def _events(self) -> list[Plain]:
-        events = sorted(self._all_events(), key=lambda each: each[0])
-        return [{"at": _render(at), **event} for at, event in events]
-
-    def _all_events(self) -> Iterator[tuple[timedelta, Plain]]:
+    def _events(self) -> Iterator[tuple[timedelta, Plain]]:
         begun = False
-        for event in self._journal_events():
+        for event in self.journal:
             if event.at > self.until:
                 break
             if not begun and event.at >= self._began:
                 begun = True
-                yield from ((self._lead_time, plain) for plain in self._failing_at_start())
+                # The failures and cordons in effect at the start.
+                failing = (each for checks in self._failing.values() for each in checks.values())
+                for plain in (*failing, *self._cordoned.values()):
+                    yield self._lead_time, plain
             sort, _, name = event.about.partition("/")
             found: Iterable[tuple[datetime, Plain]] = ()
             if sort == "node" and NodeId(name) in self._records:
@@ -335,19 +319,8 @@ class _Trace:
                 for at, plain in found
                 if begun
             )
-        if self.since is not None:
-            yield from self._sizes_at_start()
-
-    def _failing_at_start(self) -> Iterator[Plain]:
-        """Yield the failures and cordons in effect at the start."""
-        for failing in self._failing.values():
-            yield from failing.values()
-        yield from self._cordoned.values()
-
-    def _sizes_at_start(self) -> Iterator[tuple[timedelta, Plain]]:
-        for view in self.pools:
-            records = [record for record in self._bought() if record.pool == view.spec.name]
-            at_start = sum(self._existed_at_start(record) for record in records)
+        for view in self.pools if self.since is not None else ():
+            at_start = self._size_at_start(view.spec.name)
             if at_start > view.spec.nodes_min:
                 yield timedelta(0), self._scale(view.spec.name, at_start)
 
@@ -391,20 +364,20 @@ class _Trace:
             gpu = self._gpu(record, result.facts.get("gpu", ""))
             injected = _failure(target, FailureType.XID_ERROR, xid_code=int(code), gpu_index=gpu)
         elif result.health in (Health.DEGRADED, Health.UNHEALTHY):
-            injected = _failure(target, FailureType.CHECK, **self._check_params(result))
+            # Only what is set, as an operator would write it.
+            flags = {"fatal": result.fatal, "lasting": result.lasting}
+            injected = _failure(
+                target,
+                FailureType.CHECK,
+                check=self._check(result.check),
+                health=str(result.health),
+                **{name: True for name, is_set in flags.items() if is_set},
+            )
         else:
             return
         if result.health is not Health.HEALTHY:
             failing[result.check] = injected
         yield event.at, injected
-
-    def _check_params(self, result: CheckResult) -> Plain:
-        params: Plain = {"check": self._check(result.check), "health": str(result.health)}
-        if result.fatal:
-            params["fatal"] = True
-        if result.lasting:
-            params["lasting"] = True
-        return params
 
     def _check(self, check: str) -> str:
         """Return the name of a built-in check; custom checks and places are anonymised."""
@@ -461,15 +434,9 @@ class _Trace:
         active = Counter(
             view.pool for view in self.nodes.values() if view.status is NodeStatus.ACTIVE
         )
-        for view in pools:
-            pool = view.spec.name
-            yield {
-                "type": "node_count",
-                "target": self._pool_alias(pool),
-                "expected": str(active[pool]),
-            }
-        if not pools:
-            yield {"type": "node_count", "target": "all", "expected": str(active[None])}
+        targets = {self._pool_alias(view.spec.name): active[view.spec.name] for view in pools}
+        for target, expected in (targets or {"all": active[None]}).items():
+            yield {"type": "node_count", "target": target, "expected": str(expected)}
 
 
 _BUILT_IN_CHECKS = frozenset(check.name.partition("/")[0] for check in standard_checks()) | {

@@ -31,7 +31,6 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.world.effects import SimEffects
 from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash
 
@@ -84,8 +83,8 @@ class SimAgent:
     """Returns the utilization of its GPUs in percent, if heartbeats carry it."""
     work: Callable[[], Mapping[str, str]] | None = None
     """Returns the speed and the job of each GPU, if reports carry them."""
-    effects: SimEffects | None = None
-    """Carries out commands on the machine; without, commands only succeed."""
+    execute: Callable[["SimAgent", Command], Awaitable[tuple[bool, str]]] | None = None
+    """Carries out a command on the machine; without it, commands only succeed."""
     delegate: Callable[["SimAgent"], Awaitable[None]] | None = None
     """Runs the product's agent on this machine instead."""
     replays: bool = False
@@ -157,11 +156,6 @@ class SimAgent:
         self.wake()
         if self._asleep is not None and not self._asleep.done():
             self._asleep.set_result(None)
-
-    def register_again(self) -> None:
-        """Register at once, since something about the machine has changed."""
-        self.registered = False
-        self.report_now()
 
     def reboot(self, boot_id: str) -> None:
         """Start again after a reboot of the machine, which ends earlier findings."""
@@ -255,7 +249,14 @@ class SimAgent:
         self._sending, self._failed = asyncio.current_task(), True
         commands, reports = len(self.carried_out), self.reports
         try:
-            await self._exchange()
+            if not self.registered:
+                self.reported = None
+                await self._register()
+                self.registered = True
+            for command in await self.send_heartbeat(self._heartbeat):
+                await self._carry_out(command)
+            if self._report_due:
+                await self._report()
         except NotFoundError:
             self.registered = False
         except (NavarchError, Crash):
@@ -264,27 +265,14 @@ class SimAgent:
             self._failed = False
             self._backoff.reset()
             complete = self.reported == self.results and len(self.carried_out) == commands
-            return complete and not self.hung and self._is_steady(self.reports > reports)
+            if not complete or self.hung or self.work is not None:
+                return False
+            # Every later report changes nothing, as this one did.
+            unchanged = self.reports > reports and not self._changed
+            return unchanged or _all_well(self.results)
         finally:
             self._sending = None
         return False
-
-    async def _exchange(self) -> None:
-        if not self.registered:
-            self.reported = None
-            await self._register()
-            self.registered = True
-        commands = await self.send_heartbeat(self._heartbeat)
-        for command in commands:
-            await self._carry_out(command)
-        if self._report_due:
-            await self._report()
-
-    def _is_steady(self, has_reported: bool) -> bool:
-        """Return whether every later report changes nothing, as this one did."""
-        if self.work is not None:
-            return False
-        return _all_well(self.results) or (has_reported and not self._changed)
 
     async def _register(self) -> None:
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
@@ -294,7 +282,20 @@ class SimAgent:
             token=self.machine.request.token if self.place is None else None,
             boot_id=self.boot_id,
             place=self.place,
-            inventory=self._inventory(),
+            inventory=Inventory(
+                gpus=tuple(
+                    Gpu(
+                        index=index,
+                        uuid=f"GPU-{self.machine.id}-{index}",
+                        name=self.gpu_type,
+                        driver_version=self.driver,
+                    )
+                    for index in range(self.gpus)
+                ),
+                hostname=self.node,
+                image=self.image,
+                labels=self.labels,
+            ),
             report=self._report_of(found, self._readings()) if self._report_due else None,
         )
         welcome = await self.send(lambda: self.api().register(registration))
@@ -303,14 +304,6 @@ class SimAgent:
             self.report_interval_s = welcome.health_check_interval.total_seconds()
         if welcome.status and self._report_due:
             self._mark_reported(found)
-
-    def _inventory(self) -> Inventory:
-        machine, name, driver = self.machine.id, self.gpu_type, self.driver
-        gpus = [
-            Gpu(index=i, uuid=f"GPU-{machine}-{i}", name=name, driver_version=driver)
-            for i in range(self.gpus)
-        ]
-        return Inventory(gpus=tuple(gpus), hostname=self.node, image=self.image, labels=self.labels)
 
     async def send_heartbeat(self, heartbeat: Callable[[], Awaitable[T]]) -> T:
         """Send a heartbeat, and count it as answered or lost.
@@ -337,18 +330,14 @@ class SimAgent:
         if self.load is not None:
             gpu = GpuMetrics(utilization_pct=self.load())
             metrics = NodeMetrics(gpus=(gpu,) * self.gpus)
-        answer = self.api().heartbeat(self.node, metrics)
-        # The control plane in this process answers at once; a link does not.
-        if isinstance(answer, list) or not inspect.isawaitable(answer):
-            return answer
-        return await answer
+        return await beat(self.api(), self.node, metrics)
 
     async def _carry_out(self, command: Command) -> None:
         # Commands are delivered at least once and carried out once.
         self.carried_out.setdefault(command.id, command.kind)
         succeeded, result = True, "done"
-        if self.effects is not None:
-            succeeded, result = await self.effects.execute(self, command)
+        if self.execute is not None:
+            succeeded, result = await self.execute(self, command)
 
         async def finish() -> None:
             api = self.api()
@@ -419,13 +408,19 @@ class SimAgent:
         return answer
 
 
+async def beat(
+    api: AgentApi | Link, node: NodeId, metrics: NodeMetrics | None
+) -> Sequence[Command]:
+    """Send a heartbeat; return the commands for the node."""
+    answer = api.heartbeat(node, metrics)
+    # The control plane in this process answers at once; a link does not.
+    return await answer if inspect.isawaitable(answer) else answer
+
+
 def _wake(asleep: asyncio.Future[None]) -> None:
     if not asleep.done():
         asleep.set_result(None)
 
 
-_WELL = frozenset({Health.HEALTHY})
-
-
 def _all_well(results: Mapping[str, CheckResult]) -> bool:
-    return {result.health for result in results.values()} <= _WELL
+    return all(result.health is Health.HEALTHY for result in results.values())

@@ -2,35 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, NodeId
+from navarch.core.ids import CommandId
 from navarch.core.recovery import RecoveryStep, rung
-from navarch.ports.clock import Clock
-
-
-class Host(Protocol):
-    """The agent on the machine that a command acts on."""
-
-    @property
-    def clock(self) -> Clock:
-        """The agent's clock."""
-        ...
-
-    @property
-    def node(self) -> NodeId:
-        """The node that the agent reports for."""
-        ...
-
-    @property
-    def boot_id(self) -> str:
-        """The machine's current boot."""
-        ...
-
-    results: dict[str, CheckResult]
-    """What the agent's checks find."""
+from navarch.sim.world.agent import SimAgent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +47,13 @@ class SimEffects:
     holders: str = ""
     """The processes that keep a GPU from being reset."""
 
-    async def execute(self, agent: Host, command: Command) -> tuple[bool, str]:
+    async def execute(self, agent: SimAgent, command: Command) -> tuple[bool, str]:
         """Carry out a command as the real agent does: only on the boot it was issued for."""
         if command.id not in self.done:
             self.done[command.id] = await self._execute(agent, command)
         return self.done[command.id]
 
-    async def _execute(self, agent: Host, command: Command) -> tuple[bool, str]:
+    async def _execute(self, agent: SimAgent, command: Command) -> tuple[bool, str]:
         step = _STEPS.get(command.kind)
         if step is None:
             return True, "done"

@@ -119,11 +119,7 @@ class Failure:
     def __str__(self) -> str:
         if self.kind is FailureType.XID_ERROR:
             return f"XID {self.xid} on {self._where}"
-        return (
-            str(self.kind)
-            if self.check_result is None
-            else f"{self.kind} {self.check_result.check}"
-        )
+        return f"{self.kind} {self.check}".rstrip()
 
     def _bad(self, check: str, reason: str, *, lasting: bool = False) -> CheckResult:
         return CheckResult(check=check, health=Health.UNHEALTHY, reason=reason, lasting=lasting)

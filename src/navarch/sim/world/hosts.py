@@ -56,7 +56,8 @@ class SimulatedHosts:
     """Every reset, reboot and power cycle, in order."""
     suspended: dict[NodeId, HeartbeatSchedule] = field(default_factory=dict)
     _by_node: dict[NodeId, SimAgent] = field(default_factory=dict)
-    _running: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
+    running: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
+    """The tasks of agents that were started."""
     _liveness: ComputedLiveness | None = None
 
     def new_liveness(self, nodes: Sequence[NodeId]) -> TelemetryTable:
@@ -75,10 +76,6 @@ class SimulatedHosts:
 
     # Machines start and stop
 
-    def is_up(self, machine: Machine) -> bool:
-        """Return whether a machine's agent was started."""
-        return machine.id in self._running
-
     def start(
         self, machine: Machine, *, after_s: float, reports: int = 0, boot_id: str = "boot-1"
     ) -> None:
@@ -95,7 +92,7 @@ class SimulatedHosts:
             await agent.run()
 
         name = f"agent of {machine.request.name}"
-        self._running[machine.id] = self.tasks.create_task(live(), name=name)
+        self.running[machine.id] = self.tasks.create_task(live(), name=name)
 
     def run(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
         """Run an agent that was made elsewhere, once its machine is up."""
@@ -106,7 +103,7 @@ class SimulatedHosts:
             await agent.run()
 
         name = agent.machine.id
-        self._running[name] = self.tasks.create_task(live(), name=f"agent on {name}")
+        self.running[name] = self.tasks.create_task(live(), name=f"agent on {name}")
 
     def add(self, agent: SimAgent) -> None:
         """Wake this agent when something happens that concerns its node."""
@@ -114,7 +111,7 @@ class SimulatedHosts:
 
     def restart(self, agent: SimAgent, *, boot_id: str) -> None:
         """Stop an agent and start it again."""
-        self._running[agent.machine.id].cancel()
+        self.running[agent.machine.id].cancel()
         self.start(agent.machine, after_s=1.0, reports=agent.reports, boot_id=boot_id)
 
     def reboot(self, machine: Machine, step: RecoveryStep, *, recovery: str | None) -> None:
@@ -128,7 +125,7 @@ class SimulatedHosts:
         if recovery is not None:
             effects.note(machine.request.name, step, boot_id, recovery)
         effects.clear(step)
-        self._running[machine.id].cancel()
+        self.running[machine.id].cancel()
         number = int(boot_id.rpartition("-")[2]) + 1
         self.start(
             machine,
@@ -143,13 +140,8 @@ class SimulatedHosts:
         agent = self._by_node.get(node)
         if agent is not None and agent.machine is machine:
             del self._by_node[node]
-        running = self._running.pop(machine.id, None)
+        running = self.running.pop(machine.id, None)
         if running is not None:
-            running.cancel()
-
-    def stop_all(self) -> None:
-        """Stop every agent."""
-        for running in list(self._running.values()):
             running.cancel()
 
     def _agent(self, machine: Machine, *, reports: int, boot_id: str) -> SimAgent:
@@ -190,7 +182,7 @@ class SimulatedHosts:
             results={fault.result.check: fault.result for fault in effects.faults},
             driver=self.driver,
             labels=self.labels_for(node),
-            effects=effects,
+            execute=effects.execute,
         )
 
     # Heartbeats that are computed
@@ -212,11 +204,6 @@ class SimulatedHosts:
         agent = self._by_node.get(node)
         if agent is not None:
             agent.wake()
-
-    def wake_suspended(self) -> None:
-        """Send the next heartbeat of every suspended agent."""
-        for node in list(self.suspended):
-            self.wake(node)
 
     def on_commit(self, committed: Committed) -> None:
         """Wake the agents that a commit concerns."""

@@ -25,25 +25,23 @@ class Tally(msgspec.Struct, frozen=True):
     serving: int = 0
     counting: int = 0
 
-    def with_change(self, was: "Weights", now: "Weights") -> "Tally":
-        """Return the tally after a node's contribution has changed."""
+    def with_change(self, was: "Tally", now: "Tally") -> "Tally":
+        """Return the tally after the part of one node has changed."""
         return Tally(
-            self.present + now[0] - was[0],
-            self.serving + now[1] - was[1],
-            self.counting + now[2] - was[2],
+            self.present + now.present - was.present,
+            self.serving + now.serving - was.serving,
+            self.counting + now.counting - was.counting,
         )
 
 
-Weights = tuple[int, int, int]
-"""What one node adds to each number of a tally."""
-
-_NOTHING: Weights = (0, 0, 0)
+_NOTHING = Tally()
 
 
-def _weights(node: Node | None) -> Weights:
+def _part_of(node: Node | None) -> Tally:
+    """Return what one node adds to the tally of its pool."""
     if node is None or node.gone:
         return _NOTHING
-    return 1, node.phase is Phase.READY and node.serving, node.counts
+    return Tally(1, node.phase is Phase.READY and node.serving, node.counts)
 
 
 @dataclass(slots=True)
@@ -74,25 +72,29 @@ class Checkers:
                     self._check_disturbance(old, node, after)
             pool = node.pool
             if pool is not None:
-                was, now = _weights(old), _weights(node)
+                was, now = _part_of(old), _part_of(node)
                 if was != now:
                     had.setdefault(pool, self._count_in(pool, before, was, now))
-                leaving = node.retiring
-                if leaving is not None and leaving.surplus and _is_too_many(old, node):
+                begins = node.retiring if old is None or old.retiring is None else None
+                if begins is not None and begins.surplus and not node.gone:
                     shrinks.add(pool)
         for node in committed.forgotten:
             self._check_birth(node)
             if node.pool is not None:
-                self._count_in(node.pool, before, _weights(node), _NOTHING)
+                self._count_in(node.pool, before, _part_of(node), _NOTHING)
         for pool, tally in had.items():
             _check_size(after.pools[pool], tally, self._tallies[pool], shrinks=pool in shrinks)
         assert change.events or not change.nodes, (
             f"{[node.id for node in change.nodes]} were changed without a reason"
         )
 
-    def _count_in(self, pool: PoolName, before: Fleet, was: Weights, now: Weights) -> Tally:
+    def _count_in(self, pool: PoolName, before: Fleet, was: Tally, now: Tally) -> Tally:
         """Take one node of a pool into account; return the tally without that."""
-        tally = self._tallies.get(pool) or _count(before, pool)
+        tally = self._tallies.get(pool)
+        if tally is None:
+            tally = Tally()
+            for node in before.in_pool(pool).values():
+                tally = tally.with_change(_NOTHING, _part_of(node))
         self._tallies[pool] = tally.with_change(was, now)
         return tally
 
@@ -107,7 +109,8 @@ class Checkers:
         noticed = new.retiring.urgent
         if broken or noticed or new.id in self.may_be_retired:
             return
-        assert _is_succeeded(new, after), (
+        others = after.in_pool(new.pool).values() if new.pool else ()
+        assert any(other.replaces == new.id and other.serving for other in others), (
             f"{new.id} was {old.health} and {old.phase}, but is given back: {new.retiring.reason}"
         )
 
@@ -118,24 +121,12 @@ def _is_by_hand(change: Change, node: Node) -> bool:
     return any(x.about == subject and x.facts.get("by") == BY_HAND for x in change.events)
 
 
-def _is_succeeded(node: Node, fleet: Fleet) -> bool:
-    others = fleet.in_pool(node.pool).values() if node.pool else ()
-    return any(other.replaces == node.id and other.serving for other in others)
-
-
 def _check_move(old: Node, new: Node) -> None:
     moved = old.phase is not new.phase
     assert not moved or new.phase in NEXT_PHASES[old.phase], f"{new.id}: {old.phase}->{new.phase}"
     assert old.retiring is None or new.retiring is not None, f"{new.id} was given back and kept"
     if old.registered_at is not None:
         assert new.registered_at == old.registered_at, f"{new.id} was born again"
-
-
-def _count(fleet: Fleet, pool: PoolName) -> Tally:
-    tally = Tally()
-    for node in fleet.in_pool(pool).values():
-        tally = tally.with_change(_NOTHING, _weights(node))
-    return tally
 
 
 def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
@@ -147,11 +138,6 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
         assert enough, f"{name} shrank to {has.serving} serving nodes"
     wanted_max = max(pool.nodes_max, had.counting)
     assert has.counting <= wanted_max, f"{name} wants {has.counting} of {pool.nodes_max}"
-
-
-def _is_too_many(old: Node | None, node: Node) -> bool:
-    """Return whether a node begins to retire as surplus."""
-    return not node.gone and (old is None or old.retiring is None)
 
 
 @dataclass(slots=True)

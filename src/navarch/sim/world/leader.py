@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
@@ -20,12 +20,9 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
-from navarch.sim.world.claims import Claims
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Listener = Callable[[Committed], None]
 
 Laws = Callable[[], AbstractContextManager[None]]
 """Opens a block in which a broken law ends the world."""
@@ -48,8 +45,8 @@ class CrashPoint:
     keeps_log: bool = True
     """Whether calls are logged; long runs do without."""
     on_crash: Callable[[], object] = lambda: None
-    _leave: list[Callable[[], None]] = field(default_factory=list)
-    """Functions that cancel the subscriptions of this process."""
+    on_disconnect: list[Callable[[], None]] = field(default_factory=list)
+    """Called when nothing more is reported to this process: they cancel its subscriptions."""
 
     def call(
         self,
@@ -66,11 +63,12 @@ class CrashPoint:
         self.calls = number + 1
         if self.keeps_log:
             self.log.append(what)
+        if number != self.at:
+            return effect(*args, **kwargs)
         if self.after:
-            return self._perhaps_die_after(number, what, effect(*args, **kwargs))
-        if number == self.at:
-            self._die(what)
-        return effect(*args, **kwargs)
+            return self._die_after(what, effect(*args, **kwargs))
+        self.kill()
+        raise Crash(what)
 
     def kill(self) -> None:
         """Kill the process: it makes no more calls and receives no more commits."""
@@ -80,38 +78,21 @@ class CrashPoint:
 
     def disconnect(self) -> None:
         """Report nothing more to the process, dead or alive: another one writes from now on."""
-        for leave in self._leave:
+        for leave in self.on_disconnect:
             leave()
-
-    def on_disconnect(self, leave: Callable[[], None]) -> None:
-        """Call `leave` once nothing more is reported to the process."""
-        self._leave.append(leave)
 
     def next_process(self) -> "CrashPoint":
         """Return the next process's crash point, which continues the count and never fires."""
         return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
-    def listen(
-        self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
-    ) -> Callable[[], None]:
-        """Call `listener` while this process lives; return a function that unsubscribes it."""
-        if self.dead:
-            return lambda: None
-        leave = subscribe(listener)
-        self.on_disconnect(leave)
-        return leave
-
-    async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
+    async def _die_after(self, what: str, answer: Awaitable[T]) -> T:
         try:
             return await answer
         finally:
             # Also when the answer is an error: the process dies before it can act on it.
-            if number == self.at and not self.dead:
-                self._die(what)
-
-    def _die(self, what: str) -> NoReturn:
-        self.kill()
-        raise Crash(what)
+            if not self.dead:
+                self.kill()
+                raise Crash(what)
 
 
 @dataclass(slots=True)
@@ -127,12 +108,13 @@ class LeaderStore:
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
-        self.crash_point.on_disconnect(self._stand_still)
 
-    def _stand_still(self) -> None:
-        """Keep the fleet as it is now: another process writes, and does not report to this one."""
-        seen = self.store.fleet()
-        self.fleet = lambda: seen
+        def stand_still() -> None:
+            """Keep the fleet as it is: another process writes, and does not report to this one."""
+            seen = self.store.fleet()
+            self.fleet = lambda: seen
+
+        self.crash_point.on_disconnect.append(stand_still)
 
     @property
     def cluster(self) -> Cluster:
@@ -148,12 +130,18 @@ class LeaderStore:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("another writer was faster")
-        what = f"commit {_kinds(change)}" if self.crash_point.keeps_log else "commit"
+        what = "commit"
+        if self.crash_point.keeps_log:
+            what += " " + ("+".join(event.kind for event in change.events) or "records")
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.crash_point.listen(self.store.subscribe, listener)
+        if self.crash_point.dead:
+            return lambda: None
+        leave = self.store.subscribe(listener)
+        self.crash_point.on_disconnect.append(leave)
+        return leave
 
     async def events(
         self,
@@ -203,7 +191,6 @@ class LeaderProvider:
     cloud: SimulatedCloud
     store: Store
     crash_point: CrashPoint
-    claims: Claims
     laws: Laws = nullcontext
 
     @property
@@ -223,17 +210,22 @@ class LeaderProvider:
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine, which must have been written down."""
+        name = request.name
         with self.laws():
-            self._check_written(request)
+            node = self.store.fleet().nodes.get(NodeId(name))
+            assert node is not None, f"{name} was bought before it was written down"
+            assert node.launch is not None, f"{name} was bought without a launch"
+            assert node.launch.token == request.token, f"{name} was bought under another token"
         return self.crash_point.call("provision", self.cloud.provision, request)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """End one machine, which no node may need any more."""
         with self.laws():
-            for node in self.claims.wanted_by(instance):
-                raise AssertionError(
-                    f"{instance} is the machine of {node.id}, which is {node.phase}"
-                )
+            for node in self.store.fleet().nodes.values():
+                if node.launch is not None and node.launch.instance == instance:
+                    assert not node.counts, (
+                        f"{instance} is the machine of {node.id}, which is {node.phase}"
+                    )
         return self.crash_point.call("terminate", self.cloud.terminate, instance)
 
     def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
@@ -247,13 +239,6 @@ class LeaderProvider:
         with self.laws():
             self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
         return self.crash_point.call("power cycle", self.cloud.power_cycle, instance)
-
-    def _check_written(self, request: ProvisionRequest) -> None:
-        name = request.name
-        node = self.store.fleet().nodes.get(NodeId(name))
-        assert node is not None, f"{name} was bought before it was written down"
-        assert node.launch is not None, f"{name} was bought without a launch"
-        assert node.launch.token == request.token, f"{name} was bought under another token"
 
     def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
         fleet = self.store.fleet()
@@ -314,19 +299,10 @@ class LeaderNotifier:
         return self.crash_point.call("is_drained", self.notifier.is_drained, node)
 
 
-def _kinds(change: Change) -> str:
-    return "+".join([event.kind for event in change.events]) or "records"
-
-
 def leader_provider(
-    cloud: SimulatedCloud,
-    store: Store,
-    crash_point: CrashPoint,
-    claims: Claims,
-    laws: Laws = nullcontext,
+    cloud: SimulatedCloud, store: Store, crash_point: CrashPoint, laws: Laws = nullcontext
 ) -> Provider:
     """Return `cloud` as one incarnation of the control plane sees it."""
-    tells = cloud.habits.announces or cloud.habits.blocks is not None
-    return (AnnouncingProvider if tells else LeaderProvider)(
-        cloud, store, crash_point, claims, laws
-    )
+    announces = cloud.habits.announces or cloud.habits.blocks is not None
+    kind = AnnouncingProvider if announces else LeaderProvider
+    return kind(cloud, store, crash_point, laws)

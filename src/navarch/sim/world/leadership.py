@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.control.nodes.bringup import BringUp
@@ -16,13 +15,11 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
-from navarch.sim.world.claims import Claims
 from navarch.sim.world.hosts import SimulatedHosts
 from navarch.sim.world.laws import Laws
 from navarch.sim.world.leader import Crash, CrashPoint, LeaderNotifier, LeaderStore, leader_provider
 from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
-from navarch.stores.telemetry import TelemetryTable
 
 RESTART_S = 5.0
 """The time from a crash of the control plane to its restart."""
@@ -81,7 +78,8 @@ class Leadership:
                 continue
             self.control = None
             # Heartbeats that are due before the restart fail, and are retried sooner.
-            self.hosts.wake_suspended()
+            for node in list(self.hosts.suspended):
+                self.hosts.wake(node)
             self.crashes += 1
             now_s = self.clock.monotonic()
             back_at_s = sorted([*(at for at in back_at_s if at > now_s), now_s + self.down_s])
@@ -113,58 +111,46 @@ class Leadership:
             self._running.cancel()
 
     async def _lead(self, crash_point: CrashPoint) -> None:
+        if isinstance(self.store, MemoryStore):
+            # The former leader can write no more.
+            self.store = self.store.take_over()
+        self.control = control = self._build(crash_point)
         try:
-            await self._run_control_plane(crash_point)
+            async with asyncio.TaskGroup() as tasks:
+                self._running = tasks.create_task(control.run())
+                crash_point.on_crash = self._running.cancel
         except BaseExceptionGroup as group:
             _, rest = group.split((Crash, SupersededError))
             if rest is not None:
                 raise rest from None
 
-    async def _run_control_plane(self, crash_point: CrashPoint) -> None:
-        if isinstance(self.store, MemoryStore):
-            # The former leader can write no more.
-            self.store = self.store.take_over()
-        claims = Claims(self.store)
-        self.control = control = self._build(crash_point, claims)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._running = tasks.create_task(control.run())
-                crash_point.on_crash = self._running.cancel
-        finally:
-            claims.leave()
-
-    def _build(self, crash_point: CrashPoint, claims: Claims) -> Plane:
+    def _build(self, crash_point: CrashPoint) -> Plane:
         life, led = self.crashes + self.takeovers, self.store
         conflicts = self.hosts.error_rate() / 4 if self.conflicts is None else self.conflicts
         chance = SeededEntropy(f"{self.seed}/conflicts/{life}")
         store = LeaderStore(led, crash_point, chance, conflicts)
         known = [n.id for n in led.fleet().nodes.values() if n.registered_at and not n.gone]
         liveness = self.hosts.new_liveness(known)
+        metrics = None
+        if self.hosts.load is not None:
+            others = [] if self.metrics is None else [self.metrics]
+            metrics = CombinedMeter([*others, HeartbeatMeter(store, liveness)])
+        policies = self.policies
         return build_control_plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{life}"),
             store,
             providers=[
-                leader_provider(cloud, led, crash_point, claims, self.laws.enforce)
+                leader_provider(cloud, led, crash_point, self.laws.enforce)
                 for cloud in self.clouds()
             ],
             notifier=LeaderNotifier(self.workloads(), crash_point),
             liveness=liveness,
             timing=lambda: self.hosts.timing,
             opinions=replace(self.opinions, autoscalers=self.autoscalers),
-            metrics_source=self._metrics_source(store, liveness),
+            metrics_source=metrics,
             loads=self.loads,
-            policies=None if self.policies is None else partial(_same, self.policies),
+            policies=None if policies is None else lambda: policies,
             bringup=self.bringup,
             strict=self.strict,
         )
-
-    def _metrics_source(self, store: Store, liveness: TelemetryTable) -> MetricsSource | None:
-        if self.hosts.load is None:
-            return None
-        sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]
-        return CombinedMeter([*sources, HeartbeatMeter(store, liveness)])
-
-
-def _same(policies: PolicySet) -> PolicySet:
-    return policies

@@ -7,7 +7,6 @@ and host return simulated readings, and commands that change the machine have no
 """
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +34,7 @@ from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuReader
 from navarch.ports.link import Link
-from navarch.sim.world.agent import SimAgent
+from navarch.sim.world.agent import SimAgent, beat
 from navarch.sim.world.leader import Crash
 
 T = TypeVar("T")
@@ -215,16 +214,8 @@ class SimulatedLink:
     ) -> Sequence[Command]:
         """Send a heartbeat."""
         del sequence
-
-        async def beat(api: AgentApi | Link) -> Sequence[Command]:
-            answer = api.heartbeat(node, metrics)
-            return await answer if inspect.isawaitable(answer) else answer
-
-        self._check_alive()
-        try:
-            return await self._agent.send_heartbeat(lambda: beat(self._agent.api()))
-        except Crash as crash:
-            raise _unanswered(crash) from crash
+        send = self._agent.send_heartbeat
+        return await self._send(lambda api: beat(api, node, metrics), send)
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report what the checks found."""
@@ -250,17 +241,14 @@ class SimulatedLink:
     async def close(self) -> None:
         """Do nothing."""
 
-    async def _send(self, ask: Callable[[AgentApi | Link], Awaitable[T]]) -> T:
-        self._check_alive()
-        try:
-            return await self._agent.send(lambda: ask(self._agent.api()))
-        except Crash as crash:
-            raise _unanswered(crash) from crash
-
-    def _check_alive(self) -> None:
+    async def _send(
+        self,
+        request: Callable[[AgentApi | Link], Awaitable[T]],
+        send: Callable[[Callable[[], Awaitable[T]]], Awaitable[T]] | None = None,
+    ) -> T:
         if self._agent.hung:
             raise UnreachableError("the machine hangs")
-
-
-def _unanswered(crash: Crash) -> UnreachableError:
-    return UnreachableError(f"the control plane died while it answered: {crash}")
+        try:
+            return await (send or self._agent.send)(lambda: request(self._agent.api()))
+        except Crash as crash:
+            raise UnreachableError(f"the control plane died while it answered: {crash}") from crash

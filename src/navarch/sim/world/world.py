@@ -168,8 +168,7 @@ class World:
     def break_down(self, node: NodeId, result: CheckResult, *, cleared_by: RecoveryStep) -> None:
         """Break the hardware under a node until a step clears the fault."""
         agent = self.agent(node)
-        assert agent.effects is not None
-        agent.effects.faults.append(Fault(result, cleared_by))
+        self.hosts.effects[agent.machine.id].faults.append(Fault(result, cleared_by))
         agent.results[result.check] = result
         agent.report_now()
 
@@ -177,7 +176,8 @@ class World:
         """Install another driver on a node; its agent registers again."""
         agent = self.agent(node)
         agent.driver = driver
-        agent.register_again()
+        agent.registered = False
+        agent.report_now()
 
     def silence(self, node: NodeId) -> None:
         """Hang a node's agent."""
@@ -214,18 +214,21 @@ class World:
 
     async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
         """Make an operator's request, and repeat it until the control plane answers."""
-        return await self._answer(lambda control: request(control.fleet))
+        return await self._ask(lambda control: request(control.fleet))
 
     async def ask_jobs(self, request: Callable[[JobApi], Awaitable[T]]) -> T:
         """Make a request to the job service, and repeat it until the control plane answers."""
-        return await self._answer(lambda control: request(control.jobs))
+        return await self._ask(lambda control: request(control.jobs))
 
-    async def _answer(self, request: Callable[[Plane], Awaitable[T]]) -> T:
+    async def _ask(self, request: Callable[[Plane], Awaitable[T]]) -> T:
         while True:
-            if self.control is not None and not self.leadership.crash_point.dead:
+            if (control := self._reachable()) is not None:
                 with suppress(Crash, SupersededError):
-                    return await request(self.control)
+                    return await request(control)
             await self.clock.sleep(0.5)
+
+    def _reachable(self) -> Plane | None:
+        return None if self.leadership.crash_point.dead else self.control
 
     def restart_agent(self, node: NodeId, *, boot_id: str | None = None) -> None:
         """Stop an agent and start it again, on the same boot or after a reboot."""
@@ -263,8 +266,8 @@ class World:
 
     async def _release_held(self) -> None:
         while True:
-            if self.control is not None and not self.leadership.crash_point.dead:
-                held = HeldService(self.clock, self.control.store)
+            if (control := self._reachable()) is not None:
+                held = HeldService(self.clock, control.store)
                 waiting = [each.node for each in await held.list_held() if not each.held.released]
                 if waiting:
                     with suppress(Crash, SupersededError):
@@ -311,9 +314,10 @@ class World:
         """Return how `node` reaches the control plane."""
 
         def api() -> AgentApi:
-            if self.control is None or self.leadership.crash_point.dead or node in self.partitioned:
+            control = self._reachable()
+            if control is None or node in self.partitioned:
                 raise UnreachableError("no route to the control plane")
-            return self.control.agents
+            return control.agents
 
         return api
 
@@ -337,7 +341,7 @@ class World:
 
     def set_up(self, machine: Machine) -> None:
         """Start an agent that was just installed."""
-        if not self.hosts.is_up(machine):
+        if machine.id not in self.hosts.running:
             self.hosts.start(machine, after_s=1.0)
 
     def machine_restarted(self, machine: Machine, how: str) -> None:
@@ -367,7 +371,8 @@ class World:
     def stop(self) -> None:
         """Stop every agent and the control plane, and start no more."""
         self.laws.over = True
-        self.hosts.stop_all()
+        for running in list(self.hosts.running.values()):
+            running.cancel()
         self.leadership.stop()
         for reclaim in self._reclaims:
             reclaim.cancel()
@@ -385,10 +390,6 @@ class World:
             now = f"{at_s:.6f}"
             lines += [f"{now} {each.about} {each.kind}: {each.reason}" for each in events]
         return lines
-
-    def let_go(self) -> None:
-        """Drop the trace."""
-        self.recorded.clear()
 
 
 Story = Callable[[World], Awaitable[None]]
