@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import click
 import pytest
 from cli_views import (
     ACTIVE,
@@ -23,7 +24,7 @@ from cli_views import (
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
 from navarch.cli.render.instances import render_instance, render_instances
-from navarch.cli.render.jobs import render_job
+from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.render.nodes import render_node, render_nodes
 from navarch.cli.render.pools import render_pool, render_pools
 from navarch.cli.render.progress import render_changes, render_progress
@@ -121,6 +122,25 @@ def test_colours_do_not_count_as_width() -> None:
 
     assert "\x1b[31maa\x1b[0m    b" in lines[1]
     assert "\x1b[32maaaa\x1b[0m  b" in lines[2]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_table_in_colour_is_the_plain_table_apart_from_the_colours(width: int) -> None:
+    plain, coloured = (
+        (
+            render_nodes(NODES, canvas),
+            render_pools(STATUS.pools, canvas),
+            render_instances((INSTANCE, PENDING), canvas),
+            render_events(EVENTS, canvas),
+            render_status(STATUS, canvas),
+            render_jobs([a_job("train")], canvas),
+            render_progress("training: 10 of 12 nodes ready", NODES, canvas),
+        )
+        for canvas in (Canvas(now=NOW, width=width, color=color) for color in (False, True))
+    )
+    for before, after in zip(plain, coloured, strict=True):
+        assert after != before
+        assert click.unstyle(after) == before
 
 
 def test_control_characters_from_a_machine_do_not_reach_the_terminal() -> None:

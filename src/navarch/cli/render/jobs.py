@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, colored, duration, printable, timestamp
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.formatting import age, duration, printable, timestamp
+from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.job import Job, JobState
 
 COLUMNS = (
@@ -28,10 +28,10 @@ def render_jobs(jobs: Sequence[Job], canvas: Canvas) -> str:
     """Return the table that `navarch job list` prints."""
     if not jobs:
         return "No jobs found"
-    rows = [
+    rows: list[list[Cell | str]] = [
         [
             job.name,
-            colored(job.state.value, _COLORS[job.state], on=canvas.color),
+            Cell(job.state.value, _COLORS[job.state]),
             _gpus(job),
             job.queue,
             age(job.since, canvas.now),
