@@ -68,9 +68,7 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
         names={"lambda": "gpu_4x_a100", "gcp": "a2-highgpu-4g", "aws": "p4de.24xlarge"},
     ),
     "a100-1x": AbstractType(
-        gpus=1,
-        gpu_type="A100",
-        names={"lambda": "gpu_1x_a100", "gcp": "a2-highgpu-1g"},
+        gpus=1, gpu_type="A100", names={"lambda": "gpu_1x_a100", "gcp": "a2-highgpu-1g"}
     ),
     "a10-1x": AbstractType(
         gpus=1,
@@ -78,9 +76,7 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
         names={"lambda": "gpu_1x_a10", "gcp": "g2-standard-4", "aws": "g5.xlarge"},
     ),
     "l4-1x": AbstractType(
-        gpus=1,
-        gpu_type="L4",
-        names={"gcp": "g2-standard-4", "aws": "g6.xlarge"},
+        gpus=1, gpu_type="L4", names={"gcp": "g2-standard-4", "aws": "g6.xlarge"}
     ),
 }
 

@@ -11,12 +11,7 @@ from navarch.config.config import Config
 from navarch.config.context import FileText, ReadFile, Refused, Scope
 from navarch.config.document import Entries
 from navarch.config.errors import ConfigError, by_place
-from navarch.config.provider import (
-    PROVIDER_TYPES,
-    BareMetalConfig,
-    InventoryConfig,
-    ProviderConfig,
-)
+from navarch.config.provider import PROVIDER_TYPES, BareMetalConfig, InventoryConfig, ProviderConfig
 from navarch.config.reading import read_context, read_document, read_text
 from navarch.config.server import ServerConfig
 
