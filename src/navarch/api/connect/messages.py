@@ -10,7 +10,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.launch import Offering
-from navarch.core.node import InstanceState, NodeStatus
+from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import InstanceView, NodeDetail
 from navarch.wire.reference import navarch_pb2 as pb
@@ -27,22 +27,8 @@ def status_word(status: NodeStatus | None) -> str:
     return f"NODE_STATUS_{'UNKNOWN' if status is None else status.name}"
 
 
-def status_named(number: int) -> NodeStatus | None:
-    """Return our status; None for no filter, or one that nothing can match."""
-    return _named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", number)
-
-
-def state_named(number: int) -> InstanceState | None:
-    """Return our state of a machine."""
-    return _named(InstanceState, pb.InstanceState, "INSTANCE_STATE_", number)
-
-
-def command_named(number: int) -> CommandKind | None:
-    """Return our kind of a command."""
-    return _named(CommandKind, pb.NodeCommandType, "NODE_COMMAND_TYPE_", number)
-
-
-def _named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # noqa: ANN401
+def named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # noqa: ANN401
+    """Return our word for a number of the reference; None for no filter, or an unknown one."""
     if number not in enum.values():
         return None
     name = enum.Name(number).removeprefix(prefix)
