@@ -17,6 +17,7 @@ from navarch.control.providers.guard import CallMetrics
 from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId
+from navarch.core.table import Table
 from navarch.meters.recording import RecordingMetrics
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.testing.worlds import a_node
@@ -97,7 +98,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     instruments.start("pools", keys=1, wait_s=0.0)
     instruments.end("pools", "conflict", 0.1)
     CallMetrics(metrics).record("sim", "provision", "ok", 0.1)
-    fleet = Fleet(nodes={NodeId("a"): a_node("a")})
+    fleet = Fleet(nodes=Table({NodeId("a"): a_node("a")}))
     families = (*fleet_metrics(fleet), *server_metrics(Fleet(), 5), *metrics.collect())
     text = render_metrics(families).decode()
     exposed = set()

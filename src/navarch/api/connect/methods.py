@@ -78,9 +78,10 @@ class ReferenceMethods:
         except NotFoundError:
             return pb.GetNodeCommandsResponse()
         pending = [
-            c
-            for c in detail.commands
-            if c.status is CommandStatus.PENDING and messages.is_known(c.kind)
+            command
+            for command in detail.commands
+            if command.status is CommandStatus.PENDING
+            and f"NODE_COMMAND_TYPE_{command.kind.name}" in messages.COMMANDS
         ]
         for command in pending:
             await self._agents.acknowledge(command.node, command.id)
