@@ -16,14 +16,6 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi
 from navarch.ports.held import HeldApi, HeldNode
 
-COLUMNS = (
-    Column(name="Node"),
-    Column(name="Pool", rank=3),
-    Column(name="Action", rank=1),
-    Column(name="Held", rank=2),
-    Column(name="Reason", width_min=24),
-)
-
 
 @click.group("held", cls=Group, invoke_without_command=True)
 @click.pass_context
@@ -99,17 +91,18 @@ def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
     """Return the table that `navarch held list` prints."""
     if not found:
         return "No held nodes found"
-    rows = [
-        [
-            each.node,
-            each.pool or "",
-            each.held.action,
-            "released" if each.held.released else age(each.held.since, canvas.now),
-            each.held.because,
-        ]
-        for each in found
+    columns: list[Column[HeldNode]] = [
+        Column("Node", lambda each: each.node),
+        Column("Pool", lambda each: each.pool or "", rank=3),
+        Column("Action", lambda each: each.held.action, rank=1),
+        Column(
+            "Held",
+            lambda each: "released" if each.held.released else age(each.held.since, canvas.now),
+            rank=2,
+        ),
+        Column("Reason", lambda each: each.held.because, width_min=24),
     ]
-    table = render_table(COLUMNS, rows, canvas)
+    table = render_table(columns, found, canvas)
     if all(each.held.released or not each.held.releasable for each in found):
         return table
     return f"{table}\n\nTo release: navarch held release NODE, or --pool POOL for a whole pool"

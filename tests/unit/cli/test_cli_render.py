@@ -1,5 +1,6 @@
 """Text output at 80 columns, at 160 columns and without a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -39,6 +40,10 @@ from navarch.testing.worlds import a_job, a_pool
 
 WIDTHS = [80, 160]
 PLAIN = Canvas(now=NOW)
+
+
+def _column(index: int, *, rank: int = 0) -> Column[Sequence[Cell | str]]:
+    return Column("ABC"[index], lambda row: row[index], rank=rank)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -105,7 +110,7 @@ def test_a_reason_is_not_cut_without_a_terminal() -> None:
 
 
 def test_the_least_important_column_is_dropped_first() -> None:
-    columns = (Column(name="A"), Column(name="B", rank=1), Column(name="C", rank=2))
+    columns = (_column(0), _column(1, rank=1), _column(2, rank=2))
     row = [("aaaa", "bbbb", "cccc")]
 
     assert render_table(columns, row, Canvas(now=NOW, width=16)) == (
@@ -116,7 +121,7 @@ def test_the_least_important_column_is_dropped_first() -> None:
 
 
 def test_colours_do_not_count_as_width() -> None:
-    columns = (Column(name="A"), Column(name="B"))
+    columns = (_column(0), _column(1))
     rows = [(Cell("aa", "red"), "b"), (Cell("aaaa", "green"), "b")]
     lines = render_table(columns, rows, Canvas(now=NOW, width=80, color=True)).splitlines()
 
@@ -154,7 +159,7 @@ def test_control_characters_from_a_machine_do_not_reach_the_terminal() -> None:
 
 
 def test_wide_characters_stay_aligned() -> None:
-    columns = (Column(name="A"), Column(name="B"))
+    columns = (_column(0), _column(1))
 
     lines = render_table(columns, [("机器", "x"), ("ab", "x")], PLAIN).splitlines()
 
