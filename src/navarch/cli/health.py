@@ -4,11 +4,11 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.events import read_events
 from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.cli.render.health import NodeHealth, gpu_health, render_health
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.event import about
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
@@ -47,8 +47,4 @@ async def _node_health(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
 
 
 def _health_api(api: FleetApi) -> FleetHealthApi:
-    if not isinstance(api, FleetHealthApi):
-        raise NotPossibleError(
-            "fleet health is not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, FleetHealthApi) else refuse_over_grpc("fleet health is")

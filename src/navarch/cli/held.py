@@ -6,12 +6,12 @@ import click
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_node, complete_pool
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.formatting import age, count, printable
 from navarch.cli.render.table import Column, render_table
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi
 from navarch.ports.held import HeldApi, HeldNode
@@ -110,8 +110,4 @@ def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
 
 def held_api(api: FleetApi) -> HeldApi:
     """Return `api` as a HeldApi, or raise if the connection does not provide it."""
-    if not isinstance(api, HeldApi):
-        raise NotPossibleError(
-            "held nodes are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, HeldApi) else refuse_over_grpc("held nodes are")

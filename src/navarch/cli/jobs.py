@@ -8,12 +8,11 @@ import click
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_job, complete_pool
-from navarch.cli.errors import CommandError
+from navarch.cli.errors import CommandError, refuse_over_grpc
 from navarch.cli.options import duration
 from navarch.cli.output import Output
 from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job, JobState
 from navarch.ports.api import FleetApi
@@ -187,8 +186,4 @@ def _sentence(job: Job) -> str:
 
 def job_api(api: FleetApi) -> JobApi:
     """Return `api` as a JobApi, or raise if the connection does not provide it."""
-    if not isinstance(api, JobApi):
-        raise NotPossibleError(
-            "jobs are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, JobApi) else refuse_over_grpc("jobs are")

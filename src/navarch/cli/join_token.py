@@ -4,8 +4,8 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
 from navarch.ports.joining import JoinApi
@@ -38,8 +38,4 @@ def join_token(session: Session, node: str, again: bool, reason: str) -> None:
 
 
 def _join_api(api: FleetApi) -> JoinApi:
-    if not isinstance(api, JoinApi):
-        raise NotPossibleError(
-            "join tokens are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, JoinApi) else refuse_over_grpc("join tokens are")

@@ -6,9 +6,9 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.session import Session, with_session
 from navarch.core.bringup import BringUpLog, CommandLog
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
 from navarch.ports.bringup import BringUpApi
@@ -30,11 +30,7 @@ def logs(session: Session, node: str, bootstrap: bool, show_all: bool) -> None: 
 
 
 def _bringup_api(api: FleetApi) -> BringUpApi:
-    if not isinstance(api, BringUpApi):
-        raise NotPossibleError(
-            "set-up logs are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, BringUpApi) else refuse_over_grpc("set-up logs are")
 
 
 def render_bringups(logs: Sequence[BringUpLog], *, attempts: int) -> str:
