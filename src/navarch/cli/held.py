@@ -7,6 +7,7 @@ import click
 from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.errors import refuse_over_grpc
+from navarch.cli.options import reason_option
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.formatting import age, count, printable
@@ -38,7 +39,7 @@ def list_held(session: Session, pool: str | None) -> None:
 @held.command("release", cls=Command)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
 @click.option("--pool", help="Release every held node of this pool.", shell_complete=complete_pool)
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @click.option("-y", "--yes", is_flag=True, help="Release a whole pool without confirmation.")
 @with_session
 def release(
@@ -66,7 +67,8 @@ def release_held(
             if each.held.releasable
         ]
         if waiting:
-            _list_reasons(waiting)
+            for words in dict.fromkeys(each.held.because for each in waiting):
+                click.echo(f"Held: {printable(words)}")
             nodes_waiting = count(len(waiting), "node")
             click.confirm(
                 f"Run the held actions of {nodes_waiting} in pool {name} now?", abort=True
@@ -80,11 +82,6 @@ def release_held(
             click.echo(f"Pool {name} released: it launches and replaces machines again")
         return
     session.show(found, lambda canvas: render_held(found, canvas))
-
-
-def _list_reasons(waiting: Sequence[HeldNode]) -> None:
-    for words in dict.fromkeys(each.held.because for each in waiting):
-        click.echo(f"Held: {printable(words)}")
 
 
 def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
