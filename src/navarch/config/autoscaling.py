@@ -9,7 +9,7 @@ from navarch.config.block import Nested, Tagged
 from navarch.config.context import Scope
 from navarch.config.document import Tree
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key, repeated
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -108,11 +108,9 @@ def days_are_unique(days: tuple[Day, ...]) -> Iterator[Fault]:
 
 def values_are_unique(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
     """Yield a fault for every duplicate value in the list under `key`."""
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            yield Fault(
-                f"{value.value} is listed twice", "keep the first of the two", at=(key, place)
-            )
+    for place in repeated(values):
+        message = f"{values[place].value} is listed twice"
+        yield Fault(message, "keep the first of the two", at=(key, place))
 
 
 @block(rules=(_window_is_not_empty, _window_bounds_are_in_order, days_are_unique))
@@ -132,7 +130,7 @@ class WindowConfig:
     )
 
 
-_AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
+AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
     options=lambda _: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
 )
 # A custom autoscaler sizes the whole pool: it cannot be stored as a member of another one.
@@ -265,8 +263,6 @@ AUTOSCALING_TYPES: Mapping[str, type] = {
     )
 }
 
-AUTOSCALING = _AUTOSCALING
-
 
 def strategies(config: AutoscalingConfig | None) -> Iterator[AutoscalingConfig]:
     """Yield a strategy and, recursively, its fallbacks and members."""
@@ -287,50 +283,25 @@ def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:
         case CustomConfig():
             return None
         case ReactiveConfig():
-            reactive = ReactiveSettings(
-                scale_up_at=config.scale_up_at, scale_down_at=config.scale_down_at
-            )
-            return Autoscaling(reactive=reactive)
+            return Autoscaling(reactive=copied(ReactiveSettings, config))
         case QueueDepthConfig():
-            return Autoscaling(queue=QueueSettings(jobs_per_node=config.jobs_per_node))
+            return Autoscaling(queue=copied(QueueSettings, config))
         case ScheduledConfig():
-            scheduled = ScheduledSettings(
-                windows=tuple(_window(window) for window in config.schedule),
-                time_zone=config.time_zone,
-                fallback=_maybe(config.fallback),
+            windows = tuple(_window(window) for window in config.schedule)
+            fallback = config.fallback and to_autoscaling(config.fallback)
+            return Autoscaling(
+                scheduled=copied(ScheduledSettings, config, windows=windows, fallback=fallback)
             )
-            return Autoscaling(scheduled=scheduled)
         case PredictiveConfig():
-            predictive = PredictiveSettings(
-                lookback_window=config.lookback_window,
-                growth_factor=config.growth_factor,
-                fallback=_maybe(config.fallback),
-            )
-            return Autoscaling(predictive=predictive)
+            fallback = config.fallback and to_autoscaling(config.fallback)
+            return Autoscaling(predictive=copied(PredictiveSettings, config, fallback=fallback))
         case CompositeConfig():
             found = (to_autoscaling(each) for each in config.autoscalers)
             members = tuple(each for each in found if each is not None)
             return Autoscaling(composite=CompositeSettings(members=members, mode=config.mode))
         case CostAwareConfig():
-            cost_aware = CostAwareSettings(
-                peak_start=config.peak_start,
-                peak_end=config.peak_end,
-                scale_up_at=config.scale_up_at,
-                off_peak_nodes=config.off_peak_nodes,
-                time_zone=config.time_zone,
-            )
-            return Autoscaling(cost_aware=cost_aware)
-
-
-def _maybe(config: AutoscalingConfig | None) -> Autoscaling | None:
-    return None if config is None else to_autoscaling(config)
+            return Autoscaling(cost_aware=copied(CostAwareSettings, config))
 
 
 def _window(config: WindowConfig) -> Window:
-    return Window(
-        days=config.days,
-        start=config.start,
-        end=config.end,
-        nodes_min=config.min_nodes,
-        nodes_max=config.max_nodes,
-    )
+    return copied(Window, config, nodes_min=config.min_nodes, nodes_max=config.max_nodes)

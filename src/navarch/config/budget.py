@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from navarch.config.kinds import MONEY, TEXT, Choice, Real
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 
 
@@ -54,10 +54,4 @@ class BudgetConfig:
 
 def to_budget(config: BudgetConfig) -> Budget:
     """Return a budget as the control plane stores it."""
-    return Budget(
-        of=config.of,
-        name=config.name or "",
-        limit_per_month=config.limit_per_month,
-        when_spent=config.when_spent,
-        warn_at=config.warn_at,
-    )
+    return copied(Budget, config, name=config.name or "")

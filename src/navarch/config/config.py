@@ -13,7 +13,7 @@ from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
 from navarch.config.scheduler import SchedulerConfig
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.server import ServerConfig
 from navarch.config.suggestion import suggest
 from navarch.core.budget import BudgetOf
@@ -54,15 +54,9 @@ def _at_least_one_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
 
 
 def _budgets_are_unique(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
-    seen: set[tuple[BudgetOf, str | None]] = set()
-    for index, each in enumerate(budgets):
-        if (each.of, each.name) in seen:
-            yield Fault(
-                f"duplicate budget for {to_budget(each)}",
-                "keep one of the two",
-                at=("budgets", index),
-            )
-        seen.add((each.of, each.name))
+    for index in repeated([(each.of, each.name) for each in budgets]):
+        message = f"duplicate budget for {to_budget(budgets[index])}"
+        yield Fault(message, "keep one of the two", at=("budgets", index))
 
 
 def _budgets_match_pools(

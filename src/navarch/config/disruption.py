@@ -6,7 +6,7 @@ from datetime import timedelta
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
 from navarch.config.block import Nested
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.schedule import DAYS, Day
@@ -125,20 +125,14 @@ class DisruptionConfig:
 
 def to_disruption(config: DisruptionConfig) -> Disruption:
     """Return the settings as they are stored with the pool."""
-    return Disruption(
-        lifetime_max=config.lifetime_max,
-        replace_drifted=config.replace_drifted,
-        savings_min=config.savings_min,
-        empty_after=config.empty_after,
-        budgets=tuple(
-            DisruptionBudget(
-                nodes_max=budget.nodes_max,
-                share_max=budget.share_max,
-                causes=budget.reasons,
-                days=tuple(DAYS.index(day) for day in budget.days),
-                hours=budget.hours or "",
-                time_zone=budget.time_zone,
-            )
-            for budget in config.budgets
-        ),
+    budgets = tuple(
+        copied(
+            DisruptionBudget,
+            budget,
+            causes=budget.reasons,
+            days=tuple(DAYS.index(day) for day in budget.days),
+            hours=budget.hours or "",
+        )
+        for budget in config.budgets
     )
+    return copied(Disruption, config, budgets=budgets)

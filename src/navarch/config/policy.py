@@ -15,7 +15,7 @@ from navarch.config.document import Leaf, Tree
 from navarch.config.errors import Place, Source
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.reading import read_context, read_document, read_text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key, repeated
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
 from navarch.health.policy.policy import (
@@ -167,15 +167,12 @@ def _at_least_one_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
 
 
 def _rule_names_are_unique(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, rule in enumerate(rules):
-        if rule.name in seen:
-            yield Fault(
-                f'rule "{rule.name}": duplicate rule name',
-                "give it a unique name: reasons quote it",
-                at=("rules", index, "name"),
-            )
-        seen.add(rule.name)
+    for index in repeated([rule.name for rule in rules]):
+        yield Fault(
+            f'rule "{rules[index].name}": duplicate rule name',
+            "give it a unique name: reasons quote it",
+            at=("rules", index, "name"),
+        )
 
 
 def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
@@ -257,19 +254,12 @@ def default_policy_text() -> str:
 
 
 def _rule(rule: RuleConfig) -> Rule:
-    return Rule(
-        name=rule.name,
-        description=rule.description,
-        condition=rule.condition,
+    return copied(
+        Rule,
+        rule,
         result=Health(rule.result.value),
         action=None if rule.action is None else str(rule.action),
-        fatal=rule.fatal,
-        count=rule.count,
-        within=rule.within,
-        per=rule.per,
         distinct=rule.distinct or "",
-        sources=rule.sources,
-        phases=rule.phases,
     )
 
 

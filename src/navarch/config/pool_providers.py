@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from navarch.config.kinds import TEXT, Choice, Integer, ListOf
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.suggestion import suggest
 
 
@@ -103,15 +103,12 @@ def _providers_exist(
 
 
 def _providers_are_unique(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, each in enumerate(providers):
-        if each.name in seen:
-            yield Fault(
-                f'the provider "{each.name}" is listed twice',
-                "keep one of the two; several regions can go in one entry",
-                at=("providers", index, "name"),
-            )
-        seen.add(each.name)
+    for index in repeated([each.name for each in providers]):
+        yield Fault(
+            f'the provider "{providers[index].name}" is listed twice',
+            "keep one of the two; several regions can go in one entry",
+            at=("providers", index, "name"),
+        )
 
 
 def _instance_type_is_required(

@@ -23,7 +23,7 @@ from navarch.config.kinds import (
     Real,
     Text,
 )
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.secret import Secret
 
 GPUS = Integer(least=1, most=1024, example="8")
@@ -305,15 +305,9 @@ class HostConfig:
 
 
 def _hosts_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, host in enumerate(hosts):
-        if host.name in seen:
-            yield Fault(
-                f'the host "{host.name}" is listed twice',
-                "keep one of the two",
-                at=("hosts", index, "name"),
-            )
-        seen.add(host.name)
+    for index in repeated([host.name for host in hosts]):
+        message = f'the host "{hosts[index].name}" is listed twice'
+        yield Fault(message, "keep one of the two", at=("hosts", index, "name"))
 
 
 @block(rules=(_hosts_are_unique,))

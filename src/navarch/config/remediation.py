@@ -8,7 +8,7 @@ from navarch.config.block import Nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.schema import block, key
+from navarch.config.schema import block, copied, key
 from navarch.config.suggestion import suggest
 from navarch.core.disruption import Domain, DomainBudget, GovernorSettings, default_budgets
 from navarch.core.recovery import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, RecoveryStep, Remediation
@@ -71,14 +71,9 @@ REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapp
 
 def to_remediation(config: RemediationConfig) -> Remediation:
     """Return the settings as they are stored with the pool."""
+    # The default stays empty: a program that embeds Navarch may use a different one.
     named = config.strategy != CORDON_AND_REPLACE
-    return Remediation(
-        # The default stays empty: a program that embeds Navarch may use a different one.
-        strategy=config.strategy if named else "",
-        dry_run=config.dry_run,
-        steps=config.steps,
-        reboot_deadline=config.reboot_deadline,
-    )
+    return copied(Remediation, config, strategy=config.strategy if named else "")
 
 
 SHARE = Real(least=0.0, most=1.0, example="0.05")

@@ -6,7 +6,7 @@ from navarch.config.block import Named, Nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.config.suggestion import suggest
 from navarch.core.job import Queue
 
@@ -151,11 +151,4 @@ class SchedulerConfig:
 
 def to_queue(config: QueueConfig) -> Queue:
     """Return a queue as the scheduler uses it."""
-    return Queue(
-        name=config.name,
-        parent=config.parent,
-        priority=config.priority,
-        quota=config.quota,
-        limit=config.limit,
-        weight=config.weight,
-    )
+    return copied(Queue, config)

@@ -6,11 +6,12 @@ the reference all use the same declarations, so none of them can miss a key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeAlias, TypeVar, dataclass_transform, overload
+from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform, overload
 
 from navarch.config.kinds import Kind
+from navarch.core.records import record_fields
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -98,10 +99,10 @@ def block(*, rules: tuple[Rule, ...] = (), restart: str = "") -> Callable[[type[
     """
 
     def make(cls: type[B]) -> type[B]:
-        made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
         declared = {
             field.name: field.metadata[_KEY]
-            for field in dataclasses.fields(made)
+            for field in dataclasses.fields(cast("Any", made))
             if _KEY in field.metadata
         }
         _KEYS[made] = {
@@ -145,3 +146,14 @@ def plain_block(value: object) -> dict[str, object]:
         for name, declared in keys_of(type(value)).items()
         if (held := getattr(value, name)) is not None
     }
+
+
+def copied(kind: type[T], block: object, **others: object) -> T:
+    """Return a `kind` with the fields of the same names of `block`, except for `others`."""
+    same = [part.name for part in record_fields(kind) if part.name not in others]
+    return kind(**{name: getattr(block, name) for name in same}, **others)
+
+
+def repeated(values: Sequence[object]) -> Iterator[int]:
+    """Yield the place of every value that occurs before as well."""
+    return (place for place, value in enumerate(values) if value in values[:place])
