@@ -15,7 +15,6 @@ from navarch.api.auth import (
     REALM,
     UNAUTHORIZED,
     Authenticator,
-    Chain,
     JoinTokens,
     identify,
     requires_credentials,
@@ -115,7 +114,7 @@ def build_http_app(
     return HttpApp(
         router=Router(routes),
         connect=ConnectHandler(clock, entropy, fleet, agents),
-        auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
+        auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
         metrics=lambda: chain(fleet_metrics(snapshot()), collect()),
         ready=ready,
