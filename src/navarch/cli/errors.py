@@ -36,8 +36,6 @@ class ErrorReport:
     message: str
     code: int
     remedy: str = ""
-    expected: bool = True
-    """False for an error that is a bug in Navarch."""
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -104,7 +102,6 @@ def describe_error(error: BaseException) -> ErrorReport:
         message=f"unexpected {type(error).__name__}: {text}",
         code=FAILED,
         remedy="run again with --debug for a traceback",
-        expected=False,
     )
 
 

@@ -32,11 +32,9 @@ HISTORY_KINDS = {"node.health", "health.finding"}
 def health(session: Session, node: str | None, history: int) -> None:
     """Show the health of the fleet, or of one node GPU by GPU with its history."""
     if node is None:
-        fleet = session.call(lambda api: _health_api(api).fleet_health())
-        session.show(fleet, lambda canvas: render_fleet_health(fleet, canvas))
-        return
-    found = session.call(lambda api: _node_health(api, NodeId(node), history))
-    session.show(found, lambda canvas: render_health(found, canvas))
+        session.show_call(lambda api: _health_api(api).fleet_health(), render_fleet_health)
+    else:
+        session.show_call(lambda api: _node_health(api, NodeId(node), history), render_health)
 
 
 async def _node_health(api: FleetApi, node: NodeId, history: int) -> NodeHealth:

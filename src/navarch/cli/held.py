@@ -32,8 +32,7 @@ def held(context: click.Context) -> None:
 def list_held(session: Session, pool: str | None) -> None:
     """List the held nodes, longest held first."""
     name = PoolName(pool) if pool else None
-    found = session.call(lambda api: held_api(api).list_held(pool=name))
-    session.show(found, lambda canvas: render_held(found, canvas))
+    session.show_call(lambda api: held_api(api).list_held(pool=name), render_held)
 
 
 @held.command("release", cls=Command)

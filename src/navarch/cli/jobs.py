@@ -110,8 +110,7 @@ async def _wait_until_placed(session: Session, api: JobApi, job: Job) -> Job:
 @with_session
 def list_jobs(session: Session, queue: str | None, over: bool) -> None:
     """List jobs in order of submission."""
-    found = session.call(lambda api: job_api(api).list_jobs(queue=queue, over=over))
-    session.show(found, lambda canvas: render_jobs(found, canvas))
+    session.show_call(lambda api: job_api(api).list_jobs(queue=queue, over=over), render_jobs)
 
 
 @job.command("get", cls=Command)
@@ -119,8 +118,7 @@ def list_jobs(session: Session, queue: str | None, over: bool) -> None:
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one job: its request, its state and the nodes of its tasks."""
-    found = session.call(lambda api: job_api(api).get_job(JobName(name)))
-    session.show(found, lambda canvas: render_job(found, canvas))
+    session.show_call(lambda api: job_api(api).get_job(JobName(name)), render_job)
 
 
 @job.command("cancel", cls=Command)

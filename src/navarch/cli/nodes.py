@@ -80,8 +80,7 @@ def list_nodes(
 @with_session
 def get(session: Session, node: str) -> None:
     """Show the details of one node."""
-    detail = session.call(lambda api: api.get_node(NodeId(node)))
-    session.show(detail, lambda canvas: render_node(detail, canvas))
+    session.show_call(lambda api: api.get_node(NodeId(node)), render_node)
 
 
 @click.command("cordon", cls=Command)

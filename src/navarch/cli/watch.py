@@ -34,11 +34,10 @@ def show_or_watch(
     watch: bool,
 ) -> None:
     """Print what `fetch` returns, once or on every change until interrupted."""
-    if not watch:
-        found = session.call(fetch)
-        session.show(found, lambda canvas: render(found, canvas))
-        return
-    session.call_without_timeout(lambda api: _watch(session, api, fetch, render))
+    if watch:
+        session.call_without_timeout(lambda api: _watch(session, api, fetch, render))
+    else:
+        session.show_call(fetch, render)
 
 
 async def _watch(
