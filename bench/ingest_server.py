@@ -63,7 +63,9 @@ async def serve(door: str, nodes: int, token: str) -> None:
         if door == "http":
             listener = listen("127.0.0.1", 0)
             port = listener.getsockname()[1]
-            app = build_http_app(clock, entropy, fleet, agents, auth=auth, desk=desk)
+            app = build_http_app(
+                clock, entropy, fleet, agents, auth=auth, desk=desk, snapshot=store.fleet
+            )
             server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
             running.append(tasks.create_task(server.run()))
         else:

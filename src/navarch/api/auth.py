@@ -1,7 +1,7 @@
 """Authentication of requests: the interface, the built-in authenticators, and join tokens."""
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -62,21 +62,6 @@ class BearerToken:
         return self._identity
 
 
-class Chain:
-    """Several authenticators in order; the first that accepts or rejects decides."""
-
-    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
-        self._authenticators = tuple(authenticators)
-
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return the first identity."""
-        for authenticator in self._authenticators:
-            identity = authenticator.authenticate(headers)
-            if identity is not None:
-                return identity
-        return None
-
-
 class Anyone:
     """Accepts every caller: for a server without a token, which must listen on loopback only."""
 
@@ -119,16 +104,17 @@ def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
 
 
 class JoinTokens:
-    """Identifies machines by their join tokens; ignores other credentials."""
+    """Identifies machines by their join tokens, and other callers by another authenticator."""
 
-    def __init__(self, joins: Joins) -> None:
+    def __init__(self, joins: Joins, others: Authenticator) -> None:
         self._joins = joins
+        self._others = others
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return the identity of the machine with the join token."""
+        """Return the identity of the machine with the join token, or of another caller."""
         shown = shown_in(headers)
         if shown is None:
-            return None
+            return self._others.authenticate(headers)
         joiner = self._joins.recognize(shown)
         return Identity(
             subject=f"node:{joiner.node}",

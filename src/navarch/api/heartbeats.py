@@ -1,6 +1,7 @@
 """Packed heartbeats: liveness at once, readings in batches."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -108,13 +109,11 @@ class HeartbeatDesk:
             self.flush()
 
 
+@dataclass(slots=True)
 class _Batch:
-    __slots__ = ("hosts", "nodes", "readings")
-
-    def __init__(self) -> None:
-        self.nodes: list[NodeId] = []
-        self.hosts: list[tuple[float, float]] = []
-        self.readings: list[bytes] = []
+    nodes: list[NodeId] = field(default_factory=list)
+    hosts: list[tuple[float, float]] = field(default_factory=list)
+    readings: list[bytes] = field(default_factory=list)
 
 
 def _plausible(readings: Floats) -> Floats:

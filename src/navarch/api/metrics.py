@@ -2,16 +2,13 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import prometheus_client
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
-from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
 from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -87,42 +84,8 @@ class _Histogram:
         (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGauge:
-    """The measured facts about one node."""
-
-    id: NodeId
-    status: NodeStatus | None
-    health: Health
-    provider: str
-    gpus: int
-
-
-def gauges_of(fleet: Fleet) -> Iterator[NodeGauge]:
-    """Yield every node that is not gone."""
-    for node in fleet.nodes.values():
-        if node.gone:
-            continue
-        gpus = node.gpus
-        if gpus is None:
-            gpus = node.place.gpus if node.place else 0
-        yield NodeGauge(node.id, node_status(node), node.health, node.provider or "", gpus)
-
-
-async def fetch_gauges(fleet: FleetApi) -> list[NodeGauge]:
-    """Return every node that is not gone, page by page, for a fleet in another process."""
-    query = Query(page_size=PAGE_SIZE_MAX)
-    gauges: list[NodeGauge] = []
-    while True:
-        page = await fleet.list_nodes(query)
-        gauges += [NodeGauge(n.id, n.status, n.health, n.provider, n.gpus) for n in page.items]
-        if not page.next_page_token:
-            return gauges
-        query = replace(query, page_token=page.next_page_token)
-
-
-def fleet_metrics(gauges: Iterable[NodeGauge]) -> Iterator[Metric]:
-    """Yield nodes by status, GPUs by provider, and the health of every node."""
+def fleet_metrics(fleet: Fleet) -> Iterator[Metric]:
+    """Yield nodes by status, GPUs by provider, and the health of every node that is not gone."""
     statuses = Tally[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
     gpus: Tally[str] = Tally()
     health = GaugeMetricFamily(
@@ -130,9 +93,12 @@ def fleet_metrics(gauges: Iterable[NodeGauge]) -> Iterator[Metric]:
         "1 healthy, 0.5 degraded, 0 unhealthy or unknown.",
         labels=("node_id", "status"),
     )
-    for node in gauges:
-        statuses[node.status or UNKNOWN] += 1
-        gpus[node.provider or UNKNOWN] += node.gpus
+    for node in fleet.nodes.values():
+        if node.gone:
+            continue
+        statuses[node_status(node) or UNKNOWN] += 1
+        placed = node.place.gpus if node.place else 0
+        gpus[node.provider or UNKNOWN] += placed if node.gpus is None else node.gpus
         health.add_metric((node.id, str(node.health)), _HEALTH_VALUES[node.health])
     yield _tally("navarch_nodes_total", "Nodes by status.", "status", statuses)
     yield _tally("navarch_gpus_total", "GPUs by provider.", "provider", gpus)

@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -48,7 +48,18 @@ from navarch.ports.metadata import NoticeWatch
 
 log = structlog.get_logger("navarch.agent")
 
+F = TypeVar("F", bound=Callable[..., object])
+
 SIMULATED_MAX = 64
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def setting(*names: str, help: str, **attributes: Any) -> Callable[[F], F]:  # noqa: A002, ANN401
+    """Return an option that a variable sets as well: `--node-id` is NAVARCH_NODE_ID."""
+    variable = f"NAVARCH_{names[-1].removeprefix('--').replace('-', '_').upper()}"
+    return click.option(*names, envvar=variable, help=help, **attributes)
 
 
 class _AgentGroup(click.Group):
@@ -74,47 +85,29 @@ class _AgentGroup(click.Group):
 
 
 @click.group("agent", cls=_AgentGroup, invoke_without_command=True)
-@click.option(
+@setting(
     "-s",
     "--server",
-    envvar="NAVARCH_SERVER",
     default="http://localhost:50051",
     show_default=True,
     help="Address of the control plane.",
 )
-@click.option("--node-id", envvar="NAVARCH_NODE_ID", help="Name of this node.  [default: hostname]")
-@click.option("--provider", envvar="NAVARCH_PROVIDER", default="", help="Provider of the machine.")
-@click.option("--region", envvar="NAVARCH_REGION", default="", help="Region of the machine.")
-@click.option("--zone", envvar="NAVARCH_ZONE", default="", help="Zone of the machine.")
-@click.option(
-    "--instance-type",
-    envvar="NAVARCH_INSTANCE_TYPE",
-    default="",
-    help="The provider's instance type.",
-)
-@click.option(
-    "--pool",
-    envvar="NAVARCH_POOL",
-    default="",
-    help="Pool of the machine; sets the label `pool`.",
-)
+@setting("--node-id", help="Name of this node.  [default: hostname]")
+@setting("--provider", default="", help="Provider of the machine.")
+@setting("--region", default="", help="Region of the machine.")
+@setting("--zone", default="", help="Zone of the machine.")
+@setting("--instance-type", default="", help="The provider's instance type.")
+@setting("--pool", default="", help="Pool of the machine; sets the label `pool`.")
 @click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the node. Repeatable."
 )
+@setting("--auth-token", help="Bearer token. A file keeps it out of the process list.")
 @click.option(
-    "--auth-token",
-    envvar="NAVARCH_AUTH_TOKEN",
-    help="Bearer token. A file keeps it out of the process list.",
+    "--auth-token-file", type=FILE, help="File with the bearer token; changes are picked up."
 )
-@click.option(
-    "--auth-token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the bearer token; changes are picked up.",
-)
-@click.option(
+@setting(
     "--join-token-file",
-    envvar="NAVARCH_JOIN_TOKEN_FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="File with the launch's join token, used instead of a bearer token.",
 )
 @click.option(
@@ -127,36 +120,27 @@ class _AgentGroup(click.Group):
     help="Folder for persistent state.  [default: /var/lib/navarch-agent, or under $HOME]",
 )
 @click.option("--boot-id", default="", help="Id of this boot.  [default: the kernel's boot id]")
-@click.option(
+@setting(
     "--gpus-expected",
-    envvar="NAVARCH_GPUS_EXPECTED",
     type=click.IntRange(min=0),
     help="Number of GPUs that the machine must have to be healthy.",
 )
-@click.option(
+@setting(
     "--metadata",
     type=click.Choice([service.value for service in Service]),
-    envvar="NAVARCH_METADATA",
     default=Service.AUTO.value,
     show_default=True,
     help="Metadata service to poll for preemption and maintenance notices.",
 )
-@click.option(
-    "--metadata-url",
-    envvar="NAVARCH_METADATA_URL",
-    default="",
-    help="URL of the metadata service, if not the default.",
-)
-@click.option(
+@setting("--metadata-url", default="", help="URL of the metadata service, if not the default.")
+@setting(
     "--dead-man-lease",
-    envvar="NAVARCH_DEAD_MAN_LEASE",
     type=click.FloatRange(min=0.25),
     metavar="HOURS",
     help="Shut the machine down once it is idle and has had no control plane for this long.",
 )
-@click.option(
+@setting(
     "--dead-man-command",
-    envvar="NAVARCH_DEAD_MAN_COMMAND",
     default="systemctl poweroff",
     show_default=True,
     help="Command that shuts the machine down.",
@@ -166,15 +150,10 @@ class _AgentGroup(click.Group):
     type=click.IntRange(min=0, max=SIMULATED_MAX),
     help="Simulate this many GPUs, for trials.",
 )
-@click.option(
-    "--image",
-    envvar="NAVARCH_IMAGE",
-    help="Image of the machine.  [default: from /etc/os-release]",
-)
-@click.option(
+@setting("--image", help="Image of the machine.  [default: from /etc/os-release]")
+@setting(
     "--allow-restart-app",
     is_flag=True,
-    envvar="NAVARCH_ALLOW_RESTART_APP",
     help="Allow the control plane to kill processes that hold a broken GPU.",
 )
 @click.option(
@@ -184,18 +163,8 @@ class _AgentGroup(click.Group):
     metavar="UNIT",
     help="With --allow-restart-app: restart this systemd unit instead. Repeatable.",
 )
-@click.option(
-    "--allow-reset",
-    is_flag=True,
-    envvar="NAVARCH_ALLOW_RESET",
-    help="Allow the control plane to reset idle GPUs.",
-)
-@click.option(
-    "--allow-reboot",
-    is_flag=True,
-    envvar="NAVARCH_ALLOW_REBOOT",
-    help="Allow the control plane to reboot the machine.",
-)
+@setting("--allow-reset", is_flag=True, help="Allow the control plane to reset idle GPUs.")
+@setting("--allow-reboot", is_flag=True, help="Allow the control plane to reboot the machine.")
 @click.pass_context
 def agent(
     context: click.Context,
@@ -270,7 +239,15 @@ def _place(provider: str, instance_type: str, region: str, zone: str) -> Offerin
 def _lease(hours: float | None, command: str) -> Lease | None:
     if hours is None:
         return None
-    return Lease(term=timedelta(hours=hours), end=lambda: _end_machine(shlex.split(command)))
+
+    def end_machine() -> None:
+        try:
+            subprocess.run(shlex.split(command), check=True, timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            # It is retried one lease later.
+            log.warning("agent.dead_man_failed", command=shlex.split(command), error=str(error))
+
+    return Lease(term=timedelta(hours=hours), end=end_machine)
 
 
 def _open_disk(folder: Path) -> FolderDisk:
@@ -278,14 +255,6 @@ def _open_disk(folder: Path) -> FolderDisk:
         return FolderDisk(folder)
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
-
-
-def _end_machine(command: Sequence[str]) -> None:
-    """Run `command` to shut the machine down; log a failure, it is retried one lease later."""
-    try:
-        subprocess.run(command, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        log.warning("agent.dead_man_failed", command=list(command), error=str(error))
 
 
 def _run(
@@ -424,9 +393,20 @@ def _credentials(
     """Return the source of the bearer or join token; None if there is no token."""
     source = _token_source(token, token_file)
     join_token = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
-    if join_token:
-        return _join_token_source(join_token, folder)
-    return source if token or token_file else None
+    if not join_token:
+        return source if token or token_file else None
+    if isinstance(join_token, Path):
+        plain = _read_token(join_token)
+    else:
+        plain = _plain(join_token, "NAVARCH_JOIN_TOKEN")
+    if plain is None:
+        raise click.BadParameter("the file is empty", param_hint="--join-token-file")
+    try:
+        # The machine key is created on first use.
+        combined = with_machine_key(plain, machine_key(folder, SystemEntropy()))
+    except OSError as error:
+        raise click.ClickException(f"{error}; choose another --state-dir") from error
+    return lambda: combined
 
 
 def _token_source(token: str | None, file: Path | None) -> Callable[[], str | None]:
@@ -445,18 +425,6 @@ def _token_source(token: str | None, file: Path | None) -> Callable[[], str | No
         return last
 
     return read
-
-
-def _join_token_source(token: Path | str, folder: Path) -> Callable[[], str | None]:
-    """Return the join token combined with the machine key, creating the key on first use."""
-    plain = _read_token(token) if isinstance(token, Path) else _plain(token, "NAVARCH_JOIN_TOKEN")
-    if plain is None:
-        raise click.BadParameter("the file is empty", param_hint="--join-token-file")
-    try:
-        combined = with_machine_key(plain, machine_key(folder, SystemEntropy()))
-    except OSError as error:
-        raise click.ClickException(f"{error}; choose another --state-dir") from error
-    return lambda: combined
 
 
 def _read_token(file: Path) -> str | None:
@@ -508,11 +476,12 @@ def _event_sources(
         gpus,
         logs,
         bookmark=FileBookmark(folder / "kernel-log" / "bookmark.json"),
-        boot_id=identity.boot_id or _boot_id(),
+        boot_id=identity.boot_id or kernel_boot_id(),
     )
 
 
-def _boot_id() -> str:
+def kernel_boot_id() -> str:
+    """Return the id of this boot; empty if the kernel does not report it."""
     try:
         return LinuxHost().boot_id()
     except HostError:

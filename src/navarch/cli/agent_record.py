@@ -14,6 +14,7 @@ from navarch.agent.recording import Recorder, Recording, read_recording, write_r
 from navarch.agent.replay import LoopClock, ScaledTimeLoop
 from navarch.agent.replay import replay as play
 from navarch.agent.transport import open_link
+from navarch.cli.agent import kernel_boot_id
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import Command
 from navarch.core.health import Health, HealthReport
@@ -24,10 +25,8 @@ from navarch.core.node import NodeStatus
 from navarch.gpus.nvml import NvmlGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.kmsg import open_kmsg
-from navarch.hosts.linux import LinuxHost
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import Registration, Welcome
-from navarch.ports.host import HostError
 from navarch.ports.link import Link
 
 POLL_S = 0.05
@@ -60,7 +59,7 @@ def record(file: Path, seconds: float, interval: float) -> None:
         )
     try:
         with file.open("wb") as out:
-            recorder = Recorder(clock, gpus, log, out.write, boot_id=_boot_id())
+            recorder = Recorder(clock, gpus, log, out.write, boot_id=kernel_boot_id())
             asyncio.run(_record(recorder, seconds=seconds, interval=interval))
     finally:
         gpus.close()
@@ -168,10 +167,3 @@ class PrintingLink:
 
     async def close(self) -> None:
         """Do nothing."""
-
-
-def _boot_id() -> str:
-    try:
-        return LinuxHost().boot_id()
-    except HostError:
-        return ""

@@ -4,6 +4,7 @@ import click
 
 from navarch.agent.event_sources import EventSources
 from navarch.agent.scan import scan_machine
+from navarch.cli.agent import setting
 from navarch.cli.commands import Command
 from navarch.cli.render.scan import render_scan
 from navarch.cli.session import Session, with_session
@@ -24,16 +25,14 @@ UNHEALTHY = 1
 
 
 @click.command("scan", cls=Command)
-@click.option("--provider", envvar="NAVARCH_PROVIDER", default="", help="Provider of the machine.")
-@click.option(
+@setting("--provider", default="", help="Provider of the machine.")
+@setting(
     "--instance-type",
-    envvar="NAVARCH_INSTANCE_TYPE",
     default="",
     help="Instance type, to compare the machine with the catalogue.",
 )
-@click.option(
+@setting(
     "--gpus-expected",
-    envvar="NAVARCH_GPUS_EXPECTED",
     type=click.IntRange(min=0),
     help="Number of GPUs that the machine must have.",
 )

@@ -15,21 +15,31 @@ from navarch.cli.options import GLOBAL_OPTIONS
 HINT = "Global options: -s/--server, -o/--output, --timeout, --insecure, --no-color."
 
 
-class Command(click.Command):
-    """A command that also accepts the global options after its name."""
+class _TakesGlobalOptions(click.Command):
+    """A command or group that also accepts the global options after its name."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help text; examples keep their line breaks."""
-        self.help = verbatim(self.help)
+        r"""Write the help text. Paragraphs after a line `\b` keep their line breaks.
+
+        Click expects the control character instead, which a raw docstring cannot hold.
+        """
+        if self.help is not None:
+            self.help = self.help.replace("\\b\n", "\b\n")
         super().format_help_text(ctx, formatter)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's own options and the global ones."""
-        return with_global_options(super().get_params(ctx))
+        """Return the command's own options and the global ones that it does not redefine."""
+        own = super().get_params(ctx)
+        taken = {word for param in own for word in param.opts}
+        return [*own, *(option for option in GLOBAL_OPTIONS if not taken & set(option.opts))]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, without the global ones."""
         write_options(super().get_params(ctx), ctx, formatter)
+
+
+class Command(_TakesGlobalOptions):
+    """A command that also accepts the global options after its name."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a hint about the global options."""
@@ -38,39 +48,16 @@ class Command(click.Command):
         formatter.write_text(HINT)
 
 
-class Group(click.Group):
+class Group(_TakesGlobalOptions, click.Group):
     """A group of `Command`s that accepts the global options too."""
 
     command_class = Command
     group_class = type
 
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help text; examples keep their line breaks."""
-        self.help = verbatim(self.help)
-        super().format_help_text(ctx, formatter)
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's own options and the global ones."""
-        return with_global_options(super().get_params(ctx))
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the group's own options and its commands."""
-        write_options(super().get_params(ctx), ctx, formatter)
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
-
-
-def verbatim(text: str | None) -> str | None:
-    r"""Return `text` with each line `\b` replaced by the control character that click expects.
-
-    Click keeps the line breaks of such paragraphs. A raw docstring cannot hold the character.
-    """
-    return None if text is None else text.replace("\\b\n", "\b\n")
-
-
-def with_global_options(own: list[click.Parameter]) -> list[click.Parameter]:
-    """Return `own` and every global option that `own` does not redefine."""
-    taken = {word for param in own for word in param.opts}
-    return [*own, *(option for option in GLOBAL_OPTIONS if not taken & set(option.opts))]
 
 
 def write_options(
@@ -112,6 +99,14 @@ class Entry:
             ) from error
         command: click.Command = getattr(module, self.attribute)
         return command
+
+
+def entry(place: str, section: str, text: str, *, extra: str = "cli") -> Entry:
+    """Return the entry of the command at `module:attribute` of this package."""
+    module, _, name = place.partition(":")
+    return Entry(
+        module=f"navarch.cli.{module}", attribute=name, help=text, section=section, extra=extra
+    )
 
 
 class LazyGroup(Group):

@@ -35,32 +35,6 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(script_class(root, {}, "navarch", "_NAVARCH_COMPLETE").source())
 
 
-def complete_job(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the jobs with names that start with `typed`."""
-    return _complete(context, _list_jobs, typed)
-
-
-def complete_node(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the nodes with names that start with `typed`."""
-    return _complete(context, _list_nodes, typed)
-
-
-def complete_pool(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the pools with names that start with `typed`."""
-    return _complete(context, _list_pools, typed)
-
-
-def _complete(
-    context: click.Context, list_names: Callable[[FleetApi], Awaitable[list[str]]], typed: str
-) -> list[CompletionItem]:
-    global_options(context).timeout = COMPLETION_TIMEOUT
-    try:
-        names = get_session(context).call(list_names)
-    except (NavarchError, OSError, ExceptionGroup):
-        return []  # An error message would corrupt the command line that is being typed.
-    return [CompletionItem(name) for name in names if name.startswith(typed)]
-
-
 async def _list_nodes(api: FleetApi) -> list[str]:
     return [node.id for node in await list_all(api.list_nodes, Query())]
 
@@ -71,3 +45,24 @@ async def _list_pools(api: FleetApi) -> list[str]:
 
 async def _list_jobs(api: FleetApi) -> list[str]:
     return [job.name for job in await api.list_jobs()] if isinstance(api, JobApi) else []
+
+
+def _completer(
+    list_names: Callable[[FleetApi], Awaitable[list[str]]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return a completion function for the listed names that start with what is typed."""
+
+    def complete(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        global_options(context).timeout = COMPLETION_TIMEOUT
+        try:
+            names = get_session(context).call(list_names)
+        except (NavarchError, OSError, ExceptionGroup):
+            return []  # An error message would corrupt the command line that is being typed.
+        return [CompletionItem(name) for name in names if name.startswith(typed)]
+
+    return complete
+
+
+complete_job = _completer(_list_jobs)
+complete_node = _completer(_list_nodes)
+complete_pool = _completer(_list_pools)

@@ -1,7 +1,7 @@
 """`navarch config`: cloud credentials, server tokens and configuration files."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.credentials import Credentials, read_credentials, write_credentials
+from navarch.cli.credentials import read_credentials, write_credentials
 from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
 
@@ -131,11 +131,10 @@ def _store(
     if check:
         tried = {**fields, "endpoint": endpoint.rstrip("/")} if endpoint else fields
         click.echo(session.environment.check(provider, tried))
-
-    def changed(before: Credentials) -> Credentials:
-        return replace(before, providers={**before.providers, provider: fields})
-
-    path = _change(session, changed)
+    directory = session.environment.config_dir
+    before = read_credentials(directory)
+    changed = replace(before, providers={**before.providers, provider: fields})
+    path = write_credentials(directory, changed)
     click.echo(f"Credentials for {provider} stored in {path}")
 
 
@@ -145,17 +144,11 @@ def _store(
 def set_token(session: Session, token_file: TextIO | None) -> None:
     """Store the token for the server that -s/--server names. Only that server receives it."""
     token = _secret(token_file, f"Token for {session.server}")
-
-    def changed(before: Credentials) -> Credentials:
-        return replace(before, tokens={**before.tokens, session.server: token})
-
-    path = _change(session, changed)
-    click.echo(f"Token for {session.server} stored in {path}")
-
-
-def _change(session: Session, changed: Callable[[Credentials], Credentials]) -> Path:
     directory = session.environment.config_dir
-    return write_credentials(directory, changed(read_credentials(directory)))
+    before = read_credentials(directory)
+    changed = replace(before, tokens={**before.tokens, session.server: token})
+    path = write_credentials(directory, changed)
+    click.echo(f"Token for {session.server} stored in {path}")
 
 
 def _secret(file: TextIO | None, name: str) -> str:
@@ -175,22 +168,17 @@ def _secret(file: TextIO | None, name: str) -> str:
 def view(session: Session, file: str | None) -> None:
     """Show the settings in force, or FILE with every default filled in."""
     if file is not None:
-        _show_file(session, file)
+        # Imported late: the schema is large, and the other commands do not need it.
+        import yaml
+
+        from navarch.config import load_config, render_config
+
+        text = render_config(load_config(file))
+        session.show(yaml.safe_load(text), lambda _: text.rstrip("\n"))
         return
     facts = _setup(session)
-    session.show(
-        facts, lambda _: "\n".join(f"{k + ':':<13}{_join_list(v)}" for k, v in facts.items())
-    )
-
-
-def _show_file(session: Session, file: str) -> None:
-    # Imported late: the schema is large, and the other commands do not need it.
-    import yaml
-
-    from navarch.config import load_config, render_config
-
-    text = render_config(load_config(file))
-    session.show(yaml.safe_load(text), lambda _: text.rstrip("\n"))
+    words = {k: v if isinstance(v, str) else ", ".join(v) or "none" for k, v in facts.items()}
+    session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{v}" for k, v in words.items()))
 
 
 def _setup(session: Session) -> dict[str, str | list[str]]:
@@ -205,10 +193,6 @@ def _setup(session: Session) -> dict[str, str | list[str]]:
         "tokens_for": sorted(stored.tokens),
         "credentials": sorted(stored.providers),
     }
-
-
-def _join_list(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else ", ".join(value) or "none"
 
 
 @config.command("validate")

@@ -25,5 +25,4 @@ def cost(session: Session, by: str, since: When | None) -> None:
     The forecast assumes that the machines running now run until the end of the month.
     """
     start = None if since is None else resolve_when(since, session.clock.now())
-    report = session.call(lambda api: api.cost(CostBy(by), since=start))
-    session.show(report, lambda canvas: render_cost(report, canvas))
+    session.show_call(lambda api: api.cost(CostBy(by), since=start), render_cost)

@@ -4,9 +4,8 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,7 +48,10 @@ class DoctorVerdict(StrEnum):
     BAD = "bad"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+FINE, NOTE, BAD = DoctorVerdict
+
+
+@dataclass(frozen=True, slots=True)
 class DoctorFinding:
     """The result of one check."""
 
@@ -79,15 +81,21 @@ def doctor(session: Session, check_credentials: bool, file: str | None) -> None:
     if file is not None:
         findings += _check_config(session.environment, file)
     session.show(findings, lambda _: render_findings(findings))
-    if any(finding.verdict is DoctorVerdict.BAD for finding in findings):
+    if any(finding.verdict is BAD for finding in findings):
         raise click.exceptions.Exit(1)
 
 
 def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorFinding]:
     """Yield the result of every check."""
     environment = session.environment
-    yield from _check_extras()
-    yield from _check_all_credentials(environment, check=check_credentials)
+    for extra, (module, needed_by) in EXTRAS.items():
+        text = f"installed: for {needed_by}"
+        if _is_installed(module):
+            yield DoctorFinding("install", FINE, f"navarch[{extra}] is {text}")
+        else:
+            remedy = f"pip install 'navarch[{extra}]'"
+            yield DoctorFinding("install", NOTE, f"navarch[{extra}] not {text}", remedy)
+    yield from _check_credentials(environment, check=check_credentials)
     yield _check_server(session)
     yield from _check_ports()
     yield _check_driver()
@@ -105,17 +113,6 @@ def render_findings(findings: list[DoctorFinding]) -> str:
     return "\n".join(lines)
 
 
-def _check_extras() -> Iterator[DoctorFinding]:
-    for extra, (module, needed_by) in EXTRAS.items():
-        there = _is_installed(module)
-        yield DoctorFinding(
-            about="install",
-            verdict=DoctorVerdict.FINE if there else DoctorVerdict.NOTE,
-            text=f"navarch[{extra}] {'is' if there else 'not'} installed: for {needed_by}",
-            remedy="" if there else f"pip install 'navarch[{extra}]'",
-        )
-
-
 def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFinding]:
     """Yield a finding for every provider and every pool of a configuration."""
     # Imported late: the schema is large, and only --config needs it.
@@ -125,8 +122,7 @@ def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFind
         config = load_config(file)
     except ConfigError as error:
         text = f"{file}: {len(error.problems)} errors"
-        remedy = f"navarch config validate {file}"
-        yield DoctorFinding(about="config", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
+        yield DoctorFinding("config", BAD, text, f"navarch config validate {file}")
         return
     for provider in config.providers.values():
         yield _check_provider(environment, provider.name, provider.type, provider)
@@ -141,39 +137,32 @@ def _check_provider(
     about, label = "provider", f"{name} ({kind})"
     extra = "ssh" if kind == "baremetal" else kind
     if extra in EXTRAS and not _is_installed(EXTRAS[extra][0]):
-        remedy = f"pip install 'navarch[{extra}]'"
         text = f"{label}: navarch[{extra}] is not installed"
-        return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
+        return DoctorFinding(about, BAD, text, f"pip install 'navarch[{extra}]'")
     if kind == "baremetal":
         return _check_key_file(label, getattr(config, "ssh_private_key_path", None) or "")
     if kind not in VARIABLES:
-        return DoctorFinding(
-            about=about, verdict=DoctorVerdict.FINE, text=f"{label}: no credentials needed"
-        )
+        return DoctorFinding(about, FINE, f"{label}: no credentials needed")
     fields = ("api_key", "profile", "credentials_file")
     own = next((field for field in fields if getattr(config, field, None)), None)
     variable = next((word for word in VARIABLES[kind] if environment.environ.get(word)), None)
     if own or variable or kind in read_credentials(environment.config_dir).providers:
         source = own or (f"from {variable}" if variable else "stored")
-        return DoctorFinding(
-            about=about, verdict=DoctorVerdict.FINE, text=f"{label}: credentials {source}"
-        )
+        return DoctorFinding(about, FINE, f"{label}: credentials {source}")
     remedy = f"navarch config set-credentials {kind} --help"
     if kind == "lambda":
-        text = f"{label}: no API key"
-        return DoctorFinding(about=about, verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
+        return DoctorFinding(about, BAD, f"{label}: no API key", remedy)
     text = f"{label}: no credentials, except the machine's own identity if it has one"
-    return DoctorFinding(about=about, verdict=DoctorVerdict.NOTE, text=text, remedy=remedy)
+    return DoctorFinding(about, NOTE, text, remedy)
 
 
 def _check_key_file(owner: str, path: str) -> DoctorFinding:
-    found = os.path.expanduser(path)
-    if not path or os.access(found, os.R_OK):
-        text = f"{owner}: SSH key is readable" if path else f"{owner}: keys of the SSH agent"
-        return DoctorFinding(about="ssh key", verdict=DoctorVerdict.FINE, text=text)
-    text = f"{owner}: cannot read {path}"
+    if not path:
+        return DoctorFinding("ssh key", FINE, f"{owner}: keys of the SSH agent")
+    if os.access(os.path.expanduser(path), os.R_OK):
+        return DoctorFinding("ssh key", FINE, f"{owner}: SSH key is readable")
     remedy = "create a key with ssh-keygen -t ed25519, and install its .pub on the machines"
-    return DoctorFinding(about="ssh key", verdict=DoctorVerdict.BAD, text=text, remedy=remedy)
+    return DoctorFinding("ssh key", BAD, f"{owner}: cannot read {path}", remedy)
 
 
 def _is_installed(module: str) -> bool:
@@ -183,70 +172,43 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _check_all_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[DoctorFinding]:
+def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[DoctorFinding]:
+    about = "credentials"
     try:
         kept = read_credentials(environment.config_dir).providers
     except CommandError as error:
-        yield DoctorFinding(about="credentials", verdict=DoctorVerdict.BAD, text=str(error))
+        yield DoctorFinding(about, BAD, str(error))
         return
     for cloud, names in VARIABLES.items():
+        remedy = f"navarch config set-credentials {cloud} --help"
         variable = next((name for name in names if environment.environ.get(name)), None)
         if cloud in kept and check:
-            yield _check_credentials(environment.check, cloud, kept[cloud])
+            try:
+                yield DoctorFinding(about, FINE, environment.check(cloud, kept[cloud]))
+            except CommandError as error:
+                yield DoctorFinding(about, BAD, f"{cloud}: {error}", remedy)
         elif variable or cloud in kept:
             source = f"from {variable}" if variable else "stored"
-            yield DoctorFinding(
-                about="credentials", verdict=DoctorVerdict.FINE, text=f"{cloud}: {source}"
-            )
+            yield DoctorFinding(about, FINE, f"{cloud}: {source}")
         else:
-            yield DoctorFinding(
-                about="credentials",
-                verdict=DoctorVerdict.NOTE,
-                text=f"{cloud}: not stored, and not in the environment",
-                remedy=f"navarch config set-credentials {cloud} --help",
-            )
-
-
-def _check_credentials(
-    check: Callable[[str, Mapping[str, str]], str], cloud: str, fields: Mapping[str, str]
-) -> DoctorFinding:
-    try:
-        account = check(cloud, fields)
-    except CommandError as error:
-        return DoctorFinding(
-            about="credentials",
-            verdict=DoctorVerdict.BAD,
-            text=f"{cloud}: {error}",
-            remedy=f"navarch config set-credentials {cloud} --help",
-        )
-    return DoctorFinding(about="credentials", verdict=DoctorVerdict.FINE, text=account)
+            text = f"{cloud}: not stored, and not in the environment"
+            yield DoctorFinding(about, NOTE, text, remedy)
 
 
 def _check_server(session: Session) -> DoctorFinding:
     try:
         status = session.call(lambda api: api.status())
     except NavarchError:
+        text = f"{session.server} does not respond"
+        remedy = "start one with: navarch serve, or pass another with -s"
+        return DoctorFinding("server", NOTE, text, remedy)
+    skew_s = abs((session.environment.clock.now() - status.now).total_seconds())
+    if skew_s > SKEW_MAX_S:
+        text = f"clock differs from {session.server} by {skew_s:.0f} s"
         return DoctorFinding(
-            about="server",
-            verdict=DoctorVerdict.NOTE,
-            text=f"{session.server} does not respond",
-            remedy="start one with: navarch serve, or pass another with -s",
+            "clock", BAD, text, "synchronize both clocks: timedatectl set-ntp true"
         )
-    skew = _seconds(session.environment.clock.now(), status.now)
-    if skew > SKEW_MAX_S:
-        return DoctorFinding(
-            about="clock",
-            verdict=DoctorVerdict.BAD,
-            text=f"clock differs from {session.server} by {skew:.0f} s",
-            remedy="synchronize both clocks: timedatectl set-ntp true",
-        )
-    return DoctorFinding(
-        about="server", verdict=DoctorVerdict.FINE, text=f"{session.server} responds, clocks agree"
-    )
-
-
-def _seconds(one: datetime, other: datetime) -> float:
-    return abs((one - other).total_seconds())
+    return DoctorFinding("server", FINE, f"{session.server} responds, clocks agree")
 
 
 def _check_ports() -> Iterator[DoctorFinding]:
@@ -256,78 +218,48 @@ def _check_ports() -> Iterator[DoctorFinding]:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
-                yield DoctorFinding(
-                    about="port",
-                    verdict=DoctorVerdict.NOTE,
-                    text=f"{port} is in use, possibly by a control plane",
-                    remedy="use another port: navarch serve --address 127.0.0.1:PORT",
-                )
+                text = f"{port} is in use, possibly by a control plane"
+                remedy = "use another port: navarch serve --address 127.0.0.1:PORT"
+                yield DoctorFinding("port", NOTE, text, remedy)
             else:
-                yield DoctorFinding(
-                    about="port", verdict=DoctorVerdict.FINE, text=f"{port} is free"
-                )
+                yield DoctorFinding("port", FINE, f"{port} is free")
 
 
 def _check_driver() -> DoctorFinding:
-    if not Path("/proc/driver/nvidia/version").exists():
-        return DoctorFinding(
-            about="gpu driver",
-            verdict=DoctorVerdict.NOTE,
-            text="no NVIDIA driver loaded; only GPU machines need one",
-        )
-    version = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
-    return DoctorFinding(
-        about="gpu driver", verdict=DoctorVerdict.FINE, text=version.splitlines()[0][:60]
-    )
+    file = Path("/proc/driver/nvidia/version")
+    if not file.exists():
+        text = "no NVIDIA driver loaded; only GPU machines need one"
+        return DoctorFinding("gpu driver", NOTE, text)
+    version = file.read_text(encoding="utf-8", errors="replace")
+    return DoctorFinding("gpu driver", FINE, version.splitlines()[0][:60])
 
 
 def _check_docker(environ: Mapping[str, str]) -> DoctorFinding:
+    about = "docker"
     host = environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     path = host.removeprefix("unix://")
     if not host.startswith("unix://"):
-        return DoctorFinding(
-            about="docker", verdict=DoctorVerdict.NOTE, text=f"DOCKER_HOST is {host}; not checked"
-        )
+        return DoctorFinding(about, NOTE, f"DOCKER_HOST is {host}; not checked")
     if not os.path.exists(path):
-        return DoctorFinding(
-            about="docker",
-            verdict=DoctorVerdict.NOTE,
-            text=f"no Docker at {path}: for type: docker",
-        )
+        return DoctorFinding(about, NOTE, f"no Docker at {path}: for type: docker")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2)
         try:
             probe.connect(path)
         except PermissionError:
-            return DoctorFinding(
-                about="docker",
-                verdict=DoctorVerdict.BAD,
-                text=f"no permission to use {path}",
-                remedy="run: usermod -aG docker $USER, and log in again",
-            )
+            remedy = "run: usermod -aG docker $USER, and log in again"
+            return DoctorFinding(about, BAD, f"no permission to use {path}", remedy)
         except OSError:
-            return DoctorFinding(
-                about="docker",
-                verdict=DoctorVerdict.NOTE,
-                text=f"Docker does not respond at {path}",
-            )
-    return DoctorFinding(
-        about="docker", verdict=DoctorVerdict.FINE, text=f"Docker responds at {path}"
-    )
+            return DoctorFinding(about, NOTE, f"Docker does not respond at {path}")
+    return DoctorFinding(about, FINE, f"Docker responds at {path}")
 
 
 def _check_ssh() -> DoctorFinding:
     program = shutil.which("ssh")
     if program is None:
-        return DoctorFinding(
-            about="ssh",
-            verdict=DoctorVerdict.NOTE,
-            text="no ssh client: for navarch ssh",
-            remedy="apt-get install openssh-client",
-        )
+        text = "no ssh client: for navarch ssh"
+        return DoctorFinding("ssh", NOTE, text, "apt-get install openssh-client")
     version = subprocess.run(
         [program, "-V"], capture_output=True, text=True, check=False, timeout=10
     )
-    return DoctorFinding(
-        about="ssh", verdict=DoctorVerdict.FINE, text=version.stderr.strip().split(",")[0]
-    )
+    return DoctorFinding("ssh", FINE, version.stderr.strip().split(",")[0])

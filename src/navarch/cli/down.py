@@ -8,7 +8,6 @@ from navarch.cli.commands import Command
 from navarch.cli.completion import complete_pool
 from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
-from navarch.cli.output import Output, render_data
 from navarch.cli.pagination import list_all
 from navarch.cli.render.formatting import count, exact_duration
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
@@ -44,16 +43,21 @@ def down(
     else:
         gone = session.call(lambda api: start_deleting(api, pool, reason))
         text = f"Pool {name} is being deleted"
-    click.echo(text if session.output is Output.TABLE else render_data(gone, session.output))
+    session.show(gone, lambda _: text)
 
 
 async def _delete_and_wait(
     session: Session, api: FleetApi, pool: PoolName, reason: str, limit: timedelta
 ) -> PoolView:
     view = await start_deleting(api, pool, reason)
-    if not await wait_until_gone(session, api, pool, within=limit):
-        raise CommandError(await _describe_remaining(api, pool, limit))
-    return view
+    if await wait_until_gone(session, api, pool, within=limit):
+        return view
+    left = await list_all(api.list_nodes, Query(pool=pool))
+    names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")
+    raise CommandError(
+        f"{count(len(left), 'machine')} of {pool} left after {exact_duration(limit)} ({names}); "
+        f"termination continues. To wait again: navarch down {pool}"
+    )
 
 
 async def start_deleting(api: FleetApi, pool: PoolName, reason: str) -> PoolView:
@@ -62,12 +66,3 @@ async def start_deleting(api: FleetApi, pool: PoolName, reason: str) -> PoolView
         return await api.delete_pool(pool, reason=reason)
     except NotFoundError:
         return await api.get_pool(pool)
-
-
-async def _describe_remaining(api: FleetApi, pool: PoolName, limit: timedelta) -> str:
-    left = await list_all(api.list_nodes, Query(pool=pool))
-    names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")
-    return (
-        f"{count(len(left), 'machine')} of {pool} left after {exact_duration(limit)} ({names}); "
-        f"termination continues. To wait again: navarch down {pool}"
-    )

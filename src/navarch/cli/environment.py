@@ -88,11 +88,6 @@ class Run(Protocol):
         ...
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to completion in a new event loop."""
-    return asyncio.run(main)
-
-
 def execute(command: Sequence[str]) -> None:
     """Replace this process with another program."""
     os.execvp(command[0], list(command))
@@ -121,7 +116,7 @@ class CliEnvironment:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     terminal: Callable[[], Terminal] = detect_terminal
     execute: Callable[[Sequence[str]], None] = execute
-    run: Run = run
+    run: Run = asyncio.run
     check: Callable[[str, Mapping[str, str]], str] = check
     """Checks a cloud's credentials; returns the account they belong to."""
 

@@ -3,10 +3,10 @@
 0 done, 1 failed, 2 bad usage, 3 not found, 4 not allowed, 5 unreachable.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
-from navarch.core.errors import NavarchError
+from navarch.core.errors import NavarchError, NotPossibleError
 
 FAILED = 1
 BAD_USAGE = 2
@@ -24,6 +24,11 @@ class CommandError(NavarchError):
         self.code = code
 
 
+def refuse_over_grpc(what: str) -> NoReturn:
+    """Raise NotPossibleError for a part of the API that gRPC does not offer."""
+    raise NotPossibleError(f"{what} not available over gRPC; use an http:// or https:// server")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
     """The message and exit code for an error."""
@@ -31,8 +36,6 @@ class ErrorReport:
     message: str
     code: int
     remedy: str = ""
-    expected: bool = True
-    """False for an error that is a bug in Navarch."""
 
     def __str__(self) -> str:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
@@ -84,12 +87,13 @@ RULES: dict[str, ErrorRule] = {
 def describe_error(error: BaseException) -> ErrorReport:
     """Return the message and exit code for `error`."""
     error = first_cause(error)
-    text = one_line(str(error))
+    # On one line without control characters: the text may come from a server.
+    text = " ".join(safe(str(error)).split())
     if isinstance(error, CommandError):
         return ErrorReport(message=text, code=error.code)
-    for name in class_names(error):
-        if name in RULES:
-            rule = RULES[name]
+    for kind in type(error).__mro__:
+        rule = RULES.get(kind.__name__)
+        if rule is not None:
             message = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
             return ErrorReport(message=rule.prefix + message, code=rule.code, remedy=rule.remedy)
     if isinstance(error, NavarchError | OSError):
@@ -98,7 +102,6 @@ def describe_error(error: BaseException) -> ErrorReport:
         message=f"unexpected {type(error).__name__}: {text}",
         code=FAILED,
         remedy="run again with --debug for a traceback",
-        expected=False,
     )
 
 
@@ -107,16 +110,6 @@ def first_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def class_names(error: BaseException) -> Iterator[str]:
-    """Yield the names of the error's classes, most specific first."""
-    return (kind.__name__ for kind in type(error).__mro__)
-
-
-def one_line(text: str) -> str:
-    """Return `text` on one line without control characters; it may come from a server."""
-    return " ".join(safe(text).split())
 
 
 def safe(line: str) -> str:

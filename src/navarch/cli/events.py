@@ -42,8 +42,7 @@ def events(
     if follow:
         session.call_without_timeout(lambda api: _follow(session, api, subject, start, limit))
         return
-    found = session.call(lambda api: read_events(api, subject, start, limit))
-    session.show(found, lambda canvas: render_events(found, canvas))
+    session.show_call(lambda api: read_events(api, subject, start, limit), render_events)
 
 
 def _subject(about: str | None) -> Subject | None:

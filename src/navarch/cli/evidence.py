@@ -9,9 +9,10 @@ import msgspec
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.output import render_data
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.ports.api import FleetApi
@@ -51,11 +52,7 @@ async def _one(api: FleetApi, node: NodeId, name: str | None) -> Evidence:
 
 
 def _archive(api: FleetApi) -> EvidenceApi:
-    if not isinstance(api, EvidenceApi):
-        raise NotPossibleError(
-            "evidence is not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, EvidenceApi) else refuse_over_grpc("evidence is")
 
 
 def _content(found: Evidence) -> object:

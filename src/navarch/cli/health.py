@@ -4,11 +4,11 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.events import read_events
 from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.cli.render.health import NodeHealth, gpu_health, render_health
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.event import about
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
@@ -32,11 +32,9 @@ HISTORY_KINDS = {"node.health", "health.finding"}
 def health(session: Session, node: str | None, history: int) -> None:
     """Show the health of the fleet, or of one node GPU by GPU with its history."""
     if node is None:
-        fleet = session.call(lambda api: _health_api(api).fleet_health())
-        session.show(fleet, lambda canvas: render_fleet_health(fleet, canvas))
-        return
-    found = session.call(lambda api: _node_health(api, NodeId(node), history))
-    session.show(found, lambda canvas: render_health(found, canvas))
+        session.show_call(lambda api: _health_api(api).fleet_health(), render_fleet_health)
+    else:
+        session.show_call(lambda api: _node_health(api, NodeId(node), history), render_health)
 
 
 async def _node_health(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
@@ -47,8 +45,4 @@ async def _node_health(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
 
 
 def _health_api(api: FleetApi) -> FleetHealthApi:
-    if not isinstance(api, FleetHealthApi):
-        raise NotPossibleError(
-            "fleet health is not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, FleetHealthApi) else refuse_over_grpc("fleet health is")

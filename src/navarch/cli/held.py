@@ -6,23 +6,16 @@ import click
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_node, complete_pool
+from navarch.cli.errors import refuse_over_grpc
+from navarch.cli.options import reason_option
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.formatting import age, count, printable
 from navarch.cli.render.table import Column, render_table
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi
 from navarch.ports.held import HeldApi, HeldNode
-
-COLUMNS = (
-    Column(name="Node"),
-    Column(name="Pool", rank=3),
-    Column(name="Action", rank=1),
-    Column(name="Held", rank=2),
-    Column(name="Reason", width_min=24),
-)
 
 
 @click.group("held", cls=Group, invoke_without_command=True)
@@ -39,14 +32,13 @@ def held(context: click.Context) -> None:
 def list_held(session: Session, pool: str | None) -> None:
     """List the held nodes, longest held first."""
     name = PoolName(pool) if pool else None
-    found = session.call(lambda api: held_api(api).list_held(pool=name))
-    session.show(found, lambda canvas: render_held(found, canvas))
+    session.show_call(lambda api: held_api(api).list_held(pool=name), render_held)
 
 
 @held.command("release", cls=Command)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
 @click.option("--pool", help="Release every held node of this pool.", shell_complete=complete_pool)
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @click.option("-y", "--yes", is_flag=True, help="Release a whole pool without confirmation.")
 @with_session
 def release(
@@ -74,7 +66,8 @@ def release_held(
             if each.held.releasable
         ]
         if waiting:
-            _list_reasons(waiting)
+            for words in dict.fromkeys(each.held.because for each in waiting):
+                click.echo(f"Held: {printable(words)}")
             nodes_waiting = count(len(waiting), "node")
             click.confirm(
                 f"Run the held actions of {nodes_waiting} in pool {name} now?", abort=True
@@ -90,26 +83,22 @@ def release_held(
     session.show(found, lambda canvas: render_held(found, canvas))
 
 
-def _list_reasons(waiting: Sequence[HeldNode]) -> None:
-    for words in dict.fromkeys(each.held.because for each in waiting):
-        click.echo(f"Held: {printable(words)}")
-
-
 def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
     """Return the table that `navarch held list` prints."""
     if not found:
         return "No held nodes found"
-    rows = [
-        [
-            each.node,
-            each.pool or "",
-            each.held.action,
-            "released" if each.held.released else age(each.held.since, canvas.now),
-            each.held.because,
-        ]
-        for each in found
+    columns: list[Column[HeldNode]] = [
+        Column("Node", lambda each: each.node),
+        Column("Pool", lambda each: each.pool or "", rank=3),
+        Column("Action", lambda each: each.held.action, rank=1),
+        Column(
+            "Held",
+            lambda each: "released" if each.held.released else age(each.held.since, canvas.now),
+            rank=2,
+        ),
+        Column("Reason", lambda each: each.held.because, width_min=24),
     ]
-    table = render_table(COLUMNS, rows, canvas)
+    table = render_table(columns, found, canvas)
     if all(each.held.released or not each.held.releasable for each in found):
         return table
     return f"{table}\n\nTo release: navarch held release NODE, or --pool POOL for a whole pool"
@@ -117,8 +106,4 @@ def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
 
 def held_api(api: FleetApi) -> HeldApi:
     """Return `api` as a HeldApi, or raise if the connection does not provide it."""
-    if not isinstance(api, HeldApi):
-        raise NotPossibleError(
-            "held nodes are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, HeldApi) else refuse_over_grpc("held nodes are")

@@ -5,6 +5,7 @@ import click
 from navarch.cli.commands import Group
 from navarch.cli.completion import complete_node
 from navarch.cli.held import held_api, release_held
+from navarch.cli.options import reason_option
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import show_or_watch, watch_option
@@ -64,7 +65,7 @@ async def _waiting(api: FleetApi, incident: Incident) -> list[HeldNode]:
 
 @incident.command("release")
 @click.argument("name", metavar="ID")
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @with_session
 def release(session: Session, name: str, reason: str) -> None:
     """Release the held nodes of an incident.

@@ -56,5 +56,4 @@ def list_instances(
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one machine, by instance id, launch token or node name."""
-    view = session.call(lambda api: api.get_instance(name))
-    session.show(view, lambda canvas: render_instance(view, canvas))
+    session.show_call(lambda api: api.get_instance(name), render_instance)

@@ -1,19 +1,17 @@
 """`navarch job`: submit, list, finish and cancel jobs."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 
 import click
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_job, complete_pool
-from navarch.cli.errors import CommandError
-from navarch.cli.options import duration
-from navarch.cli.output import Output
+from navarch.cli.errors import CommandError, refuse_over_grpc
+from navarch.cli.options import duration, reason_option
 from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job, JobState
 from navarch.ports.api import FleetApi
@@ -112,8 +110,7 @@ async def _wait_until_placed(session: Session, api: JobApi, job: Job) -> Job:
 @with_session
 def list_jobs(session: Session, queue: str | None, over: bool) -> None:
     """List jobs in order of submission."""
-    found = session.call(lambda api: job_api(api).list_jobs(queue=queue, over=over))
-    session.show(found, lambda canvas: render_jobs(found, canvas))
+    session.show_call(lambda api: job_api(api).list_jobs(queue=queue, over=over), render_jobs)
 
 
 @job.command("get", cls=Command)
@@ -121,21 +118,21 @@ def list_jobs(session: Session, queue: str | None, over: bool) -> None:
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one job: its request, its state and the nodes of its tasks."""
-    found = session.call(lambda api: job_api(api).get_job(JobName(name)))
-    session.show(found, lambda canvas: render_job(found, canvas))
+    session.show_call(lambda api: job_api(api).get_job(JobName(name)), render_job)
 
 
 @job.command("cancel", cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_job)
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @with_session
 def cancel(session: Session, names: tuple[str, ...], reason: str) -> None:
     """Cancel jobs and release their GPUs at once."""
-    _show_all(session, [_cancel(session, JobName(name), reason) for name in names])
 
+    async def cancel_job(name: str, api: FleetApi) -> Job:
+        return await job_api(api).cancel_job(JobName(name), reason=reason)
 
-def _cancel(session: Session, name: JobName, reason: str) -> Job:
-    return session.call(lambda api: job_api(api).cancel_job(name, reason=reason))
+    jobs = [session.call(partial(cancel_job, name)) for name in names]
+    session.show(jobs, lambda _: "\n".join(map(_sentence, jobs)))
 
 
 @job.command("finish", cls=Command)
@@ -152,15 +149,12 @@ def finish(session: Session, name: str) -> None:
 def checkpoint(session: Session, name: str) -> None:
     """Record that a job has just saved a checkpoint."""
     saved = session.call(lambda api: job_api(api).checkpoint_job(JobName(name)))
-    if session.output is Output.TABLE:
-        click.echo(f"Checkpoint of job {saved.name} recorded")
-    else:
-        _show(session, saved)
+    session.show(saved, lambda _: f"Checkpoint of job {saved.name} recorded")
 
 
 @job.command("requeue", cls=Command)
 @NAME
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @with_session
 def requeue(session: Session, name: str, reason: str) -> None:
     """Release the GPUs of a job after its program has stopped, and queue the job again."""
@@ -169,10 +163,6 @@ def requeue(session: Session, name: str, reason: str) -> None:
 
 def _show(session: Session, job: Job) -> None:
     session.show(job, lambda _: _sentence(job))
-
-
-def _show_all(session: Session, jobs: Sequence[Job]) -> None:
-    session.show(jobs, lambda _: "\n".join(map(_sentence, jobs)))
 
 
 def _sentence(job: Job) -> str:
@@ -187,8 +177,4 @@ def _sentence(job: Job) -> str:
 
 def job_api(api: FleetApi) -> JobApi:
     """Return `api` as a JobApi, or raise if the connection does not provide it."""
-    if not isinstance(api, JobApi):
-        raise NotPossibleError(
-            "jobs are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, JobApi) else refuse_over_grpc("jobs are")

@@ -4,8 +4,9 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
+from navarch.cli.options import reason_option
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
 from navarch.ports.joining import JoinApi
@@ -18,7 +19,7 @@ from navarch.ports.joining import JoinApi
     is_flag=True,
     help="Issue a token even if a machine has joined; the next one replaces it.",
 )
-@click.option("--reason", default="", help="Reason, recorded in the journal.")
+@reason_option
 @with_session
 def join_token(session: Session, node: str, again: bool, reason: str) -> None:
     r"""Print the one-time token with which the machine of NODE joins.
@@ -38,8 +39,4 @@ def join_token(session: Session, node: str, again: bool, reason: str) -> None:
 
 
 def _join_api(api: FleetApi) -> JoinApi:
-    if not isinstance(api, JoinApi):
-        raise NotPossibleError(
-            "join tokens are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
+    return api if isinstance(api, JoinApi) else refuse_over_grpc("join tokens are")

@@ -1,14 +1,12 @@
 """`navarch logs`: the output of the set-up commands on a node's machine."""
 
-from collections.abc import Sequence
-
 import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
+from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.session import Session, with_session
-from navarch.core.bringup import BringUpLog, CommandLog
-from navarch.core.errors import NotPossibleError
+from navarch.core.bringup import BringUpLog
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
 from navarch.ports.bringup import BringUpApi
@@ -26,22 +24,13 @@ def logs(session: Session, node: str, bootstrap: bool, show_all: bool) -> None: 
     """
     found = session.call(lambda api: _bringup_api(api).list_bringups(NodeId(node)))
     shown = found if show_all else found[-1:]
-    session.show(shown, lambda _: render_bringups(shown, attempts=len(found)))
+    text = "\n\n".join(_attempt(log, len(found)) for log in shown)
+    nothing = "No set-up logs: no commands were run on this machine over SSH."
+    session.show(shown, lambda _: text or nothing)
 
 
 def _bringup_api(api: FleetApi) -> BringUpApi:
-    if not isinstance(api, BringUpApi):
-        raise NotPossibleError(
-            "set-up logs are not available over gRPC; use an http:// or https:// server"
-        )
-    return api
-
-
-def render_bringups(logs: Sequence[BringUpLog], *, attempts: int) -> str:
-    """Return the attempts as text."""
-    if not logs:
-        return "No set-up logs: no commands were run on this machine over SSH."
-    return "\n\n".join(_attempt(log, attempts) for log in logs)
+    return api if isinstance(api, BringUpApi) else refuse_over_grpc("set-up logs are")
 
 
 def _attempt(log: BringUpLog, attempts: int) -> str:
@@ -57,15 +46,10 @@ def _attempt(log: BringUpLog, attempts: int) -> str:
     if log.waited_s >= 1:
         lines.append(f"  SSH was reachable after {log.waited_s:.0f} s")
     for entry in log.commands:
-        lines += _command(entry)
+        code = "no exit code" if entry.exit_code is None else f"exit {entry.exit_code}"
+        lines += [f"  $ {entry.command}", f"    {code}, {entry.duration_s:.1f} s"]
+        lines += [f"    | {line}" for line in entry.stdout.splitlines()]
+        lines += [f"    ! {line}" for line in entry.stderr.splitlines()]
     if log.error:
         lines.append(f"  {log.error}")
     return "\n".join(lines)
-
-
-def _command(entry: CommandLog) -> list[str]:
-    code = "no exit code" if entry.exit_code is None else f"exit {entry.exit_code}"
-    lines = [f"  $ {entry.command}", f"    {code}, {entry.duration_s:.1f} s"]
-    lines += [f"    | {line}" for line in entry.stdout.splitlines()]
-    lines += [f"    ! {line}" for line in entry.stderr.splitlines()]
-    return lines

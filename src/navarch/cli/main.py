@@ -3,13 +3,12 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
-from navarch.cli.commands import Entry, LazyGroup
+from navarch.cli.commands import LazyGroup, entry
 from navarch.cli.errors import (
     BAD_USAGE,
     FAILED,
@@ -29,55 +28,46 @@ FLEET, NODES, POOLS, HISTORY, SETUP, PROCESSES = (
 )
 
 
-def _entry(place: str, section: str, text: str, *, extra: str = "cli") -> Entry:
-    module, _, name = place.partition(":")
-    return Entry(
-        module=f"navarch.cli.{module}", attribute=name, help=text, section=section, extra=extra
-    )
-
-
 ENTRIES = {
-    "up": _entry("up:up", FLEET, "Get GPUs: create or resize a pool."),
-    "offers": _entry("offers:offers", FLEET, "List GPU offers with prices."),
-    "down": _entry("down:down", FLEET, "Terminate a pool and its machines."),
-    "job": _entry("jobs:job", FLEET, "Submit, list, finish and cancel jobs."),
-    "status": _entry("status:status", FLEET, "Show the fleet on one screen."),
-    "list": _entry("nodes:list_nodes", NODES, "List nodes."),
-    "get": _entry("nodes:get", NODES, "Show the details of one node."),
-    "cordon": _entry("nodes:cordon", NODES, "Keep new work off nodes."),
-    "uncordon": _entry("nodes:uncordon", NODES, "Allow new work on nodes again."),
-    "drain": _entry("nodes:drain", NODES, "Move work off nodes, and keep the nodes."),
-    "terminate": _entry("nodes:terminate", NODES, "Drain nodes and terminate their machines."),
-    "override": _entry("nodes:override", NODES, "Declare nodes healthy despite failed checks."),
-    "health": _entry("health:health", NODES, "Show the health of the fleet, or of one node."),
-    "diag": _entry("diag:diag", NODES, "Run checks or GPU tests on a node."),
-    "held": _entry("held:held", NODES, "List and release held-back actions."),
-    "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
-    "join-token": _entry(
+    "up": entry("up:up", FLEET, "Get GPUs: create or resize a pool."),
+    "offers": entry("offers:offers", FLEET, "List GPU offers with prices."),
+    "down": entry("down:down", FLEET, "Terminate a pool and its machines."),
+    "job": entry("jobs:job", FLEET, "Submit, list, finish and cancel jobs."),
+    "status": entry("status:status", FLEET, "Show the fleet on one screen."),
+    "list": entry("nodes:list_nodes", NODES, "List nodes."),
+    "get": entry("nodes:get", NODES, "Show the details of one node."),
+    "cordon": entry("nodes:cordon", NODES, "Keep new work off nodes."),
+    "uncordon": entry("nodes:uncordon", NODES, "Allow new work on nodes again."),
+    "drain": entry("nodes:drain", NODES, "Move work off nodes, and keep the nodes."),
+    "terminate": entry("nodes:terminate", NODES, "Drain nodes and terminate their machines."),
+    "override": entry("nodes:override", NODES, "Declare nodes healthy despite failed checks."),
+    "health": entry("health:health", NODES, "Show the health of the fleet, or of one node."),
+    "diag": entry("diag:diag", NODES, "Run checks or GPU tests on a node."),
+    "held": entry("held:held", NODES, "List and release held-back actions."),
+    "ssh": entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
+    "join-token": entry(
         "join_token:join_token", NODES, "Print the join token of a node's machine."
     ),
-    "logs": _entry("logs:logs", NODES, "Show the set-up logs of a node's machine."),
-    "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
-    "instance": _entry("instances:instance", POOLS, "List machines as their providers see them."),
-    "cost": _entry("cost:cost", POOLS, "Show costs, budgets and the month's forecast."),
-    "why": _entry("why:why", HISTORY, "Explain the state of a node, pool, launch or job."),
-    "events": _entry("events:events", HISTORY, "Show the event journal."),
-    "evidence": _entry("evidence:evidence", HISTORY, "Show the state of a node when it failed."),
-    "incident": _entry("incidents:incident", HISTORY, "List incidents with causes and symptoms."),
-    "xid": _entry("xid:xid", HISTORY, "Explain NVIDIA XID and SXid error codes."),
-    "sim": _entry("sim:sim", HISTORY, "Run simulated scenarios; inject faults."),
-    "sched": _entry(
-        "sched:sched", HISTORY, "Run the workload scheduler on a file.", extra="server"
-    ),
-    "policy": _entry(
+    "logs": entry("logs:logs", NODES, "Show the set-up logs of a node's machine."),
+    "pool": entry("pools:pool", POOLS, "List, create, scale and delete pools."),
+    "instance": entry("instances:instance", POOLS, "List machines as their providers see them."),
+    "cost": entry("cost:cost", POOLS, "Show costs, budgets and the month's forecast."),
+    "why": entry("why:why", HISTORY, "Explain the state of a node, pool, launch or job."),
+    "events": entry("events:events", HISTORY, "Show the event journal."),
+    "evidence": entry("evidence:evidence", HISTORY, "Show the state of a node when it failed."),
+    "incident": entry("incidents:incident", HISTORY, "List incidents with causes and symptoms."),
+    "xid": entry("xid:xid", HISTORY, "Explain NVIDIA XID and SXid error codes."),
+    "sim": entry("sim:sim", HISTORY, "Run simulated scenarios; inject faults."),
+    "sched": entry("sched:sched", HISTORY, "Run the workload scheduler on a file.", extra="server"),
+    "policy": entry(
         "policy:policy", SETUP, "Check, test and compare health policies.", extra="server"
     ),
-    "config": _entry("config:config", SETUP, "Manage credentials, tokens and configuration."),
-    "doctor": _entry("doctor:doctor", SETUP, "Check this machine's set-up."),
-    "completion": _entry("completion:completion", SETUP, "Print a shell completion script."),
-    "version": _entry("version:version", SETUP, "Show the version."),
-    "serve": _entry("serve:serve", PROCESSES, "Run the control plane.", extra="server"),
-    "agent": _entry("agent:agent", PROCESSES, "Run the agent on a GPU machine.", extra="agent"),
+    "config": entry("config:config", SETUP, "Manage credentials, tokens and configuration."),
+    "doctor": entry("doctor:doctor", SETUP, "Check this machine's set-up."),
+    "completion": entry("completion:completion", SETUP, "Print a shell completion script."),
+    "version": entry("version:version", SETUP, "Show the version."),
+    "serve": entry("serve:serve", PROCESSES, "Run the control plane.", extra="server"),
+    "agent": entry("agent:agent", PROCESSES, "Run the agent on a GPU machine.", extra="agent"),
 }
 
 
@@ -97,28 +87,24 @@ class Program(LazyGroup):
     ) -> NoReturn:
         """Run one command line and exit with its code."""
         arguments = list(sys.argv[1:] if args is None else args)
-        run = partial(
-            super().main,
-            arguments,
-            prog_name or "navarch",
-            complete_var,
-            windows_expand_args=windows_expand_args,
-        )
-        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), arguments))
-
-
-def _exit_code(run: Callable[[], object], arguments: list[str]) -> int:
-    try:
-        code = run()
-    except click.ClickException as error:
-        error.show()
-        return BAD_USAGE if isinstance(error, click.UsageError) else FAILED
-    except (click.Abort, KeyboardInterrupt):
-        click.echo(err=True)
-        return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - last resort before a traceback
-        return _report(error, arguments)
-    return code if isinstance(code, int) else 0
+        try:
+            code = super().main(
+                arguments,
+                prog_name or "navarch",
+                complete_var,
+                windows_expand_args=windows_expand_args,
+                standalone_mode=False,
+                **extra,
+            )
+        except click.ClickException as error:
+            error.show()
+            sys.exit(BAD_USAGE if isinstance(error, click.UsageError) else FAILED)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo(err=True)
+            sys.exit(INTERRUPTED)
+        except Exception as error:  # noqa: BLE001 - last resort before a traceback
+            sys.exit(_report(error, arguments))
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 @click.group(

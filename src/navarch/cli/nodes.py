@@ -2,14 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
 
 import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.errors import describe_error
-from navarch.cli.options import health_option, labels_option, sort_option, status_option
+from navarch.cli.options import (
+    health_option,
+    labels_option,
+    reason_option,
+    sort_option,
+    status_option,
+)
 from navarch.cli.output import Output, render_data
 from navarch.cli.pagination import list_all
 from navarch.cli.render.formatting import duration
@@ -22,10 +27,12 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import FleetApi, NodeView, Query
 
-F = TypeVar("F", bound=Callable[..., object])
-
 STALE = timedelta(minutes=2)
 """A node without a heartbeat for this long may be offline and ignore commands."""
+
+NODES = click.argument(
+    "nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node
+)
 
 
 @click.command("list", cls=Command)
@@ -73,17 +80,12 @@ def list_nodes(
 @with_session
 def get(session: Session, node: str) -> None:
     """Show the details of one node."""
-    detail = session.call(lambda api: api.get_node(NodeId(node)))
-    session.show(detail, lambda canvas: render_node(detail, canvas))
-
-
-def _reason_option(function: F) -> F:
-    return click.option("--reason", default="", help="Reason, recorded in the journal.")(function)
+    session.show_call(lambda api: api.get_node(NodeId(node)), render_node)
 
 
 @click.command("cordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
-@_reason_option
+@NODES
+@reason_option
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Keep new work off nodes; running work continues."""
@@ -93,7 +95,7 @@ def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("uncordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@NODES
 @with_session
 def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
     """Allow new work on nodes again.
@@ -104,8 +106,8 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
 
 @click.command("drain", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
-@_reason_option
+@NODES
+@reason_option
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Move work off nodes. The nodes stay until terminated or uncordoned."""
@@ -115,8 +117,8 @@ def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("terminate", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
-@_reason_option
+@NODES
+@reason_option
 @with_session
 def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Drain nodes and terminate their machines; their pools replace them."""
@@ -127,7 +129,7 @@ def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("override", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@NODES
 @click.option("--reason", required=True, help="Reason, recorded in the journal.")
 @with_session
 def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -135,11 +137,9 @@ def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
     A check that fails again afterwards counts again.
     """
+    outcome = "declared healthy"
     return _for_each_node(
-        session,
-        nodes,
-        "declared healthy",
-        lambda api, node: api.declare_healthy(node, reason=reason),
+        session, nodes, outcome, lambda api, node: api.declare_healthy(node, reason=reason)
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 import click
@@ -142,19 +143,9 @@ def enum_option(name: str, values: type[W], prefix: str, text: str) -> Callable[
     )
 
 
-def status_option(function: F) -> F:
-    """Add `--status`."""
-    return enum_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
-
-
 def health_option(text: str) -> Callable[[F], F]:
     """Add `--health`."""
     return enum_option("health", Health, "health_status_", text)
-
-
-def state_option(function: F) -> F:
-    """Add `--state`."""
-    return enum_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
 
 
 def complete_enum(
@@ -168,30 +159,26 @@ def complete_enum(
     return complete
 
 
-def labels_option(function: F) -> F:
-    """Add the repeatable option `--label key=value`."""
-    return click.option(
-        "--label",
-        "labels",
-        type=label,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Only with this label; repeatable.",
-    )(function)
-
+status_option = enum_option("status", NodeStatus, "node_status_", "Only with this status.")
+state_option = enum_option("state", InstanceState, "instance_state_", "Only in this state.")
+labels_option = click.option(
+    "--label",
+    "labels",
+    type=label,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only with this label; repeatable.",
+)
+reason_option = click.option("--reason", default="", help="Reason, recorded in the journal.")
 
 SORTS = ("name", "created", "status", "health", "pool")
-
-
-def sort_option(function: F) -> F:
-    """Add `--sort`."""
-    return click.option(
-        "--sort",
-        type=click.Choice([*SORTS, *(f"-{word}" for word in SORTS)]),
-        metavar="|".join(SORTS),
-        default="name",
-        help="Sort by this; a leading minus reverses the order.",
-    )(function)
+sort_option = click.option(
+    "--sort",
+    type=click.Choice([*SORTS, *(f"-{word}" for word in SORTS)]),
+    metavar="|".join(SORTS),
+    default="name",
+    help="Sort by this; a leading minus reverses the order.",
+)
 
 
 def timeout_option(text: str) -> Callable[[F], F]:
@@ -204,44 +191,31 @@ def _store(context: click.Context, param: click.Parameter, value: object) -> Non
         setattr(global_options(context), str(param.name), value)
 
 
-def _make_global_options() -> list[click.Option]:
-    return [
-        click.Option(
-            ["-s", "--server"],
-            metavar="URL",
-            help="URL of the control plane.  [default: NAVARCH_SERVER, or http://localhost:50051]",
-            expose_value=False,
-            callback=_store,
-        ),
-        # Hidden because arguments are visible in the process list.
-        click.Option(["--token"], hidden=True, expose_value=False, callback=_store),
-        click.Option(
-            ["-o", "--output"],
-            type=output_format,
-            metavar="table|json|yaml",
-            shell_complete=complete_enum(Output),
-            help="Output format.  [default: table]",
-            expose_value=False,
-            callback=_store,
-        ),
-        click.Option(
-            ["--timeout"],
-            type=duration,
-            metavar="DURATION",
-            help="Time limit of the command.  [default: 30s, or 20m to wait for machines]",
-            expose_value=False,
-            callback=_store,
-        ),
-        *(
-            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_store)
-            for name, text in (
-                ("--insecure", "Do not verify the server's TLS certificate."),
-                ("--no-color", "Disable colours, as does NO_COLOR."),
-                ("--debug", "Show tracebacks of unexpected errors."),
-            )
-        ),
-    ]
+_shared = partial(click.Option, expose_value=False, callback=_store)
 
-
-GLOBAL_OPTIONS = _make_global_options()
-"""One set for all commands: click compares options by identity."""
+# One set for all commands: click compares options by identity.
+GLOBAL_OPTIONS = [
+    _shared(
+        ["-s", "--server"],
+        metavar="URL",
+        help="URL of the control plane.  [default: NAVARCH_SERVER, or http://localhost:50051]",
+    ),
+    # Hidden because arguments are visible in the process list.
+    _shared(["--token"], hidden=True),
+    _shared(
+        ["-o", "--output"],
+        type=output_format,
+        metavar="table|json|yaml",
+        shell_complete=complete_enum(Output),
+        help="Output format.  [default: table]",
+    ),
+    _shared(
+        ["--timeout"],
+        type=duration,
+        metavar="DURATION",
+        help="Time limit of the command.  [default: 30s, or 20m to wait for machines]",
+    ),
+    _shared(["--insecure"], is_flag=True, help="Do not verify the server's TLS certificate."),
+    _shared(["--no-color"], is_flag=True, help="Disable colours, as does NO_COLOR."),
+    _shared(["--debug"], is_flag=True, help="Show tracebacks of unexpected errors."),
+]

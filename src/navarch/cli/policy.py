@@ -159,14 +159,10 @@ def diff(session: Session, old: str, new: str, since: When, file: Path | None) -
         first = start - max(policy.memory for policy in policies)
         found: Sequence[Recorded] = session.call(lambda api: read_events(api, None, first, None))
     else:
-        found = _saved(file)
+        try:
+            found = msgspec.json.decode(file.read_bytes(), type=list[Recorded])
+        except msgspec.DecodeError as error:
+            raise InvalidError(f"{file} is not JSON from `navarch events`: {error}") from error
     events: list[Event] = [entry.event for entry in found]
     comparison = compare_policies(*policies, events, start=start)
     session.show(comparison, lambda canvas: render_comparison(comparison, *policies, canvas))
-
-
-def _saved(file: Path) -> list[Recorded]:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=list[Recorded])
-    except msgspec.DecodeError as error:
-        raise InvalidError(f"{file} is not JSON from `navarch events`: {error}") from error

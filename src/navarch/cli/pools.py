@@ -57,8 +57,7 @@ def list_pools(session: Session, watch: bool) -> None:
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one pool."""
-    view = session.call(lambda api: api.get_pool(PoolName(name)))
-    session.show(view, lambda _: render_pool(view))
+    session.show_call(lambda api: api.get_pool(PoolName(name)), lambda view, _: render_pool(view))
 
 
 @pool.command("scale")

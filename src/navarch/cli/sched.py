@@ -1,20 +1,15 @@
 """`navarch sched`: run the scheduler on a cluster in a file."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import click
 
-from navarch.cli.commands import Entry, LazyGroup
+from navarch.cli.commands import Entry, LazyGroup, entry
 
 CLUSTERS, POLICIES = "Cluster files", "Policies"
-
-
-def _entry(place: str, section: str, text: str) -> Entry:
-    module, _, name = place.partition(":")
-    return Entry(
-        module=f"navarch.cli.{module}", attribute=name, help=text, section=section, extra="server"
-    )
+_entry = partial(entry, extra="server")
 
 
 class Sched(LazyGroup):
@@ -22,18 +17,28 @@ class Sched(LazyGroup):
 
     entries: ClassVar[Mapping[str, Entry]] = {
         "plan": _entry(
-            "sched_cluster:plan", CLUSTERS, "Show the decisions, and which jobs stay pending."
+            "sched_cluster:plan",
+            CLUSTERS,
+            "Show the decisions, and which jobs stay pending.",
         ),
         "why": _entry(
-            "sched_cluster:why", CLUSTERS, "Explain why jobs are pending, and what would help."
+            "sched_cluster:why",
+            CLUSTERS,
+            "Explain why jobs are pending, and what would help.",
         ),
         "replay": _entry(
-            "sched_cluster:replay", CLUSTERS, "Print the decisions as JSON with a digest."
+            "sched_cluster:replay",
+            CLUSTERS,
+            "Print the decisions as JSON with a digest.",
         ),
         "snapshot": _entry("sched_cluster:snapshot", CLUSTERS, "Write a complete snapshot."),
         "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of test cases."),
         "plugins": _entry("sched_cluster:plugins", POLICIES, "List plugins and extension points."),
-        "pack": _entry("sched_pack:pack", POLICIES, "Measure how full a policy packs a cluster."),
+        "pack": _entry(
+            "sched_pack:pack",
+            POLICIES,
+            "Measure how full a policy packs a cluster.",
+        ),
     }
 
 

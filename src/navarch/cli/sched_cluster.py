@@ -75,7 +75,8 @@ def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json
     if as_json:
         click.echo(json.dumps(render_results(results), indent=1))
     else:
-        click.echo("\n\n".join(_titled(name, render_plan(r)) for name, r in results.items()))
+        plans = {name: render_plan(result) for name, result in results.items()}
+        click.echo("\n\n".join(f"{name}\n{text}" if name else text for name, text in plans.items()))
 
 
 @click.command()
@@ -144,10 +145,6 @@ def render_results(results: Mapping[str, CycleResult]) -> dict[str, Any]:
     if list(results) == [""]:
         return render_result(results[""])
     return {"cases": [{"id": name, **render_result(r)} for name, r in results.items()]}
-
-
-def _titled(name: str, text: str) -> str:
-    return f"{name}\n{text}" if name else text
 
 
 def _run(

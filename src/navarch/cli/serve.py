@@ -14,13 +14,12 @@ import click
 import structlog
 
 from navarch.api.http.host import is_loopback
-from navarch.app.addresses import StartError
 from navarch.app.server import Running, Server
 from navarch.cli.credentials import as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
-from navarch.cli.errors import CommandError
+from navarch.cli.errors import CommandError, first_cause
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
-from navarch.core.errors import NavarchError, StoreError
+from navarch.core.errors import NavarchError
 from navarch.core.version import VERSION
 
 log = structlog.get_logger("navarch.serve")
@@ -74,7 +73,9 @@ def serve(
     All state is in one folder. Stopping or killing the server loses nothing.
     """
     _configure_logs(as_json=log_json)
-    _allow_many_connections()
+    # Each agent holds a connection, so raise the limit on open files to the maximum.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     environment = CliEnvironment()
     try:
@@ -99,9 +100,6 @@ def serve(
     except ConfigError as error:
         click.echo(f"{error}", err=True)
         sys.exit(2)
-    except (StartError, StoreError) as error:
-        click.echo(f"navarch serve: {error}", err=True)
-        sys.exit(1)
     except NavarchError as error:
         click.echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
@@ -129,7 +127,7 @@ async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None
                 reloading.cancel()
     except BaseExceptionGroup as group:
         # Report the first error only; the others usually follow from it.
-        raise _first(group) from None
+        raise first_cause(group) from None
 
 
 async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Event) -> None:
@@ -161,20 +159,15 @@ def render_banner(running: Running, folder: Path) -> str:
         lines += [
             "  clouds   none: it monitors machines whose agents register, and launches none.",
             "           Configure providers in a file, and pass --config FILE.",
-            "",
-            "In another terminal:",
-            f"  {program} status",
         ]
-        return "\n".join(lines)
-    lines += [
-        "",
-        "In another terminal:",
-        f"  {program} status",
-        f"  {program} up --gpus 16 --type h100 --name demo --wait",
-        f"  {program} sim inject demo-0 --xid 79",
-        f"  {program} why node demo-0",
-        f"  {program} down demo",
-    ]
+    lines += ["", "In another terminal:", f"  {program} status"]
+    if running.can_buy:
+        lines += [
+            f"  {program} up --gpus 16 --type h100 --name demo --wait",
+            f"  {program} sim inject demo-0 --xid 79",
+            f"  {program} why node demo-0",
+            f"  {program} down demo",
+        ]
     return "\n".join(lines)
 
 
@@ -205,17 +198,6 @@ def _overridden(
     if auth_token:
         server = replace(server, auth_token=Secret(auth_token))
     return replace(config, server=server)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-
-
-def _allow_many_connections() -> None:
-    """Raise the limit on open files to the maximum: each agent holds a connection."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

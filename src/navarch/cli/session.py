@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import update_wrapper
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -99,25 +99,25 @@ class Session:
 
         return self.environment.run(main())
 
-    def canvas(self, now: datetime | None = None) -> Canvas:
+    def canvas(self) -> Canvas:
         """Return the width and the colours to render for."""
-        terminal = self.terminal
+        width = self.terminal.width
         plain = self.options.no_color or bool(self.environment.environ.get("NO_COLOR"))
-        return Canvas(
-            now=now or self.clock.now(),
-            width=terminal.width,
-            color=terminal.width is not None and not plain,
-        )
+        return Canvas(now=self.clock.now(), width=width, color=width is not None and not plain)
 
     def show(self, answer: object, render: Callable[[Canvas], str]) -> None:
         """Print `answer`: rendered as text, or as JSON or YAML."""
-        click.echo(self.render(answer, render))
-
-    def render(self, answer: object, render: Callable[[Canvas], str]) -> str:
-        """Return `answer`: rendered as text, or as JSON or YAML."""
         if self.output is Output.TABLE:
-            return render(self.canvas())
-        return render_data(answer, self.output)
+            click.echo(render(self.canvas()))
+        else:
+            click.echo(render_data(answer, self.output))
+
+    def show_call(
+        self, request: Callable[[FleetApi], Awaitable[T]], render: Callable[[T, Canvas], str]
+    ) -> None:
+        """Run `request` with a connection, and print its result."""
+        found = self.call(request)
+        self.show(found, lambda canvas: render(found, canvas))
 
 
 def get_session(context: click.Context) -> Session:

@@ -15,7 +15,7 @@ from navarch.cli.sim_run import quiet_logs
 from navarch.config.errors import ConfigError
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
-from navarch.core.node import NodeStatus, node_status
+from navarch.core.node import Node, NodeStatus, node_status
 from navarch.ports.store import Committed
 from navarch.sim.kernel.pacing import PacedLoop
 from navarch.sim.runner.outcome import Happening
@@ -234,22 +234,17 @@ class InteractiveSession:
         nodes.sort(key=lambda node: (node_status(node) is NodeStatus.ACTIVE, node.id))
         messages = self._messages[-6:] if self._live else []
         room = max(height - len(messages) - 4, 1)
-        rows = [
-            (
-                str(node.id),
-                str(node_status(node) or node.phase),
-                str(node.health),
-                "; ".join(c.reason or c.check for c in node.conditions),
-            )
-            for node in nodes[:room]
+        columns: list[Column[Node]] = [
+            Column("NODE", lambda node: node.id),
+            Column("STATUS", lambda node: str(node_status(node) or node.phase)),
+            Column("HEALTH", lambda node: str(node.health), rank=2),
+            Column("WHY", _reasons, width_min=10, rank=1),
         ]
-        columns = (
-            Column(name="NODE"),
-            Column(name="STATUS"),
-            Column(name="HEALTH", rank=2),
-            Column(name="WHY", width_min=10, rank=1),
-        )
         more = [f"... and {len(nodes) - room} more"] if len(nodes) > room else []
         wide = canvas.width or 10_000
         cut = [text[:wide] for text in messages]
-        return "\n".join([title, render_table(columns, rows, canvas), *more, "", *cut])
+        return "\n".join([title, render_table(columns, nodes[:room], canvas), *more, "", *cut])
+
+
+def _reasons(node: Node) -> str:
+    return "; ".join(condition.reason or condition.check for condition in node.conditions)

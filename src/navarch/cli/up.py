@@ -73,16 +73,12 @@ async def _up_and_wait(
     requested = await api.up(capacity)
     click.echo(_describe_request(requested), err=True)
     pool = await wait_until_up(session, api, capacity.name, within=limit)
-    if pool is None:
-        raise CommandError(await _describe_shortfall(api, capacity.name, limit))
-    return pool
-
-
-async def _describe_shortfall(api: FleetApi, name: PoolName, limit: timedelta) -> str:
-    pool = await api.get_pool(name)
-    reason = f": {pool.note}" if pool.note else ""
-    return (
-        f"{name} has {pool.serving} of {count(pool.size, 'node')} after "
+    if pool is not None:
+        return pool
+    short, name = await api.get_pool(capacity.name), capacity.name
+    reason = f": {short.note}" if short.note else ""
+    raise CommandError(
+        f"{name} has {short.serving} of {count(short.size, 'node')} after "
         f"{exact_duration(limit)}{reason}. It keeps trying. See why: navarch why {name}"
     )
 

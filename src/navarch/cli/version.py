@@ -19,9 +19,6 @@ def version(session: Session) -> None:
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
-    session.show(facts, lambda _: _text(facts))
-
-
-def _text(facts: dict[str, str]) -> str:
-    lines = [f"navarch version {facts['version']}"]
-    return "\n".join(lines + [f"  {k}: {v}" for k, v in facts.items() if k != "version"])
+    lines = [f"navarch version {VERSION}"]
+    lines += [f"  {name}: {facts[name]}" for name in ("python", "platform")]
+    session.show(facts, lambda _: "\n".join(lines))

@@ -9,7 +9,6 @@ import click
 from navarch.cli.errors import UNREACHABLE, describe_error
 from navarch.cli.output import Output
 from navarch.cli.pagination import list_all
-from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.progress import render_changes, render_progress
 from navarch.cli.session import Session
 from navarch.cli.watch import live_display, poll_until
@@ -47,17 +46,15 @@ async def wait_until_gone(
         nodes = await list_all(api.list_nodes, Query(pool=pool))
         left = "1 machine" if len(nodes) == 1 else f"{len(nodes)} machines"
         show(f"{pool}: {left} left", nodes)
-        return not nodes and await _is_gone(api, pool)
+        if nodes:
+            return False
+        try:
+            await api.get_pool(pool)
+        except NotFoundError:
+            return True
+        return False
 
     return await _wait(session, api, poll, within)
-
-
-async def _is_gone(api: FleetApi, pool: PoolName) -> bool:
-    try:
-        await api.get_pool(pool)
-    except NotFoundError:
-        return True
-    return False
 
 
 async def _wait(
@@ -67,9 +64,14 @@ async def _wait(
     within: timedelta,
 ) -> bool:
     deadline = asyncio.timeout(within.total_seconds())
+    live = session.terminal.live and session.output is Output.TABLE
     # Progress goes to standard error, so that the result can be piped.
-    with live_display(live=_is_live(session), err=True) as draw:
-        show = _redraw(draw, session.canvas) if _is_live(session) else _append()
+    with live_display(live=live, err=True) as draw:
+
+        def redraw(headline: str, nodes: list[NodeView]) -> None:
+            draw(render_progress(headline, nodes, session.canvas()))
+
+        show = redraw if live else _append()
         try:
             async with deadline:
                 # A restart of the server ends the stream; reconnect and keep waiting.
@@ -90,14 +92,6 @@ async def _poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> boo
         if describe_error(error).code != UNREACHABLE:
             raise
         return False
-
-
-def _is_live(session: Session) -> bool:
-    return session.terminal.live and session.output is Output.TABLE
-
-
-def _redraw(draw: Callable[[str], None], canvas: Callable[[], Canvas]) -> Show:
-    return lambda headline, nodes: draw(render_progress(headline, nodes, canvas()))
 
 
 def _append() -> Show:

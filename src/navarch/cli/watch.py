@@ -12,7 +12,6 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.session import Session
 from navarch.ports.api import FleetApi
 
-F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 TICK_S = 2.0
@@ -22,11 +21,9 @@ PAUSE_S = 0.2
 """Minimum pause between two polls, so that a busy fleet costs at most five requests a second."""
 
 
-def watch_option(function: F) -> F:
-    """Add `--watch`."""
-    return click.option("-w", "--watch", is_flag=True, help="Update the output on every change.")(
-        function
-    )
+watch_option = click.option(
+    "-w", "--watch", is_flag=True, help="Update the output on every change."
+)
 
 
 def show_or_watch(
@@ -37,11 +34,10 @@ def show_or_watch(
     watch: bool,
 ) -> None:
     """Print what `fetch` returns, once or on every change until interrupted."""
-    if not watch:
-        found = session.call(fetch)
-        session.show(found, lambda canvas: render(found, canvas))
-        return
-    session.call_without_timeout(lambda api: _watch(session, api, fetch, render))
+    if watch:
+        session.call_without_timeout(lambda api: _watch(session, api, fetch, render))
+    else:
+        session.show_call(fetch, render)
 
 
 async def _watch(
@@ -86,28 +82,19 @@ async def poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> bool
             done = await poll()
             if last or done:
                 break
-            await _wait_for_change(changed)
+            if await _happens(changed, within_s=TICK_S):
+                # Changes come in bursts; one poll after the pause covers the burst.
+                await _happens(asyncio.Event(), within_s=PAUSE_S)
         watching.cancel()
     return done
 
 
-async def _wait_for_change(changed: asyncio.Event) -> None:
-    """Return `PAUSE_S` after the next change, or after `TICK_S` without one."""
+async def _happens(event: asyncio.Event, *, within_s: float) -> bool:
     try:
-        async with asyncio.timeout(TICK_S):
-            await changed.wait()
+        async with asyncio.timeout(within_s):
+            return await event.wait()
     except TimeoutError:
-        return
-    # Changes come in bursts; one poll after the pause covers the burst.
-    await _pause(PAUSE_S)
-
-
-async def _pause(seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
-    except TimeoutError:
-        return
+        return False
 
 
 @contextmanager

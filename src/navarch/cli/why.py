@@ -43,7 +43,14 @@ def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None
             raise click.UsageError(
                 "a snapshot contains only jobs: navarch why job NAME --snapshot FILE"
             )
-        _why_job_in(session, name, snapshot)
+        # Imported late: the scheduler is not part of a light install.
+        from navarch.scheduler.explain import why_job
+        from navarch.scheduler.snapshot.document import read_document
+        from navarch.testing.scheduler_conformance.load import load_any
+
+        loaded = load_any(read_document(snapshot.read_bytes()), None)
+        explanation = why_job(loaded.cluster, loaded.config, name)
+        session.show(explanation, lambda _: format_explanation(explanation))
         return
     story = session.call(lambda api: _find_by_name(api, kinds, name))
     if not story.about.startswith("job/"):
@@ -54,17 +61,6 @@ def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None
         explanation,
         lambda canvas: f"{format_explanation(explanation)}\n\n{render_why(story, canvas)}",
     )
-
-
-def _why_job_in(session: Session, name: str, snapshot: Path) -> None:
-    # Imported late: the scheduler is not part of a light install.
-    from navarch.scheduler.explain import why_job
-    from navarch.scheduler.snapshot.document import read_document
-    from navarch.testing.scheduler_conformance.load import load_any
-
-    loaded = load_any(read_document(snapshot.read_bytes()), None)
-    explanation = why_job(loaded.cluster, loaded.config, name)
-    session.show(explanation, lambda _canvas: format_explanation(explanation))
 
 
 def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

@@ -70,19 +70,17 @@ def parse(file: BinaryIO, driver: str) -> None:
 def _describe(assessment: Assessment) -> str:
     entry = assessment.entry
     number = f"{entry.kind.label} {entry.code}"
+    drivers = ""
+    if entry.since is not None:
+        until = f" to R{entry.until}" if entry.until else " and later"
+        drivers = f"R{entry.since}{until}"
     lines = [f"{number}: {entry.meaning}" + (f" ({entry.mnemonic})" if entry.mnemonic else "")]
     facts = {
         "action": assessment.action.words + (f" ({assessment.why})" if assessment.why else ""),
         "fatal": "yes: the GPU is not used until the action is done" if assessment.fatal else "no",
         "node health": str(assessment.health),
         "origin": f"{entry.origin}, {entry.severity}",
-        "drivers": _drivers(entry.since, entry.until),
+        "drivers": drivers,
     }
     lines += [f"  {name + ':':<14}{words}" for name, words in facts.items() if words]
     return "\n".join([*lines, *([f"  {entry.advice}"] if entry.advice else [])])
-
-
-def _drivers(since: int | None, until: int | None) -> str:
-    if since is None:
-        return ""
-    return f"R{since} to R{until}" if until else f"R{since} and later"

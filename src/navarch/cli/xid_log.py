@@ -7,7 +7,6 @@ the fast path gives the same results.
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -82,14 +81,6 @@ class XidLogParser:
         action, fatal = self._decisions[kind][code, decisive(kind, code, text)]
         whole = _Found(number, code, kind.value, pci, pid, name, text, action, fatal)
         return msgspec.json.encode(whole).decode() + "\n"
-
-
-def xids_as_json(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
-    """Yield a JSON line for every one of `lines` that reports an error, in order."""
-    log = XidLogParser(branch=branch)
-    for line in lines:
-        for found in log.read(line.removesuffix(b"\n").decode("utf-8", "replace")):
-            yield found.encode()
 
 
 def write_xids_as_json(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:

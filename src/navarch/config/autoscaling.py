@@ -9,7 +9,7 @@ from navarch.config.block import Nested, Tagged
 from navarch.config.context import Scope
 from navarch.config.document import Tree
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key, repeated
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -59,9 +59,9 @@ class DayName:
 def _thresholds_are_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
     if scale_up_at <= scale_down_at:
         yield Fault(
+            f"scale_up_at ({scale_up_at}) must be above scale_down_at ({scale_down_at})",
+            "leave a gap between them, or the pool alternates between growing and shrinking",
             at=("scale_up_at",),
-            message=f"scale_up_at ({scale_up_at}) must be above scale_down_at ({scale_down_at})",
-            remedy="leave a gap between them, or the pool alternates between growing and shrinking",
         )
 
 
@@ -70,8 +70,8 @@ class ReactiveConfig:
     """Follows GPU utilization, one node at a time."""
 
     type: ClassVar[str] = "reactive"
-    scale_up_at: int = key(PERCENT, default=80, doc="grow above this utilization, in percent")
-    scale_down_at: int = key(PERCENT, default=20, doc="shrink below this utilization, in percent")
+    scale_up_at: int = key(PERCENT, "grow above this utilization, in percent", default=80)
+    scale_down_at: int = key(PERCENT, "shrink below this utilization, in percent", default=20)
 
 
 @block()
@@ -79,25 +79,25 @@ class QueueDepthConfig:
     """Follows the number of pending and running jobs."""
 
     type: ClassVar[str] = "queue"
-    jobs_per_node: int = key(COUNT, default=10, doc="how many jobs one node runs at a time")
+    jobs_per_node: int = key(COUNT, "how many jobs one node runs at a time", default=10)
 
 
 def _window_is_not_empty(start: int, end: int) -> Iterator[Fault]:
     if start in (end, 24):
         yield Fault(
-            at=("start",),
-            message=f"the window from {start} to {end} is empty",
-            remedy="write start: 0 and end: 24 for the whole day; end may be below start, "
+            f"the window from {start} to {end} is empty",
+            "write start: 0 and end: 24 for the whole day; end may be below start, "
             "for a window past midnight",
+            at=("start",),
         )
 
 
 def _window_bounds_are_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator[Fault]:
     if min_nodes is not None and max_nodes is not None and min_nodes > max_nodes:
         yield Fault(
+            "min_nodes cannot exceed max_nodes",
+            f"write min_nodes: {max_nodes} or less",
             at=("min_nodes",),
-            message="min_nodes cannot exceed max_nodes",
-            remedy=f"write min_nodes: {max_nodes} or less",
         )
 
 
@@ -108,13 +108,9 @@ def days_are_unique(days: tuple[Day, ...]) -> Iterator[Fault]:
 
 def values_are_unique(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
     """Yield a fault for every duplicate value in the list under `key`."""
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            yield Fault(
-                at=(key, place),
-                message=f"{value.value} is listed twice",
-                remedy="keep the first of the two",
-            )
+    for place in repeated(values):
+        message = f"{values[place].value} is listed twice"
+        yield Fault(message, "keep the first of the two", at=(key, place))
 
 
 @block(rules=(_window_is_not_empty, _window_bounds_are_in_order, days_are_unique))
@@ -122,21 +118,19 @@ class WindowConfig:
     """Hours of the day with bounds of their own."""
 
     days: tuple[Day, ...] = key(
-        ListOf(each=DayName()), default=(), doc="the days on which it begins; every day if left out"
+        ListOf(each=DayName()), "the days on which it begins; every day if left out", default=()
     )
-    start: int = key(HOUR, default=0, doc="the hour at which it begins")
-    end: int = key(
-        HOUR, default=24, doc="the hour at which it ends; on the next day if below `start`"
-    )
+    start: int = key(HOUR, "the hour at which it begins", default=0)
+    end: int = key(HOUR, "the hour at which it ends; on the next day if below `start`", default=24)
     min_nodes: int | None = key(
-        NODES, default=None, doc="replaces the pool's `min_nodes` in these hours"
+        NODES, "replaces the pool's `min_nodes` in these hours", default=None
     )
     max_nodes: int | None = key(
-        NODES, default=None, doc="replaces the pool's `max_nodes` in these hours"
+        NODES, "replaces the pool's `max_nodes` in these hours", default=None
     )
 
 
-_AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
+AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
     options=lambda _: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
 )
 # A custom autoscaler sizes the whole pool: it cannot be stored as a member of another one.
@@ -154,10 +148,10 @@ def _windows_are_reachable(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fau
         held = [hour for hour in hours if _window(config).holds(hour)]
         if before and all(any(window.holds(hour) for window in before) for hour in held):
             yield Fault(
-                at=("schedule", place),
-                message="this window never applies: earlier windows cover all of its hours, "
+                "this window never applies: earlier windows cover all of its hours, "
                 "and the first match applies",
-                remedy="move it up, or delete it",
+                "move it up, or delete it",
+                at=("schedule", place),
             )
 
 
@@ -168,13 +162,11 @@ class ScheduledConfig:
     type: ClassVar[str] = "scheduled"
     schedule: tuple[WindowConfig, ...] = key(
         ListOf(each=Nested(cls=WindowConfig), empty=False),
-        doc="windows; the first that covers the current hour applies",
+        "windows; the first that covers the current hour applies",
     )
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of hours and days")
+    time_zone: str = key(TIME_ZONE, "the time zone of hours and days", default="UTC")
     fallback: "AutoscalingConfig | None" = key(
-        _MEMBER,
-        default=None,
-        doc="the strategy within the bounds; the lower bound if left out",
+        _MEMBER, "the strategy within the bounds; the lower bound if left out", default=None
     )
 
 
@@ -184,15 +176,13 @@ class PredictiveConfig:
 
     type: ClassVar[str] = "predictive"
     lookback_window: int = key(
-        Integer(least=2, most=100_000),
-        default=10,
-        doc="how many samples the trend is computed from",
+        Integer(least=2, most=100_000), "how many samples the trend is computed from", default=10
     )
     growth_factor: float = key(
-        Real(least=0.01, most=100), default=1.2, doc="how far to extend the trend"
+        Real(least=0.01, most=100), "how far to extend the trend", default=1.2
     )
     fallback: "AutoscalingConfig | None" = key(
-        _MEMBER, default=None, doc="the strategy while there are too few samples"
+        _MEMBER, "the strategy while there are too few samples", default=None
     )
 
 
@@ -203,21 +193,21 @@ class CompositeConfig:
     type: ClassVar[str] = "composite"
     mode: Mode = key(
         Choice(options=Mode),
+        "use the largest recommendation, the smallest, or the mean",
         default=Mode.MAX,
-        doc="use the largest recommendation, the smallest, or the mean",
     )
     autoscalers: "tuple[AutoscalingConfig, ...]" = key(
-        ListOf(each=_MEMBER, empty=False), doc="the strategies to combine"
+        ListOf(each=_MEMBER, empty=False), "the strategies to combine"
     )
 
 
 def _peak_is_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
     if peak_start in (peak_end, 24):
         yield Fault(
-            at=("peak_start",),
-            message=f"the peak from {peak_start} to {peak_end} is empty",
-            remedy="write the first hour of the peak, such as peak_start: 9; "
+            f"the peak from {peak_start} to {peak_end} is empty",
+            "write the first hour of the peak, such as peak_start: 9; "
             "peak_end may be below it, for a peak past midnight",
+            at=("peak_start",),
         )
 
 
@@ -226,15 +216,15 @@ class CostAwareConfig:
     """Follows utilization at peak hours and keeps a fixed number of nodes off peak."""
 
     type: ClassVar[str] = "cost-aware"
-    peak_start: int = key(HOUR, default=9, doc="the hour at which the peak begins")
+    peak_start: int = key(HOUR, "the hour at which the peak begins", default=9)
     peak_end: int = key(
-        HOUR, default=18, doc="the hour at which it ends; on the next day if below `peak_start`"
+        HOUR, "the hour at which it ends; on the next day if below `peak_start`", default=18
     )
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of the hours")
+    time_zone: str = key(TIME_ZONE, "the time zone of the hours", default="UTC")
     scale_up_at: int = key(
-        PERCENT, default=80, doc="at peak, grow above this utilization and shrink below half of it"
+        PERCENT, "at peak, grow above this utilization and shrink below half of it", default=80
     )
-    off_peak_nodes: int = key(NODES, default=0, doc="how many nodes to keep off peak")
+    off_peak_nodes: int = key(NODES, "how many nodes to keep off peak", default=0)
 
 
 @block()
@@ -243,11 +233,10 @@ class CustomConfig:
 
     type: ClassVar[str] = "custom"
     factory: str = key(
-        FACTORY,
-        doc="`module:Class`, or the name of an entry point in the group `navarch.autoscalers`",
+        FACTORY, "`module:Class`, or the name of an entry point in the group `navarch.autoscalers`"
     )
     settings: Mapping[str, str | int | float | bool] = key(
-        SETTINGS, default_factory=dict, doc="keyword arguments of the factory"
+        SETTINGS, "keyword arguments of the factory", default_factory=dict
     )
 
 
@@ -274,8 +263,6 @@ AUTOSCALING_TYPES: Mapping[str, type] = {
     )
 }
 
-AUTOSCALING = _AUTOSCALING
-
 
 def strategies(config: AutoscalingConfig | None) -> Iterator[AutoscalingConfig]:
     """Yield a strategy and, recursively, its fallbacks and members."""
@@ -296,50 +283,25 @@ def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:
         case CustomConfig():
             return None
         case ReactiveConfig():
-            reactive = ReactiveSettings(
-                scale_up_at=config.scale_up_at, scale_down_at=config.scale_down_at
-            )
-            return Autoscaling(reactive=reactive)
+            return Autoscaling(reactive=copied(ReactiveSettings, config))
         case QueueDepthConfig():
-            return Autoscaling(queue=QueueSettings(jobs_per_node=config.jobs_per_node))
+            return Autoscaling(queue=copied(QueueSettings, config))
         case ScheduledConfig():
-            scheduled = ScheduledSettings(
-                windows=tuple(_window(window) for window in config.schedule),
-                time_zone=config.time_zone,
-                fallback=_maybe(config.fallback),
+            windows = tuple(_window(window) for window in config.schedule)
+            fallback = config.fallback and to_autoscaling(config.fallback)
+            return Autoscaling(
+                scheduled=copied(ScheduledSettings, config, windows=windows, fallback=fallback)
             )
-            return Autoscaling(scheduled=scheduled)
         case PredictiveConfig():
-            predictive = PredictiveSettings(
-                lookback_window=config.lookback_window,
-                growth_factor=config.growth_factor,
-                fallback=_maybe(config.fallback),
-            )
-            return Autoscaling(predictive=predictive)
+            fallback = config.fallback and to_autoscaling(config.fallback)
+            return Autoscaling(predictive=copied(PredictiveSettings, config, fallback=fallback))
         case CompositeConfig():
             found = (to_autoscaling(each) for each in config.autoscalers)
             members = tuple(each for each in found if each is not None)
             return Autoscaling(composite=CompositeSettings(members=members, mode=config.mode))
         case CostAwareConfig():
-            cost_aware = CostAwareSettings(
-                peak_start=config.peak_start,
-                peak_end=config.peak_end,
-                scale_up_at=config.scale_up_at,
-                off_peak_nodes=config.off_peak_nodes,
-                time_zone=config.time_zone,
-            )
-            return Autoscaling(cost_aware=cost_aware)
-
-
-def _maybe(config: AutoscalingConfig | None) -> Autoscaling | None:
-    return None if config is None else to_autoscaling(config)
+            return Autoscaling(cost_aware=copied(CostAwareSettings, config))
 
 
 def _window(config: WindowConfig) -> Window:
-    return Window(
-        days=config.days,
-        start=config.start,
-        end=config.end,
-        nodes_min=config.min_nodes,
-        nodes_max=config.max_nodes,
-    )
+    return copied(Window, config, nodes_min=config.min_nodes, nodes_max=config.max_nodes)

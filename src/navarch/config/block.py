@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from navarch.config.document import (
 )
 from navarch.config.errors import Place
 from navarch.config.kinds import SECRET, name_remedy, read_secret_file
-from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, plain_block, rules_of
+from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
 from navarch.config.suggestion import MOVED, suggest
 
 B = TypeVar("B")
@@ -126,7 +126,10 @@ class _BlockReader:
         if declared.name in self.absent:
             return self.absent[declared.name]
         if declared.file:
-            return self._from_environment(declared)
+            variable = str(self.values.get(declared.environment_key, declared.environment))
+            text = self.scope.context.environment.get(variable)
+            part = self.scope.within(f"the environment variable {variable}")
+            return SECRET.wrap(text, self.scope.home, part) if text else declared.default
         if is_dataclass(declared.default):
             # A missing block is read as an empty one: the environment may provide its values.
             part = self.scope.within(declared.name)
@@ -138,12 +141,6 @@ class _BlockReader:
             )
         return declared.default
 
-    def _from_environment(self, declared: Key) -> object:
-        variable = str(self.values.get(declared.environment_key, declared.environment))
-        text = self.scope.context.environment.get(variable)
-        part = self.scope.within(f"the environment variable {variable}")
-        return SECRET.wrap(text, self.scope.home, part) if text else declared.default
-
     def apply_rules(self, given: Mapping[str, object]) -> None:
         present = frozenset(
             entry.key.text for entry in self.node.entries if not is_empty(entry.value)
@@ -153,17 +150,15 @@ class _BlockReader:
         known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
             needs = _needs(rule)
-            if all(name in known for name in needs):
-                self._note(rule(**{name: known[name] for name in needs}))
-
-    def _note(self, faults: Iterable[Fault]) -> None:
-        for fault in faults:
-            at = self._find(fault.at)
-            if fault.warning:
-                self.scope.warn(at, fault.message, fault.remedy)
-            else:
-                self.failed = True
-                self.scope.refuse(at, fault.message, fault.remedy)
+            if not all(name in known for name in needs):
+                continue
+            for fault in rule(**{name: known[name] for name in needs}):
+                at = self._find(fault.at)
+                if fault.warning:
+                    self.scope.warn(at, fault.message, fault.remedy)
+                else:
+                    self.failed = True
+                    self.scope.refuse(at, fault.message, fault.remedy)
 
     def _find(self, path: tuple[str | int, ...]) -> Tree | Place:
         """Return the value at a path, or the nearest enclosing one that exists."""

@@ -34,7 +34,7 @@ class Catalogue(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AbstractType:
     """A kind of machine that several clouds sell under different names."""
 
@@ -46,42 +46,24 @@ class AbstractType:
 
 ABSTRACT_TYPES: Mapping[str, AbstractType] = {
     "h100-8x": AbstractType(
-        gpus=8,
-        gpu_type="H100",
-        names={"lambda": "gpu_8x_h100_sxm5", "gcp": "a3-highgpu-8g", "aws": "p5.48xlarge"},
+        8, "H100", {"lambda": "gpu_8x_h100_sxm5", "gcp": "a3-highgpu-8g", "aws": "p5.48xlarge"}
     ),
     # Older tables list p5.xlarge, which AWS does not sell; its single H100 is p5.4xlarge.
     "h100-1x": AbstractType(
-        gpus=1,
-        gpu_type="H100",
-        names={"lambda": "gpu_1x_h100_pcie", "gcp": "a3-highgpu-1g", "aws": "p5.4xlarge"},
+        1, "H100", {"lambda": "gpu_1x_h100_pcie", "gcp": "a3-highgpu-1g", "aws": "p5.4xlarge"}
     ),
     "a100-8x": AbstractType(
-        gpus=8,
-        gpu_type="A100",
-        names={"lambda": "gpu_8x_a100", "gcp": "a2-highgpu-8g", "aws": "p4d.24xlarge"},
+        8, "A100", {"lambda": "gpu_8x_a100", "gcp": "a2-highgpu-8g", "aws": "p4d.24xlarge"}
     ),
     # AWS sells no machine with 4 A100s: this one has 8, and is counted and paid as such.
     "a100-4x": AbstractType(
-        gpus=4,
-        gpu_type="A100",
-        names={"lambda": "gpu_4x_a100", "gcp": "a2-highgpu-4g", "aws": "p4de.24xlarge"},
+        4, "A100", {"lambda": "gpu_4x_a100", "gcp": "a2-highgpu-4g", "aws": "p4de.24xlarge"}
     ),
-    "a100-1x": AbstractType(
-        gpus=1,
-        gpu_type="A100",
-        names={"lambda": "gpu_1x_a100", "gcp": "a2-highgpu-1g"},
-    ),
+    "a100-1x": AbstractType(1, "A100", {"lambda": "gpu_1x_a100", "gcp": "a2-highgpu-1g"}),
     "a10-1x": AbstractType(
-        gpus=1,
-        gpu_type="A10",
-        names={"lambda": "gpu_1x_a10", "gcp": "g2-standard-4", "aws": "g5.xlarge"},
+        1, "A10", {"lambda": "gpu_1x_a10", "gcp": "g2-standard-4", "aws": "g5.xlarge"}
     ),
-    "l4-1x": AbstractType(
-        gpus=1,
-        gpu_type="L4",
-        names={"gcp": "g2-standard-4", "aws": "g6.xlarge"},
-    ),
+    "l4-1x": AbstractType(1, "L4", {"gcp": "g2-standard-4", "aws": "g6.xlarge"}),
 }
 
 
@@ -96,8 +78,15 @@ class BuiltInCatalogue:
         abstract = ABSTRACT_TYPES.get(instance_type)
         if abstract is not None and provider_type in abstract.names:
             return abstract.names[provider_type]
-        meant = _best_match(provider_type, instance_type)
-        return instance_type if meant is None else meant.instance_type
+        wanted = parse_gpu_type(instance_type)
+        fitting = [
+            machine
+            for machine in all_machines()
+            if machine.provider == provider_type
+            and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
+        ]
+        best = min(fitting, key=_preference, default=None)
+        return instance_type if best is None else best.instance_type
 
     def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
         """Return a type by its abstract or provider's name, or None if it is unknown."""
@@ -115,17 +104,6 @@ class BuiltInCatalogue:
         if abstract is not None:
             return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
         return None
-
-
-def _best_match(provider_type: str, instance_type: str) -> CataloguedMachine | None:
-    wanted = parse_gpu_type(instance_type)
-    fitting = [
-        machine
-        for machine in all_machines()
-        if machine.provider == provider_type
-        and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
-    ]
-    return min(fitting, key=_preference, default=None)
 
 
 def _preference(machine: CataloguedMachine) -> tuple[int, bool, Decimal, str]:

@@ -13,7 +13,7 @@ from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
 from navarch.config.scheduler import SchedulerConfig
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.server import ServerConfig
 from navarch.config.suggestion import suggest
 from navarch.core.budget import BudgetOf
@@ -47,22 +47,16 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _at_least_one_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
     if not pools:
         yield Fault(
+            "at least one pool is required",
+            "add pools: with a name, a provider, an instance_type and max_nodes",
             at=("pools",),
-            message="at least one pool is required",
-            remedy="add pools: with a name, a provider, an instance_type and max_nodes",
         )
 
 
 def _budgets_are_unique(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
-    seen: set[tuple[BudgetOf, str | None]] = set()
-    for index, each in enumerate(budgets):
-        if (each.of, each.name) in seen:
-            yield Fault(
-                at=("budgets", index),
-                message=f"duplicate budget for {to_budget(each)}",
-                remedy="keep one of the two",
-            )
-        seen.add((each.of, each.name))
+    for index in repeated([(each.of, each.name) for each in budgets]):
+        message = f"duplicate budget for {to_budget(budgets[index])}"
+        yield Fault(message, "keep one of the two", at=("budgets", index))
 
 
 def _budgets_match_pools(
@@ -80,9 +74,9 @@ def _budgets_match_pools(
         if each.of is BudgetOf.TEAM:
             hint = f"give the team's pools labels: {{team: {each.name}}}"
         yield Fault(
+            f'this file has no pool of the {each.of.value} "{each.name}"',
+            f'did you mean "{close}"?' if close else hint,
             at=("budgets", index, "name"),
-            message=f'this file has no pool of the {each.of.value} "{each.name}"',
-            remedy=f'did you mean "{close}"?' if close else hint,
             warning=True,
         )
 
@@ -105,17 +99,14 @@ def _zones_in_their_regions(
             for place, zone in enumerate(zones):
                 if not zone.startswith(regions):
                     yield Fault(
+                        f'pool "{pool.name}": the zone "{zone}" is not in {" or ".join(regions)}',
+                        "add its region, or leave the zone out",
                         at=("pools", pool.name, *at, place),
-                        message=f'pool "{pool.name}": the zone "{zone}" is not in '
-                        f"{' or '.join(regions)}",
-                        remedy="add its region, or leave the zone out",
                     )
 
 
 def _agents_can_reach_server(
-    server: ServerConfig,
-    providers: Mapping[str, ProviderConfig],
-    pools: Mapping[str, PoolConfig],
+    server: ServerConfig, providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
     """Yield pools with cloud_init and an address that agents in the cloud cannot reach."""
     reported: set[tuple[str, ...]] = set()
@@ -127,11 +118,11 @@ def _agents_can_reach_server(
         address = pool.control_plane_address or server.external_address
         if address is None:
             yield Fault(
-                at=("pools", pool.name, "cloud_init"),
-                message=f'pool "{pool.name}": cloud_init starts agents on machines of {clouds}, '
+                f'pool "{pool.name}": cloud_init starts agents on machines of {clouds}, '
                 "and no address is set at which they reach the server",
-                remedy="add server.external_address, or control_plane_address to the pool, "
+                "add server.external_address, or control_plane_address to the pool, "
                 "such as https://navarch.example.com:50051",
+                at=("pools", pool.name, "cloud_init"),
             )
         elif is_local(address):
             at: tuple[str, ...] = ("server", "external_address")
@@ -139,12 +130,12 @@ def _agents_can_reach_server(
                 at = ("pools", pool.name, "control_plane_address")
             if at not in reported:
                 yield Fault(
-                    at=at,
-                    message=f'pool "{pool.name}": cloud_init starts agents on machines of '
+                    f'pool "{pool.name}": cloud_init starts agents on machines of '
                     f"{clouds} that cannot reach the server at {address}: there, that address is "
                     "the machine itself",
-                    remedy="write an address that those machines reach, such as "
+                    "write an address that those machines reach, such as "
                     "https://navarch.example.com:50051",
+                    at=at,
                 )
             reported.add(at)
 
@@ -164,18 +155,16 @@ class Config:
 
     server: ServerConfig = key(
         Nested(cls=ServerConfig),
+        "addresses, state and intervals of the control plane",
         default=ServerConfig(),
-        doc="addresses, state and intervals of the control plane",
     )
     defaults: DefaultsConfig = key(
-        Nested(cls=DefaultsConfig),
-        default=DefaultsConfig(),
-        doc="defaults for pools",
+        Nested(cls=DefaultsConfig), "defaults for pools", default=DefaultsConfig()
     )
     providers: Mapping[str, ProviderConfig] = key(
         Named(subject="provider", each=PROVIDER),
+        "accounts that sell machines, by name",
         default_factory=dict,
-        doc="accounts that sell machines, by name",
     )
     pools: Mapping[str, PoolConfig] = key(
         Named(
@@ -184,18 +173,18 @@ class Config:
             absent=pool_defaults,
             check=pool_name_remedy,
         ),
+        "groups of identical nodes, by name",
         default_factory=dict,
-        doc="groups of identical nodes, by name",
     )
     budgets: tuple[BudgetConfig, ...] = key(
         ListOf(each=Nested(cls=BudgetConfig)),
+        "limits on the monthly spending of the fleet, a team or a pool",
         default=(),
-        doc="limits on the monthly spending of the fleet, a team or a pool",
     )
     scheduler: SchedulerConfig = key(
         Nested(cls=SchedulerConfig),
+        "queues and plugins of the job scheduler",
         default=SchedulerConfig(),
-        doc="queues and plugins of the job scheduler",
     )
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """Settings that are valid, but probably do not work as intended."""

@@ -24,11 +24,6 @@ class BadVariable:
     remedy: str
 
 
-def has_variables(text: str) -> bool:
-    """Return whether the text contains variables or escapes."""
-    return "${" in text
-
-
 def escape(text: str) -> str:
     """Return the text that expands to `text`."""
     return text.replace("${", "$${")
@@ -163,7 +158,7 @@ class Scope:
         """Return a scalar with its variables expanded; refuse lists and mappings."""
         if not isinstance(at, Leaf):
             raise self.wrong_type(at, noun, example)
-        if literal or not has_variables(at.text):
+        if literal or "${" not in at.text:
             return at
         text = interpolate(at.text, self.context.environment)
         if isinstance(text, BadVariable):

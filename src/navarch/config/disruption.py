@@ -6,7 +6,7 @@ from datetime import timedelta
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
 from navarch.config.block import Nested
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.schedule import DAYS, Day
@@ -37,31 +37,27 @@ class DisruptionBudgetConfig:
     """How many nodes may be unavailable or draining at once, and at which times."""
 
     nodes_max: int = key(
-        Integer(least=0, most=NODES_PER_POOL_MAX, example="1"),
-        default=1,
-        doc="this many nodes, or",
+        Integer(least=0, most=NODES_PER_POOL_MAX, example="1"), "this many nodes, or", default=1
     )
     share_max: float = key(
         SHARE,
+        "this share of the pool's size, whichever is more; no node if both are 0",
         default=0.1,
-        doc="this share of the pool's size, whichever is more; no node if both are 0",
     )
     reasons: tuple[Cause, ...] = key(
         ListOf(each=Choice(options=Cause)),
+        "the reasons it limits; all but `unhealthy` and `spot_notice` if left out",
         default=(),
-        doc="the reasons it limits; all but `unhealthy` and `spot_notice` if left out",
     )
     days: tuple[Day, ...] = key(
-        ListOf(each=DayName()),
-        default=(),
-        doc="the days on which it applies; every day if left out",
+        ListOf(each=DayName()), "the days on which it applies; every day if left out", default=()
     )
     hours: str | None = key(
         HOURS,
+        'the hours in which it applies, such as `"22:00-06:00"`; all day if left out',
         default=None,
-        doc='the hours in which it applies, such as `"22:00-06:00"`; all day if left out',
     )
-    time_zone: str = key(TIME_ZONE, default="UTC", doc="the time zone of hours and days")
+    time_zone: str = key(TIME_ZONE, "the time zone of hours and days", default="UTC")
 
 
 def _budgets_limit_enabled_reasons(
@@ -81,9 +77,9 @@ def _budgets_limit_enabled_reasons(
     for cause, (name, on) in switches.items():
         if cause in limited and not on:
             yield Fault(
+                f"a budget limits {cause.value}, which is not enabled",
+                f"set {name} as well, or leave {cause.value} out",
                 at=("budgets",),
-                message=f"a budget limits {cause.value}, which is not enabled",
-                remedy=f"set {name} as well, or leave {cause.value} out",
                 warning=True,
             )
 
@@ -91,9 +87,9 @@ def _budgets_limit_enabled_reasons(
 def _empty_after_is_long_enough(empty_after: timedelta | None) -> Iterator[Fault]:
     if empty_after is not None and empty_after < timedelta(minutes=1):
         yield Fault(
+            "empty_after is too short: a node between two jobs would count as empty",
+            "write a minute or more, such as 30m",
             at=("empty_after",),
-            message="empty_after is too short: a node between two jobs would count as empty",
-            remedy="write a minute or more, such as 30m",
         )
 
 
@@ -102,47 +98,41 @@ class DisruptionConfig:
     """Which healthy nodes are replaced and how fast, each after its successor serves."""
 
     lifetime_max: timedelta | None = key(
-        DURATION, default=None, doc="replace nodes older than this; never if left out"
+        DURATION, "replace nodes older than this; never if left out", default=None
     )
     replace_drifted: bool = key(
         BOOLEAN,
+        "replace nodes with a type or place that is no longer listed, or an older `user_data`",
         default=False,
-        doc="replace nodes with a type or place that is no longer listed, or an older `user_data`",
     )
     savings_min: float | None = key(
         Real(least=0.01, most=0.99, example="0.3"),
-        default=None,
-        doc="replace nodes if their GPUs are now cheaper by this share; if left out, only nodes "
+        "replace nodes if their GPUs are now cheaper by this share; if left out, only nodes "
         "bought on demand because the preferred spot machines were sold out",
+        default=None,
     )
     empty_after: timedelta | None = key(
         DURATION,
+        "terminate nodes that are unused for this long, at least 1m; never if left out",
         default=None,
-        doc="terminate nodes that are unused for this long, at least 1m; never if left out",
     )
     budgets: tuple[DisruptionBudgetConfig, ...] = key(
         ListOf(each=Nested(cls=DisruptionBudgetConfig)),
+        "how many nodes at once; one node or a tenth of the pool if left out",
         default=(),
-        doc="how many nodes at once; one node or a tenth of the pool if left out",
     )
 
 
 def to_disruption(config: DisruptionConfig) -> Disruption:
     """Return the settings as they are stored with the pool."""
-    return Disruption(
-        lifetime_max=config.lifetime_max,
-        replace_drifted=config.replace_drifted,
-        savings_min=config.savings_min,
-        empty_after=config.empty_after,
-        budgets=tuple(
-            DisruptionBudget(
-                nodes_max=budget.nodes_max,
-                share_max=budget.share_max,
-                causes=budget.reasons,
-                days=tuple(DAYS.index(day) for day in budget.days),
-                hours=budget.hours or "",
-                time_zone=budget.time_zone,
-            )
-            for budget in config.budgets
-        ),
+    budgets = tuple(
+        copied(
+            DisruptionBudget,
+            budget,
+            causes=budget.reasons,
+            days=tuple(DAYS.index(day) for day in budget.days),
+            hours=budget.hours or "",
+        )
+        for budget in config.budgets
     )
+    return copied(Disruption, config, budgets=budgets)

@@ -66,8 +66,32 @@ class Text:
         return value if self.literal else escape(value)
 
 
+class ScalarKind(Generic[T]):
+    """A kind that the text and the tag of one scalar decide, and that YAML writes as it is."""
+
+    __slots__ = ()
+    noun: str
+    example: str
+
+    def parse(self, leaf: Leaf) -> T | None:
+        """Return the value, or None if the scalar holds none of this kind."""
+        raise NotImplementedError
+
+    def read(self, node: Tree, scope: Scope) -> T:
+        """Return the value, or record a problem in `scope` and raise Refused."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        value = self.parse(leaf)
+        if value is None:
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return value
+
+    def plain(self, value: T) -> object:
+        """Return it as it is."""
+        return value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Integer:
+class Integer(ScalarKind[int]):
     """A whole number within bounds, in plain decimal notation."""
 
     least: int | None = None
@@ -75,27 +99,21 @@ class Integer:
     example: str = "10"
 
     @property
-    def noun(self) -> str:
+    def noun(self) -> str:  # type: ignore[override]
         """A whole number, with its bounds."""
         return "a whole number" + _bounds(self.least, self.most if self.most < 10**9 else None)
 
-    def read(self, node: Tree, scope: Scope) -> int:
+    def parse(self, leaf: Leaf) -> int | None:
         """Return the number."""
-        leaf = scope.leaf(node, self.noun, self.example)
         if leaf.tag != "int" or not _DECIMAL.fullmatch(leaf.text):
-            raise scope.wrong_type(leaf, self.noun, self.example)
+            return None
         value = int(leaf.text.replace("_", ""))
-        if value > self.most or (self.least is not None and value < self.least):
-            raise scope.wrong_type(leaf, self.noun, self.example)
-        return value
-
-    def plain(self, value: int) -> object:
-        """Return it as it is."""
-        return value
+        too_low = self.least is not None and value < self.least
+        return None if too_low or value > self.most else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Real:
+class Real(ScalarKind[float]):
     """A number within bounds."""
 
     least: float = 0.0
@@ -103,38 +121,29 @@ class Real:
     example: str = "1.5"
 
     @property
-    def noun(self) -> str:
+    def noun(self) -> str:  # type: ignore[override]
         """A number, with its bounds."""
         return "a number" + _bounds(self.least, self.most if self.most < 1e9 else None)
 
-    def read(self, node: Tree, scope: Scope) -> float:
+    def parse(self, leaf: Leaf) -> float | None:
         """Return the number."""
-        leaf = scope.leaf(node, self.noun, self.example)
         if leaf.tag not in ("int", "float") or not _REAL.fullmatch(leaf.text):
-            raise scope.wrong_type(leaf, self.noun, self.example)
+            return None
         value = float(leaf.text)
-        if not self.least <= value <= self.most:
-            raise scope.wrong_type(leaf, self.noun, self.example)
-        return value
-
-    def plain(self, value: float) -> object:
-        """Return it as it is."""
-        return value
+        return value if self.least <= value <= self.most else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Money:
+class Money(ScalarKind[Decimal]):
     """An amount per hour, exact."""
 
     noun: str = "an amount of money"
     example: str = "98.32"
 
-    def read(self, node: Tree, scope: Scope) -> Decimal:
+    def parse(self, leaf: Leaf) -> Decimal | None:
         """Return the amount."""
-        leaf = scope.leaf(node, self.noun, self.example)
-        if leaf.tag not in ("int", "float") or not _AMOUNT.fullmatch(leaf.text):
-            raise scope.wrong_type(leaf, self.noun, self.example)
-        return Decimal(leaf.text)
+        written = leaf.tag in ("int", "float") and _AMOUNT.fullmatch(leaf.text)
+        return Decimal(leaf.text) if written else None
 
     def plain(self, value: Decimal) -> object:
         """Return a number."""
@@ -142,21 +151,15 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boolean:
+class Boolean(ScalarKind[bool]):
     """True or false, and none of YAML's other words for them."""
 
     noun: str = "true or false"
+    example: str = "true"
 
-    def read(self, node: Tree, scope: Scope) -> bool:
+    def parse(self, leaf: Leaf) -> bool | None:
         """Return the boolean."""
-        leaf = scope.leaf(node, self.noun, "true")
-        if leaf.tag != "bool" or leaf.text not in ("true", "false"):
-            raise scope.wrong_type(leaf, self.noun, "true")
-        return leaf.text == "true"
-
-    def plain(self, value: bool) -> object:
-        """Return it as it is."""
-        return value
+        return {"true": True, "false": False}.get(leaf.text) if leaf.tag == "bool" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +212,10 @@ class Choice(Generic[E]):
         message = f"{scope.label} must be {self.noun}, not {_unquoted(leaf)}"
         if self.unknown and leaf.tag != "null":
             message = f"{self.unknown}: {leaf.shown}"
-        raise scope.refuse(leaf, message, choose(leaf.text, names))
+        close = suggest(leaf.text, names)
+        options = join_names(f'"{name}"' for name in names)
+        remedy = f'did you mean "{close}"?' if close else f"write {options}"
+        raise scope.refuse(leaf, message, remedy)
 
     def plain(self, value: E) -> object:
         """Return the word."""
@@ -266,23 +272,21 @@ class SecretText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
+class Scalar(ScalarKind[str | int | float | bool]):
     """An argument of an extension: text, a number, true or false, as YAML infers it."""
 
     noun: str = "text, a number, true or false"
+    example: str = "10"
 
-    def read(self, node: Tree, scope: Scope) -> str | int | float | bool:
+    def parse(self, leaf: Leaf) -> str | int | float | bool | None:
         """Return the value."""
-        leaf = scope.leaf(node, self.noun, "10")
-        if leaf.tag == "null":
-            raise scope.wrong_type(leaf, self.noun, "10")
         if leaf.tag == "bool" and leaf.text in ("true", "false"):
             return leaf.text == "true"
         if leaf.tag == "int" and _DECIMAL.fullmatch(leaf.text):
             return int(leaf.text.replace("_", ""))
         if leaf.tag in ("int", "float") and _REAL.fullmatch(leaf.text):
             return float(leaf.text)
-        return leaf.text
+        return None if leaf.tag == "null" else leaf.text
 
     def plain(self, value: str | float | bool) -> object:
         """Return it escaped, so that reading it again expands no variables."""
@@ -309,9 +313,6 @@ class ListOf(Generic[T]):
             raise scope.wrong_type(node, "a list", "[one, two]")
         if not node.items and not self.empty:
             raise scope.refuse(node, f"{scope.label} must not be empty", "add an item")
-        return self._items(node, scope)
-
-    def _items(self, node: Items, scope: Scope) -> tuple[T, ...]:
         values: list[T] = []
         for index, item in enumerate(node.items):
             part = scope.within(f"{scope.label}[{index}]", home=item.place)
@@ -361,13 +362,6 @@ class MapOf(Generic[T]):
         return {name: self.each.plain(each) for name, each in value.items()}
 
 
-def choose(wrong: str, names: list[str]) -> str:
-    """Return the remedy for an unknown word."""
-    close = suggest(wrong, names)
-    options = join_names(f'"{name}"' for name in names)
-    return f'did you mean "{close}"?' if close else f"write {options}"
-
-
 def url_remedy(text: str) -> str | None:
     """Return the remedy for a text that is not a URL, or None."""
     try:
@@ -387,22 +381,22 @@ def address_remedy(text: str) -> str | None:
     return "write host:port, or :port for every interface"
 
 
-def name_remedy(text: str) -> str | None:
-    """Return the remedy for a text that cannot name a provider, or None."""
-    if _NAME.fullmatch(text):
-        return None
-    return "use up to 50 letters, digits, dots, dashes and underscores, a letter or digit first"
+def pattern(expression: re.Pattern[str], remedy: str) -> Callable[[str], str | None]:
+    """Return a check of texts against an expression, with the remedy for those that differ."""
+    return lambda text: None if expression.fullmatch(text) else remedy
 
 
-def factory_remedy(text: str) -> str | None:
-    """Return the remedy for a text that cannot name a factory, or None."""
-    if _FACTORY.fullmatch(text):
-        return None
-    return "write module:Class, or the name of an entry point of an installed package"
-
+name_remedy = pattern(
+    re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII),
+    "use up to 50 letters, digits, dots, dashes and underscores, a letter or digit first",
+)
+_factory_remedy = pattern(
+    re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z0-9][\w.-]{0,49}", re.ASCII),
+    "write module:Class, or the name of an entry point of an installed package",
+)
 
 TEXT = Text()
-FACTORY = Text(noun="a factory", example="my_package.buying:NightOwl", check=factory_remedy)
+FACTORY = Text(noun="a factory", example="my_package.buying:NightOwl", check=_factory_remedy)
 SETTINGS = MapOf(each=Scalar())
 NAME = Text(noun="a name", check=name_remedy)
 URL = Text(noun="a URL", example="https://host/path", check=url_remedy)
@@ -421,8 +415,6 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,17})", re.ASCII)
 _REAL = re.compile(r"[-+]?[0-9]{1,17}(\.[0-9]{0,17})?", re.ASCII)
 _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})", re.ASCII)
-_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII)
 
 
 def _bounds(least: float | None, most: float | None) -> str:

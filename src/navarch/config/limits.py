@@ -42,7 +42,10 @@ class _SizeCounter:
         """Count one event; return the limit that it exceeds, if any."""
         match event:
             case yaml.DocumentStartEvent():
-                return self._document(event)
+                self.documents += 1
+                if self.documents > 1:
+                    text = "a second document begins here"
+                    return self._problem(event, text, "keep one per file")
             case yaml.AliasEvent():
                 return self._alias(event)
             case yaml.ScalarEvent():
@@ -53,12 +56,6 @@ class _SizeCounter:
             case yaml.CollectionEndEvent():
                 done = self.open.pop()
                 return self._closed(event, done.anchor, done.size, done.height)
-        return None
-
-    def _document(self, event: yaml.Event) -> Problem | None:
-        self.documents += 1
-        if self.documents > 1:
-            return self._problem(event, "a second document begins here", "keep one per file")
         return None
 
     def _alias(self, event: yaml.AliasEvent) -> Problem | None:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +11,7 @@ from navarch.config.config import Config
 from navarch.config.context import FileText, ReadFile, Refused, Scope
 from navarch.config.document import Entries
 from navarch.config.errors import ConfigError, by_place
-from navarch.config.provider import (
-    PROVIDER_TYPES,
-    BareMetalConfig,
-    InventoryConfig,
-    ProviderConfig,
-)
+from navarch.config.provider import PROVIDER_TYPES, BareMetalConfig, InventoryConfig
 from navarch.config.reading import read_context, read_document, read_text
 from navarch.config.server import ServerConfig
 
@@ -40,7 +35,12 @@ def load_config(
         read_file=read_secret,
         provider_types=provider_types,
     )
-    return replace(config, providers=dict(_with_inventories(config.providers)))
+    providers = dict(config.providers)
+    for name, provider in providers.items():
+        if isinstance(provider, BareMetalConfig) and provider.inventory is not None:
+            hosts = load_inventory(provider.inventory).hosts
+            providers[name] = replace(provider, hosts=hosts)
+    return replace(config, providers=providers)
 
 
 def load_inventory(path: str) -> InventoryConfig:
@@ -53,17 +53,6 @@ def load_inventory(path: str) -> InventoryConfig:
         read_file=read_secret,
     )
     return read_document(InventoryConfig, context, noun="config", label="inventory")
-
-
-def _with_inventories(
-    providers: Mapping[str, ProviderConfig],
-) -> Iterator[tuple[str, ProviderConfig]]:
-    for name, provider in providers.items():
-        if isinstance(provider, BareMetalConfig) and provider.inventory is not None:
-            hosts = load_inventory(provider.inventory).hosts
-            yield name, replace(provider, hosts=hosts)
-        else:
-            yield name, provider
 
 
 def parse_config(

@@ -15,7 +15,7 @@ from navarch.config.document import Leaf, Tree
 from navarch.config.errors import Place, Source
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.reading import read_context, read_document, read_text
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key, repeated
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
 from navarch.health.policy.policy import (
@@ -75,36 +75,32 @@ def _count_needs_within(
 ) -> Iterator[Fault]:
     if count > 1 and within is None:
         yield Fault(
+            "count needs within",
+            "add within: with the length of the window, such as 10m",
             at=("count",),
-            message="count needs within",
-            remedy="add within: with the length of the window, such as 10m",
         )
     if within is not None and count == 1:
         yield Fault(
+            "within has no effect while count is 1",
+            "add count: 2 or more, or leave within out",
             at=("within",),
-            message="within has no effect while count is 1",
-            remedy="add count: 2 or more, or leave within out",
         )
     if within is not None and within > WINDOW_MAX:
-        yield Fault(
-            at=("within",),
-            message="within cannot exceed 30 days",
-            remedy="write within: 30d or less",
-        )
+        yield Fault("within cannot exceed 30 days", "write within: 30d or less", at=("within",))
     if distinct and within is None:
         yield Fault(
+            "distinct has no effect without count and within",
+            "add count and within",
             at=("distinct",),
-            message="distinct has no effect without count and within",
-            remedy="add count and within",
         )
 
 
 def _fatal_needs_unhealthy(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
     if fatal and result is not RuleResult.UNHEALTHY:
         yield Fault(
+            f"fatal needs the result unhealthy, not {result}",
+            "write result: unhealthy, or leave fatal out",
             at=("fatal",),
-            message=f"fatal needs the result unhealthy, not {result}",
-            remedy="write result: unhealthy, or leave fatal out",
         )
 
 
@@ -112,47 +108,39 @@ def _fatal_needs_unhealthy(fatal: bool | None, result: RuleResult) -> Iterator[F
 class RuleConfig:
     """One rule: if all of its criteria match, its result is the verdict."""
 
-    name: str = key(TEXT, doc="the unique name of the rule")
-    description: str = key(TEXT, default="", doc="a description for readers")
-    condition: str = key(Condition(), doc="a boolean expression in CEL")
+    name: str = key(TEXT, "the unique name of the rule")
+    description: str = key(TEXT, "a description for readers", default="")
+    condition: str = key(Condition(), "a boolean expression in CEL")
     result: RuleResult = key(
-        Choice(options=RuleResult, unknown="invalid result"), doc="the verdict for the event"
+        Choice(options=RuleResult, unknown="invalid result"), "the verdict for the event"
     )
     action: Action | None = key(
         Choice(options=Action),
+        "what to do about it; the action of the check if left out",
         default=None,
-        doc="what to do about it; the action of the check if left out",
     )
     fatal: bool | None = key(
         BOOLEAN,
+        "act at once; if left out, as the check decides, and always for events",
         default=None,
-        doc="act at once; if left out, as the check decides, and always for events",
     )
     count: int = key(
-        Integer(least=1, most=COUNT_MAX),
-        default=1,
-        doc="how many events must match the condition",
+        Integer(least=1, most=COUNT_MAX), "how many events must match the condition", default=1
     )
-    within: timedelta | None = key(
-        DURATION, default=None, doc="the window in which they are counted"
-    )
+    within: timedelta | None = key(DURATION, "the window in which they are counted", default=None)
     per: CountedPer = key(
-        Choice(options=CountedPer), default=CountedPer.GPU, doc="what events are counted by"
+        Choice(options=CountedPer), "what events are counted by", default=CountedPer.GPU
     )
     distinct: str | None = key(
-        TEXT,
-        default=None,
-        doc="count distinct values of this fact, such as `pid`, instead of events",
+        TEXT, "count distinct values of this fact, such as `pid`, instead of events", default=None
     )
     sources: int = key(
-        Integer(least=1, most=SOURCES_MAX),
-        default=1,
-        doc="how many sources must report the event",
+        Integer(least=1, most=SOURCES_MAX), "how many sources must report the event", default=1
     )
     phases: tuple[MachinePhase, ...] = key(
         ListOf(each=Choice(options=MachinePhase)),
+        "the phases of the machine in which the rule applies; all if left out",
         default=(),
-        doc="the phases of the machine in which the rule applies; all if left out",
     )
 
 
@@ -160,38 +148,31 @@ class RuleConfig:
 class MetadataConfig:
     """The name and description of a policy."""
 
-    name: str = key(TEXT, default="unnamed", doc="the name in reasons and listings")
-    description: str = key(TEXT, default="", doc="a description for readers")
+    name: str = key(TEXT, "the name in reasons and listings", default="unnamed")
+    description: str = key(TEXT, "a description for readers", default="")
 
 
 def _version_is_supported(version: str) -> Iterator[Fault]:
     if version not in VERSIONS:
-        yield Fault(
-            at=("version",),
-            message=f'unsupported policy version "{version}"',
-            remedy="write version: v1",
-        )
+        yield Fault(f'unsupported policy version "{version}"', "write version: v1", at=("version",))
 
 
 def _at_least_one_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     if not rules:
         yield Fault(
+            "policy must have at least one rule",
+            "add rules: with a name, a condition and a result",
             at=("rules",),
-            message="policy must have at least one rule",
-            remedy="add rules: with a name, a condition and a result",
         )
 
 
 def _rule_names_are_unique(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, rule in enumerate(rules):
-        if rule.name in seen:
-            yield Fault(
-                at=("rules", index, "name"),
-                message=f'rule "{rule.name}": duplicate rule name',
-                remedy="give it a unique name: reasons quote it",
-            )
-        seen.add(rule.name)
+    for index in repeated([rule.name for rule in rules]):
+        yield Fault(
+            f'rule "{rules[index].name}": duplicate rule name',
+            "give it a unique name: reasons quote it",
+            at=("rules", index, "name"),
+        )
 
 
 def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
@@ -204,14 +185,12 @@ def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
         hiding = catching.name if catching else earlier.get(text)
         if hiding is not None:
             yield Fault(
+                f'rule "{rule.name}" is never reached: "{hiding}" above it matches first',
+                f'move it above "{hiding}", or delete it',
                 at=at,
-                message=f'rule "{rule.name}" is never reached: "{hiding}" above it matches first',
-                remedy=f'move it above "{hiding}", or delete it',
             )
         elif always is False:
-            yield Fault(
-                at=at, message=f'rule "{rule.name}" can never match', remedy="delete or correct it"
-            )
+            yield Fault(f'rule "{rule.name}" can never match', "delete or correct it", at=at)
         if _rule(rule).unconditional:
             earlier.setdefault(text, rule.name)
             if always and catching is None:
@@ -224,21 +203,21 @@ def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
 class PolicyConfig:
     """A policy file."""
 
-    version: str = key(TEXT, default="v1", doc="the version of the format, v1")
+    version: str = key(TEXT, "the version of the format, v1", default="v1")
     metadata: MetadataConfig = key(
         Nested(cls=MetadataConfig),
+        "the name and description of the policy",
         default=MetadataConfig(),
-        doc="the name and description of the policy",
     )
     boot_grace: timedelta = key(
         DURATION_OR_ZERO,
+        "how long after its start a machine is in the phase `booting`",
         default=BOOT_GRACE,
-        doc="how long after its start a machine is in the phase `booting`",
     )
     rules: tuple[RuleConfig, ...] = key(
         ListOf(each=Nested(cls=RuleConfig)),
+        "the rules, tried in this order for every event",
         default=(),
-        doc="the rules, tried in this order for every event",
     )
 
 
@@ -275,19 +254,12 @@ def default_policy_text() -> str:
 
 
 def _rule(rule: RuleConfig) -> Rule:
-    return Rule(
-        name=rule.name,
-        description=rule.description,
-        condition=rule.condition,
+    return copied(
+        Rule,
+        rule,
         result=Health(rule.result.value),
         action=None if rule.action is None else str(rule.action),
-        fatal=rule.fatal,
-        count=rule.count,
-        within=rule.within,
-        per=rule.per,
         distinct=rule.distinct or "",
-        sources=rule.sources,
-        phases=rule.phases,
     )
 
 

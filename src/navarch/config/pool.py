@@ -49,21 +49,20 @@ class HealthConfig:
     """
 
     unhealthy_after: int = key(
-        # Verdicts are not counted further: a higher threshold would never be reached.
         Integer(least=1, most=TIMES_MAX, example="2"),
+        "replace a node after this many consecutive unhealthy verdicts that are not fatal",
         default=2,
-        doc="replace a node after this many consecutive unhealthy verdicts that are not fatal",
     )
     silent_after: timedelta = key(
         DURATION,
+        "replace a node that is otherwise healthy after this long without a heartbeat",
         default=timedelta(minutes=10),
-        doc="replace a node that is otherwise healthy after this long without a heartbeat",
     )
-    auto_replace: bool = key(BOOLEAN, default=True, doc="replace unhealthy nodes automatically")
+    auto_replace: bool = key(BOOLEAN, "replace unhealthy nodes automatically", default=True)
     policy: str | None = key(
         PATH,
+        "a policy file for the health events of these nodes; the server's if left out",
         default=None,
-        doc="a policy file for the health events of these nodes; the server's if left out",
     )
 
 
@@ -72,16 +71,16 @@ class DefaultsConfig:
     """Defaults for keys that a pool leaves out."""
 
     ssh_keys: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="names of the SSH keys that can log in to nodes"
+        ListOf(each=TEXT), "names of the SSH keys that can log in to nodes", default=()
     )
     health: HealthConfig | None = key(
         Nested(cls=HealthConfig),
+        "the `health` block of pools that have none; the blocks are not merged",
         default=None,
-        doc="the `health` block of pools that have none; the blocks are not merged",
     )
-    ssh_user: str | None = key(TEXT, default=None, doc="the SSH user that runs the setup commands")
+    ssh_user: str | None = key(TEXT, "the SSH user that runs the setup commands", default=None)
     ssh_private_key_path: str | None = key(
-        PATH, default=None, doc="the private SSH key for the setup commands"
+        PATH, "the private SSH key for the setup commands", default=None
     )
 
 
@@ -116,9 +115,9 @@ def _setup_needs_ssh_key(
 ) -> Iterator[Fault]:
     if setup_commands and not (ssh_private_key_path or defaults.ssh_private_key_path):
         yield Fault(
+            "ssh_private_key_path is required when setup_commands are configured",
+            "add ssh_private_key_path here or under defaults",
             at=("setup_commands",),
-            message="ssh_private_key_path is required when setup_commands are configured",
-            remedy="add ssh_private_key_path here or under defaults",
         )
 
 
@@ -128,18 +127,18 @@ def _template_variables_exist(setup_commands: tuple[str, ...]) -> Iterator[Fault
             check_template(command)
         except InvalidError as error:
             yield Fault(
+                str(error),
+                "correct the name, or write single braces for the shell",
                 at=("setup_commands", index),
-                message=str(error),
-                remedy="correct the name, or write single braces for the shell",
             )
 
 
 def _pool_label_is_reserved(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
     if labels.get("pool", name) != name:
         yield Fault(
+            f"the label pool is reserved: its value is the pool's name, {name}",
+            "leave it out",
             at=("labels", "pool"),
-            message=f"the label pool is reserved: its value is the pool's name, {name}",
-            remedy="leave it out",
             warning=True,
         )
 
@@ -157,167 +156,155 @@ class PoolConfig:
     """A group of identical nodes."""
 
     name: str
-    provider: str | None = key(
-        TEXT, default=None, doc="the provider to buy from, if it is only one"
-    )
+    provider: str | None = key(TEXT, "the provider to buy from, if it is only one", default=None)
     providers: tuple[PoolProviderConfig, ...] = key(
         ListOf(each=Nested(cls=PoolProviderConfig)),
+        "the providers to buy from, if they are several",
         default=(),
-        doc="the providers to buy from, if they are several",
     )
     strategy: Strategy = key(
         Choice(options=Strategy, unknown="unknown provider strategy"),
+        "how the provider of the next machine is chosen",
         default=Strategy.PRIORITY,
-        doc="how the provider of the next machine is chosen",
     )
     region_order: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="regions, preferred first, for `region-preference`"
+        ListOf(each=TEXT), "regions, preferred first, for `region-preference`", default=()
     )
     carbon_g_per_kwh: Mapping[str, float] = key(
         MapOf(each=Real(least=0, most=10_000, example="30")),
+        "grams of carbon dioxide per kilowatt-hour by region, for `carbon-aware`",
         default_factory=dict,
-        doc="grams of carbon dioxide per kilowatt-hour by region, for `carbon-aware`",
     )
     provision_scheduler: str | None = key(
         FACTORY,
-        default=None,
-        doc="instead of `strategy`: `module:Class`, or the name of an entry point in the group "
+        "instead of `strategy`: `module:Class`, or the name of an entry point in the group "
         "`navarch.provision_schedulers`",
+        default=None,
     )
     provision_settings: Mapping[str, str | int | float | bool] = key(
-        SETTINGS, default_factory=dict, doc="keyword arguments of `provision_scheduler`"
+        SETTINGS, "keyword arguments of `provision_scheduler`", default_factory=dict
     )
     capacity_types: tuple[CapacityType, ...] = key(
         CAPACITY_TYPES,
+        "`on-demand` or `spot`, preferred first; with both, the second is the fallback",
         default=(CapacityType.ON_DEMAND,),
-        doc="`on-demand` or `spot`, preferred first; with both, the second is the fallback",
     )
     instance_type: str = key(
-        TEXT,
-        default="",
-        doc="required: a name of the provider's, or an abstract one such as `h100-8x`",
+        TEXT, "required: a name of the provider's, or an abstract one such as `h100-8x`", default=""
     )
-    region: str | None = key(TEXT, default=None, doc="the region to buy in")
+    region: str | None = key(TEXT, "the region to buy in", default=None)
     zones: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="the zones to buy in, preferred first"
+        ListOf(each=TEXT), "the zones to buy in, preferred first", default=()
     )
-    min_nodes: int = key(ANY_NODES, default=0, doc="the smallest number of nodes")
-    max_nodes: int = key(ANY_NODES, default=0, doc="required: the largest number of nodes")
+    min_nodes: int = key(ANY_NODES, "the smallest number of nodes", default=0)
+    max_nodes: int = key(ANY_NODES, "required: the largest number of nodes", default=0)
     spares: int = key(
         Integer(least=0, most=NODES_PER_POOL_MAX, example="2"),
+        "how many ready nodes to keep beyond the size, to take over from failed ones",
         default=0,
-        doc="how many ready nodes to keep beyond the size, to take over from failed ones",
     )
     cooldown: timedelta = key(
         DURATION_OR_ZERO,
+        "the least time between two changes of size; manual scaling is not delayed",
         default=timedelta(minutes=5),
-        doc="the least time between two changes of size; manual scaling is not delayed",
     )
     scale_down_after: timedelta = key(
         DURATION_OR_ZERO,
+        "how long autoscaling must recommend fewer nodes before the pool shrinks",
         default=timedelta(minutes=5),
-        doc="how long autoscaling must recommend fewer nodes before the pool shrinks",
     )
-    labels: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="labels of the nodes"
-    )
+    labels: Mapping[str, str] = key(MapOf(each=TEXT), "labels of the nodes", default_factory=dict)
     ssh_keys: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="names of the SSH keys that can log in to nodes"
+        ListOf(each=TEXT), "names of the SSH keys that can log in to nodes", default=()
     )
-    ssh_user: str = key(TEXT, default="ubuntu", doc="the SSH user that runs the setup commands")
+    ssh_user: str = key(TEXT, "the SSH user that runs the setup commands", default="ubuntu")
     ssh_private_key_path: str | None = key(
-        PATH, default=None, doc="the private SSH key for the setup commands"
+        PATH, "the private SSH key for the setup commands", default=None
     )
-    ssh_port: int = key(Integer(least=1, most=65535, example="22"), default=22, doc="the SSH port")
+    ssh_port: int = key(Integer(least=1, most=65535, example="22"), "the SSH port", default=22)
     ssh_by_private_address: bool = key(
-        BOOLEAN,
-        default=False,
-        doc="log in at the private address, if the machine has one",
+        BOOLEAN, "log in at the private address, if the machine has one", default=False
     )
     control_plane_address: str | None = key(
         URL,
-        default=None,
-        doc="the URL at which its nodes reach the server, such as a private address; "
+        "the URL at which its nodes reach the server, such as a private address; "
         "`server.external_address` if left out",
+        default=None,
     )
     dead_man_lease: timedelta | None = key(
         DURATION,
-        default=None,
-        doc="an idle machine shuts itself down after this long without contact to the control "
+        "an idle machine shuts itself down after this long without contact to the control "
         "plane, once its agent has received the setting; never if left out",
+        default=None,
     )
     cloud_init: bool = key(
         BOOLEAN,
+        "install and start the agent at the first boot, with its own join token",
         default=False,
-        doc="install and start the agent at the first boot, with its own join token",
     )
     agent_install_command: str | None = key(
         COMMAND,
-        default=None,
-        doc="the command that installs the agent into /opt/navarch at the first boot; pip with the "
+        "the command that installs the agent into /opt/navarch at the first boot; pip with the "
         "version of the server if left out",
+        default=None,
     )
     setup_attempts: int = key(
         Integer(least=1, most=100, example="3"),
+        "how often the setup commands are tried before the machine is terminated",
         default=3,
-        doc="how often the setup commands are tried before the machine is terminated",
     )
     setup_commands: tuple[str, ...] = key(
         ListOf(each=COMMAND),
+        "commands to run on a new node over SSH; `${...}` is expanded by the shell there",
         default=(),
-        doc="commands to run on a new node over SSH; `${...}` is expanded by the shell there",
     )
     ip_wait_timeout: timedelta = key(
-        DURATION, default=timedelta(minutes=15), doc="how long to wait for a machine's address"
+        DURATION, "how long to wait for a machine's address", default=timedelta(minutes=15)
     )
     ssh_timeout: timedelta = key(
-        DURATION,
-        default=timedelta(minutes=10),
-        doc="how long to wait for SSH to accept connections",
+        DURATION, "how long to wait for SSH to accept connections", default=timedelta(minutes=10)
     )
     ssh_connect_timeout: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="the time limit for one SSH connection attempt"
+        DURATION, "the time limit for one SSH connection attempt", default=timedelta(seconds=30)
     )
     command_timeout: timedelta = key(
-        DURATION, default=timedelta(minutes=5), doc="the time limit for one setup command"
+        DURATION, "the time limit for one setup command", default=timedelta(minutes=5)
     )
     boot_deadline: timedelta = key(
         DURATION,
+        "terminate a machine that has not registered after this long",
         default=timedelta(minutes=10),
-        doc="terminate a machine that has not registered after this long",
     )
     drain_timeout: timedelta = key(
         DURATION_OR_ZERO,
+        "how long to wait for work to leave a draining node",
         default=timedelta(minutes=5),
-        doc="how long to wait for work to leave a draining node",
     )
     health: HealthConfig = key(
-        Nested(cls=HealthConfig), default=HealthConfig(), doc="when unhealthy nodes are replaced"
+        Nested(cls=HealthConfig), "when unhealthy nodes are replaced", default=HealthConfig()
     )
     gang: int = key(
         ANY_NODES,
+        "buy nodes in groups of this size, within one network block, all or none",
         default=0,
-        doc="buy nodes in groups of this size, within one network block, all or none",
     )
     gang_hold: timedelta = key(
         DURATION,
+        "how long to keep a part of a gang while the rest is unavailable",
         default=timedelta(minutes=10),
-        doc="how long to keep a part of a gang while the rest is unavailable",
     )
     disruption: DisruptionConfig = key(
         Nested(cls=DisruptionConfig),
+        "which healthy nodes are replaced, and how fast",
         default=DisruptionConfig(),
-        doc="which healthy nodes are replaced, and how fast",
     )
     remediation: RemediationConfig = key(
-        REMEDIATION,
-        default=RemediationConfig(),
-        doc="what is done about unhealthy nodes",
+        REMEDIATION, "what is done about unhealthy nodes", default=RemediationConfig()
     )
     autoscaling: AutoscalingConfig | None = key(
         AUTOSCALING,
+        "how the size follows the load; the size is `min_nodes` if left out",
         default=None,
-        doc="how the size follows the load; the size is `min_nodes` if left out",
     )
 
     @property

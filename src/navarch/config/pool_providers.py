@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from navarch.config.kinds import TEXT, Choice, Integer, ListOf
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.suggestion import suggest
 
 
@@ -34,36 +34,34 @@ CAPACITY_TYPES = ListOf(each=Choice(options=CapacityType), empty=False)
 class PoolProviderConfig:
     """One of several providers of a pool."""
 
-    name: str = key(TEXT, doc="the name of the provider")
-    priority: int = key(Integer(least=0, most=1_000_000), default=0, doc="lower is tried first")
-    weight: int = key(
-        Integer(least=1, most=1_000_000), default=1, doc="its share under round-robin"
-    )
+    name: str = key(TEXT, "the name of the provider")
+    priority: int = key(Integer(least=0, most=1_000_000), "lower is tried first", default=0)
+    weight: int = key(Integer(least=1, most=1_000_000), "its share under round-robin", default=1)
     regions: tuple[str, ...] = key(
         ListOf(each=TEXT),
+        "regions to buy in, preferred first; the pool's region if left out",
         default=(),
-        doc="regions to buy in, preferred first; the pool's region if left out",
     )
     zones: tuple[str, ...] = key(
         ListOf(each=TEXT),
+        "zones to buy in, preferred first; the pool's zones if left out",
         default=(),
-        doc="zones to buy in, preferred first; the pool's zones if left out",
     )
     instance_type: str | None = key(
-        TEXT, default=None, doc="the instance type to buy there; the pool's if left out"
+        TEXT, "the instance type to buy there; the pool's if left out", default=None
     )
     reservation: str | None = key(
-        TEXT, default=None, doc="a capacity reservation there, used before other capacity"
+        TEXT, "a capacity reservation there, used before other capacity", default=None
     )
     reserved_nodes: int | None = key(
         Integer(least=1, most=100_000),
+        "how many machines the reservation holds; if left out, until the provider refuses",
         default=None,
-        doc="how many machines the reservation holds; if left out, until the provider refuses",
     )
     capacity_types: tuple[CapacityType, ...] | None = key(
         CAPACITY_TYPES,
+        "`on-demand` or `spot`, preferred first; the pool's if left out",
         default=None,
-        doc="`on-demand` or `spot`, preferred first; the pool's if left out",
     )
 
 
@@ -72,24 +70,22 @@ def _provider_is_required(
 ) -> Iterator[Fault]:
     if not provider and not providers:
         yield Fault(
-            message="must specify provider or providers",
-            remedy="add provider: with a name from the providers section",
+            "must specify provider or providers",
+            "add provider: with a name from the providers section",
         )
 
 
 def _provider_or_providers(present: frozenset[str]) -> Iterator[Fault]:
     if {"provider", "providers"} <= present:
         yield Fault(
+            "cannot specify both provider and providers",
+            "keep provider for one, providers for several",
             at=("providers",),
-            message="cannot specify both provider and providers",
-            remedy="keep provider for one, providers for several",
         )
 
 
 def _providers_exist(
-    provider: str | None,
-    providers: tuple[PoolProviderConfig, ...],
-    provider_names: tuple[str, ...],
+    provider: str | None, providers: tuple[PoolProviderConfig, ...], provider_names: tuple[str, ...]
 ) -> Iterator[Fault]:
     wanted: list[tuple[tuple[str | int, ...], str]] = []
     if provider:
@@ -100,22 +96,19 @@ def _providers_exist(
             close = suggest(name, provider_names)
             known = ", ".join(provider_names) or "none; add it under providers"
             yield Fault(
+                f'unknown provider "{name}"',
+                f'did you mean "{close}"?' if close else f"configured: {known}",
                 at=at,
-                message=f'unknown provider "{name}"',
-                remedy=f'did you mean "{close}"?' if close else f"configured: {known}",
             )
 
 
 def _providers_are_unique(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, each in enumerate(providers):
-        if each.name in seen:
-            yield Fault(
-                at=("providers", index, "name"),
-                message=f'the provider "{each.name}" is listed twice',
-                remedy="keep one of the two; several regions can go in one entry",
-            )
-        seen.add(each.name)
+    for index in repeated([each.name for each in providers]):
+        yield Fault(
+            f'the provider "{providers[index].name}" is listed twice',
+            "keep one of the two; several regions can go in one entry",
+            at=("providers", index, "name"),
+        )
 
 
 def _instance_type_is_required(
@@ -123,16 +116,16 @@ def _instance_type_is_required(
 ) -> Iterator[Fault]:
     if not instance_type or not instance_type.strip():
         yield Fault(
+            "instance_type is required",
+            "add instance_type: with a name of the provider's, or one such as h100-8x",
             at=("instance_type",),
-            message="instance_type is required",
-            remedy="add instance_type: with a name of the provider's, or one such as h100-8x",
         )
     for index, each in enumerate(providers):
         if each.instance_type is not None and not each.instance_type.strip():
             yield Fault(
+                "instance_type must not be empty",
+                "write a name of this provider's, or leave it out to use the pool's",
                 at=("providers", index, "instance_type"),
-                message="instance_type must not be empty",
-                remedy="write a name of this provider's, or leave it out to use the pool's",
             )
 
 
@@ -140,9 +133,9 @@ def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterat
     for index, each in enumerate(providers):
         if each.reserved_nodes is not None and each.reservation is None:
             yield Fault(
+                "reserved_nodes without a reservation",
+                "add reservation: with its name at the provider",
                 at=("providers", index, "reserved_nodes"),
-                message="reserved_nodes without a reservation",
-                remedy="add reservation: with its name at the provider",
             )
 
 
@@ -156,15 +149,15 @@ def _strategy_has_its_settings(
     for needing, name, given, example in needs:
         if strategy is needing and not given:
             yield Fault(
+                f"the strategy {needing.value} needs {name}",
+                f"add {name}: {example}",
                 at=("strategy",),
-                message=f"the strategy {needing.value} needs {name}",
-                remedy=f"add {name}: {example}",
             )
         if given and strategy is not needing:
             yield Fault(
+                f"{name} is not used by the strategy {strategy.value}",
+                f"write strategy: {needing.value}, or leave {name} out",
                 at=(name,),
-                message=f"{name} is not used by the strategy {strategy.value}",
-                remedy=f"write strategy: {needing.value}, or leave {name} out",
                 warning=True,
             )
 
@@ -175,9 +168,9 @@ def _weights_are_used(
     for index, each in enumerate(providers):
         if each.weight != 1 and strategy is not Strategy.ROUND_ROBIN:
             yield Fault(
+                f"weight is not used by the strategy {strategy.value}",
+                "write strategy: round-robin, or leave weight out",
                 at=("providers", index, "weight"),
-                message=f"weight is not used by the strategy {strategy.value}",
-                remedy="write strategy: round-robin, or leave weight out",
                 warning=True,
             )
 
@@ -185,15 +178,15 @@ def _weights_are_used(
 def _strategy_or_provision_scheduler(present: frozenset[str]) -> Iterator[Fault]:
     if {"strategy", "provision_scheduler"} <= present:
         yield Fault(
+            "cannot specify both strategy and provision_scheduler",
+            "keep strategy for a built-in strategy, provision_scheduler for a custom one",
             at=("provision_scheduler",),
-            message="cannot specify both strategy and provision_scheduler",
-            remedy="keep strategy for a built-in strategy, provision_scheduler for a custom one",
         )
     if "provision_settings" in present and "provision_scheduler" not in present:
         yield Fault(
+            "provision_settings needs provision_scheduler",
+            "add provision_scheduler: module:Class, or leave the settings out",
             at=("provision_settings",),
-            message="provision_settings needs provision_scheduler",
-            remedy="add provision_scheduler: module:Class, or leave the settings out",
         )
 
 
@@ -209,11 +202,7 @@ def _capacity_types_are_unique(
     ]
     for at, given in places:
         if len(set(given)) < len(given):
-            yield Fault(
-                at=at,
-                message="a capacity type is listed twice",
-                remedy="keep the first of the two",
-            )
+            yield Fault("a capacity type is listed twice", "keep the first of the two", at=at)
 
 
 def _region_order_matches_providers(
@@ -227,19 +216,17 @@ def _region_order_matches_providers(
         if name not in regions:
             close = suggest(name, sorted(regions))
             yield Fault(
-                at=("region_order", place),
-                message=f'no provider of this pool buys in "{name}"',
-                remedy=f'did you mean "{close}"?'
+                f'no provider of this pool buys in "{name}"',
+                f'did you mean "{close}"?'
                 if close
                 else "add it to a provider's regions, or leave it out",
+                at=("region_order", place),
                 warning=True,
             )
 
 
 def _places_are_unique(
-    zones: tuple[str, ...],
-    region_order: tuple[str, ...],
-    providers: tuple[PoolProviderConfig, ...],
+    zones: tuple[str, ...], region_order: tuple[str, ...], providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     lists: list[tuple[tuple[str | int, ...], tuple[str, ...]]] = [
         (("zones",), zones),
@@ -252,15 +239,13 @@ def _places_are_unique(
         for place, name in enumerate(names):
             if not name.strip():
                 yield Fault(
+                    "the name of a region or zone must not be empty",
+                    "write its name at the provider, or leave it out",
                     at=(*at, place),
-                    message="the name of a region or zone must not be empty",
-                    remedy="write its name at the provider, or leave it out",
                 )
             elif name in names[:place]:
                 yield Fault(
-                    at=(*at, place),
-                    message=f'"{name}" is listed twice',
-                    remedy="keep the first of the two",
+                    f'"{name}" is listed twice', "keep the first of the two", at=(*at, place)
                 )
 
 

@@ -17,21 +17,21 @@ from navarch.core.duration import render_duration
 def _node_bounds_are_in_order(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
     if max_nodes <= 0:
         yield Fault(
+            "max_nodes must be > 0",
+            "write the largest number of nodes, such as max_nodes: 10",
             at=("max_nodes",),
-            message="max_nodes must be > 0",
-            remedy="write the largest number of nodes, such as max_nodes: 10",
         )
     if min_nodes < 0:
         yield Fault(
+            "min_nodes must be >= 0",
+            "write min_nodes: 0 for a pool that may be empty",
             at=("min_nodes",),
-            message="min_nodes must be >= 0",
-            remedy="write min_nodes: 0 for a pool that may be empty",
         )
     elif min_nodes > max_nodes > 0:
         yield Fault(
+            "min_nodes cannot exceed max_nodes",
+            f"write min_nodes: {max_nodes} or less, or a higher max_nodes",
             at=("min_nodes",),
-            message="min_nodes cannot exceed max_nodes",
-            remedy=f"write min_nodes: {max_nodes} or less, or a higher max_nodes",
         )
 
 
@@ -42,19 +42,18 @@ def _autoscaling_within_bounds(
         for window in strategy.schedule if isinstance(strategy, ScheduledConfig) else ():
             if window.max_nodes is not None and window.max_nodes < min_nodes:
                 yield Fault(
-                    at=("autoscaling",),
-                    message=f"a window allows {window.max_nodes} nodes, "
+                    f"a window allows {window.max_nodes} nodes, "
                     f"but min_nodes is {min_nodes}, which takes precedence",
-                    remedy="lower min_nodes, or raise max_nodes of the window",
+                    "lower min_nodes, or raise max_nodes of the window",
+                    at=("autoscaling",),
                     warning=True,
                 )
     for what, key, nodes in _floors(autoscaling):
         if nodes > max_nodes > 0:
             yield Fault(
+                f"{what} keeps {nodes} nodes, but max_nodes is {max_nodes}, which takes precedence",
+                f"raise max_nodes, or lower {key}",
                 at=("autoscaling",),
-                message=f"{what} keeps {nodes} nodes, "
-                f"but max_nodes is {max_nodes}, which takes precedence",
-                remedy=f"raise max_nodes, or lower {key}",
                 warning=True,
             )
 
@@ -75,28 +74,24 @@ def _sizes_are_multiples_of_gang(
 ) -> Iterator[Fault]:
     if gang > max_nodes > 0:
         yield Fault(
+            f"gang ({gang}) cannot exceed max_nodes ({max_nodes})",
+            f"write gang: {max_nodes} or less, or a higher max_nodes",
             at=("gang",),
-            message=f"gang ({gang}) cannot exceed max_nodes ({max_nodes})",
-            remedy=f"write gang: {max_nodes} or less, or a higher max_nodes",
         )
     elif gang > 0 and min_nodes > 0 and min_nodes % gang:
         yield Fault(
+            f"min_nodes ({min_nodes}) is not a multiple of gang ({gang})",
+            f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
             at=("min_nodes",),
-            message=f"min_nodes ({min_nodes}) is not a multiple of gang ({gang})",
-            remedy=f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
         )
     elif gang > 0 and spares % gang:
         yield Fault(
+            f"spares ({spares}) is not a multiple of gang ({gang})",
+            f"write spares: {-(-spares // gang) * gang} for a spare gang, or leave it out",
             at=("spares",),
-            message=f"spares ({spares}) is not a multiple of gang ({gang})",
-            remedy=f"write spares: {-(-spares // gang) * gang} for a spare gang, or leave it out",
         )
     if gang < 0:
-        yield Fault(
-            at=("gang",),
-            message="gang must be >= 0",
-            remedy="leave gang out to buy nodes one by one",
-        )
+        yield Fault("gang must be >= 0", "leave gang out to buy nodes one by one", at=("gang",))
 
 
 def _windows_are_multiples_of_gang(
@@ -108,9 +103,9 @@ def _windows_are_multiples_of_gang(
         nodes = window.min_nodes or 0
         if nodes % gang:
             yield Fault(
+                f"min_nodes ({nodes}) is not a multiple of gang ({gang})",
+                f"write min_nodes: {nodes // gang * gang} or {-(-nodes // gang) * gang}",
                 at=("autoscaling", "schedule", index, "min_nodes"),
-                message=f"min_nodes ({nodes}) is not a multiple of gang ({gang})",
-                remedy=f"write min_nodes: {nodes // gang * gang} or {-(-nodes // gang) * gang}",
             )
 
 
@@ -121,10 +116,10 @@ def _lifetime_exceeds_boot_deadline(
     if lifetime is not None and lifetime < boot_deadline:
         deadline = render_duration(boot_deadline)
         yield Fault(
-            at=("disruption", "lifetime_max"),
-            message=f"lifetime_max is shorter than boot_deadline ({deadline}): "
+            f"lifetime_max is shorter than boot_deadline ({deadline}): "
             "a successor could expire before it registers",
-            remedy="write hours or days, such as 30d",
+            "write hours or days, such as 30d",
+            at=("disruption", "lifetime_max"),
         )
 
 
@@ -133,9 +128,9 @@ def _empty_after_without_autoscaling(
 ) -> Iterator[Fault]:
     if disruption.empty_after is not None and autoscaling is not None:
         yield Fault(
+            "empty_after has no effect in a pool with autoscaling",
+            "leave one of the two out; scale_down_after delays autoscaling",
             at=("disruption", "empty_after"),
-            message="empty_after has no effect in a pool with autoscaling",
-            remedy="leave one of the two out; scale_down_after delays autoscaling",
             warning=True,
         )
 
@@ -143,9 +138,9 @@ def _empty_after_without_autoscaling(
 def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
     if spares and 0 < max_nodes < min_nodes + spares:
         yield Fault(
+            f"max_nodes leaves no room for {spares} spares beside {min_nodes} nodes",
+            f"write max_nodes: {min_nodes + spares} or more",
             at=("spares",),
-            message=f"max_nodes leaves no room for {spares} spares beside {min_nodes} nodes",
-            remedy=f"write max_nodes: {min_nodes + spares} or more",
         )
 
 
@@ -159,9 +154,9 @@ def _room_for_successors(
     )
     if replaces and max_nodes > 0 and max_nodes == min_nodes + spares:
         yield Fault(
+            "max_nodes leaves no room for a successor, so no healthy node is ever replaced",
+            f"write max_nodes: {max_nodes + 1} or more",
             at=("disruption",),
-            message="max_nodes leaves no room for a successor, so no healthy node is ever replaced",
-            remedy=f"write max_nodes: {max_nodes + 1} or more",
             warning=True,
         )
 
@@ -170,10 +165,10 @@ def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> 
     kept = min_nodes + spares
     if gang > 1 and gang <= kept <= max_nodes < kept + gang:
         yield Fault(
-            at=("max_nodes",),
-            message="max_nodes leaves no room for a gang to move when its block is full: "
+            "max_nodes leaves no room for a gang to move when its block is full: "
             "it then stays without its failed node",
-            remedy=f"write max_nodes: {kept + gang} or more",
+            f"write max_nodes: {kept + gang} or more",
+            at=("max_nodes",),
             warning=True,
         )
 

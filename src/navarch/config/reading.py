@@ -73,7 +73,13 @@ def read_document(
         raise ConfigError(error.problems, stage=f"parsing {noun}") from error.__cause__
     found = None
     try:
-        found = _read(cls, root, Scope(context=context), label or f"a {noun}", publish=publish)
+        scope = Scope(context=context)
+        tree = root if root is not None else Entries(entries=(), place=scope.home)
+        if not isinstance(tree, Entries) and not is_nothing(tree):
+            scope.within(label or f"a {noun}").wrong_type(tree, "a mapping", "")
+        else:
+            context.published["provider_names"] = _names(tree, "providers")
+            found = read_block(cls, tree, scope, publish=publish)
     except TooManyProblems:
         pass
     except Refused:
@@ -81,14 +87,6 @@ def read_document(
     if found is None or context.problems:
         raise ConfigError(sorted(context.problems, key=by_place), stage=f"invalid {noun}")
     return found
-
-
-def _read(cls: type[T], root: Tree | None, scope: Scope, label: str, *, publish: bool) -> T:
-    tree = root if root is not None else Entries(entries=(), place=scope.home)
-    if not isinstance(tree, Entries) and not is_nothing(tree):
-        raise scope.within(label).wrong_type(tree, "a mapping", "")
-    scope.context.published["provider_names"] = _names(tree, "providers")
-    return read_block(cls, tree, scope, publish=publish)
 
 
 def _names(tree: Tree, section: str) -> tuple[str, ...]:

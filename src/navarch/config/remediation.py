@@ -8,7 +8,7 @@ from navarch.config.block import Nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.schema import block, key
+from navarch.config.schema import block, copied, key
 from navarch.config.suggestion import suggest
 from navarch.core.disruption import Domain, DomainBudget, GovernorSettings, default_budgets
 from navarch.core.recovery import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, RecoveryStep, Remediation
@@ -36,21 +36,21 @@ class RemediationConfig:
 
     strategy: str = key(
         STRATEGY,
+        "`cordon_and_replace`, `ladder`, `alert_only`, or a custom one as `module:Class`",
         default=CORDON_AND_REPLACE,
-        doc="`cordon_and_replace`, `ladder`, `alert_only`, or a custom one as `module:Class`",
     )
     dry_run: bool = key(
-        BOOLEAN, default=False, doc="record every decision in the journal, but carry out none"
+        BOOLEAN, "record every decision in the journal, but carry out none", default=False
     )
     steps: tuple[RecoveryStep, ...] = key(
         ListOf(each=Choice(options=RecoveryStep, unknown="unknown step")),
+        "the steps of the ladder; all if left out",
         default=(),
-        doc="the steps of the ladder; all if left out",
     )
     reboot_deadline: timedelta = key(
         DURATION,
+        "how long a machine may take to return from a reboot or a power cycle",
         default=timedelta(minutes=15),
-        doc="how long a machine may take to return from a reboot or a power cycle",
     )
 
 
@@ -71,14 +71,9 @@ REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapp
 
 def to_remediation(config: RemediationConfig) -> Remediation:
     """Return the settings as they are stored with the pool."""
+    # The default stays empty: a program that embeds Navarch may use a different one.
     named = config.strategy != CORDON_AND_REPLACE
-    return Remediation(
-        # The default stays empty: a program that embeds Navarch may use a different one.
-        strategy=config.strategy if named else "",
-        dry_run=config.dry_run,
-        steps=config.steps,
-        reboot_deadline=config.reboot_deadline,
-    )
+    return copied(Remediation, config, strategy=config.strategy if named else "")
 
 
 SHARE = Real(least=0.0, most=1.0, example="0.05")
@@ -88,10 +83,8 @@ SHARE = Real(least=0.0, most=1.0, example="0.05")
 class DomainBudgetConfig:
     """How many nodes of one domain automation may act on within the window."""
 
-    nodes: int | None = key(COUNT, default=None, doc="at least this many, however small the domain")
-    share: float | None = key(
-        SHARE, default=None, doc="the share of the domain's nodes, from 0 to 1"
-    )
+    nodes: int | None = key(COUNT, "at least this many, however small the domain", default=None)
+    share: float | None = key(SHARE, "the share of the domain's nodes, from 0 to 1", default=None)
 
 
 _BUDGET = Nested(cls=DomainBudgetConfig)
@@ -102,43 +95,41 @@ class GovernorConfig:
     """Limits on what automation may do without approval."""
 
     window: timedelta = key(
-        DURATION, default=timedelta(hours=1), doc="the window in which actions are counted"
+        DURATION, "the window in which actions are counted", default=timedelta(hours=1)
     )
     pool: DomainBudgetConfig = key(
-        _BUDGET, default=DomainBudgetConfig(), doc="for each pool; 1 node or 0.05 of it"
+        _BUDGET, "for each pool; 1 node or 0.05 of it", default=DomainBudgetConfig()
     )
     zone: DomainBudgetConfig = key(
-        _BUDGET, default=DomainBudgetConfig(), doc="for each zone; 3 nodes or 0.05 of it"
+        _BUDGET, "for each zone; 3 nodes or 0.05 of it", default=DomainBudgetConfig()
     )
     rack: DomainBudgetConfig = key(
         _BUDGET,
+        "for nodes with the same label `rack`; 1 node or 0.25 of it",
         default=DomainBudgetConfig(),
-        doc="for nodes with the same label `rack`; 1 node or 0.25 of it",
     )
     nvlink: DomainBudgetConfig = key(
         _BUDGET,
+        "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
         default=DomainBudgetConfig(),
-        doc="for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
     )
     driver: DomainBudgetConfig = key(
         _BUDGET,
+        "for nodes with the same driver; 3 nodes or 0.05 of them",
         default=DomainBudgetConfig(),
-        doc="for nodes with the same driver; 3 nodes or 0.05 of them",
     )
     image: DomainBudgetConfig = key(
         _BUDGET,
+        "for nodes with the same image; 3 nodes or 0.05 of them",
         default=DomainBudgetConfig(),
-        doc="for nodes with the same image; 3 nodes or 0.05 of them",
     )
     change_window: timedelta = key(
-        DURATION,
-        default=timedelta(hours=24),
-        doc="how long a change is a possible cause of failures",
+        DURATION, "how long a change is a possible cause of failures", default=timedelta(hours=24)
     )
     suspect_nodes: int = key(
         Integer(least=2, most=1_000_000),
+        "how many nodes with the same fault after the same change make it suspect",
         default=5,
-        doc="how many nodes with the same fault after the same change make it suspect",
     )
 
 

@@ -6,7 +6,7 @@ from navarch.config.block import Named, Nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.config.suggestion import suggest
 from navarch.core.job import Queue
 
@@ -16,20 +16,20 @@ class QueueConfig:
     """A queue of jobs. Child queues share the resources of their parent."""
 
     name: str
-    parent: str | None = key(TEXT, default=None, doc="the parent queue")
-    priority: int = key(Integer(least=0, most=1_000_000), default=100, doc="higher goes first")
-    quota: float = key(Real(), default=0.0, doc="the number of GPUs it is guaranteed")
-    limit: float | None = key(Real(), default=None, doc="the largest number of GPUs it can use")
-    weight: float = key(Real(), default=1.0, doc="its share of the GPUs beyond all quotas")
+    parent: str | None = key(TEXT, "the parent queue", default=None)
+    priority: int = key(Integer(least=0, most=1_000_000), "higher goes first", default=100)
+    quota: float = key(Real(), "the number of GPUs it is guaranteed", default=0.0)
+    limit: float | None = key(Real(), "the largest number of GPUs it can use", default=None)
+    weight: float = key(Real(), "its share of the GPUs beyond all quotas", default=1.0)
 
 
 @block()
 class PluginConfig:
     """A plugin of the scheduler. The file may hold just its name."""
 
-    name: str = key(NAME, doc="its name, as listed by `navarch sched plugins`")
+    name: str = key(NAME, "its name, as listed by `navarch sched plugins`")
     arguments: Mapping[str, str | int | float | bool] = key(
-        SETTINGS, default_factory=dict, doc="its arguments, by name"
+        SETTINGS, "its arguments, by name", default_factory=dict
     )
 
 
@@ -56,15 +56,15 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
         if queue.parent not in queues:
             close = suggest(queue.parent, list(queues))
             yield Fault(
+                f'unknown queue "{queue.parent}"',
+                f'did you mean "{close}"?' if close else f"configured: {', '.join(queues)}",
                 at=("queues", name, "parent"),
-                message=f'unknown queue "{queue.parent}"',
-                remedy=f'did you mean "{close}"?' if close else f"configured: {', '.join(queues)}",
             )
         elif name in _ancestors(queues, queue.parent):
             yield Fault(
+                f'queue "{name}" is its own parent',
+                "leave parent out for a top-level queue",
                 at=("queues", name, "parent"),
-                message=f'queue "{name}" is its own parent',
-                remedy="leave parent out for a top-level queue",
             )
 
 
@@ -89,9 +89,9 @@ def _more_plugins_are_valid(
     yield from _plugin_faults("more_plugins", more_plugins)
     if plugins and more_plugins:
         yield Fault(
+            "more_plugins extends the default plugins, but plugins replaces them",
+            "list them all under plugins",
             at=("more_plugins",),
-            message="more_plugins extends the default plugins, but plugins replaces them",
-            remedy="list them all under plugins",
         )
 
 
@@ -102,9 +102,9 @@ def _plugin_faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterato
         seen.add(plugin.name)
         if wrong:
             yield Fault(
+                wrong,
+                "`navarch sched plugins` lists plugins and their arguments",
                 at=(listed_as, index),
-                message=wrong,
-                remedy="`navarch sched plugins` lists plugins and their arguments",
             )
 
 
@@ -126,38 +126,29 @@ class SchedulerConfig:
 
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),
+        "the queues, by name; one without limits, named `default`, if left out",
         default_factory=dict,
-        doc="the queues, by name; one without limits, named `default`, if left out",
     )
     plugins: tuple[PluginConfig, ...] = key(
-        ListOf(each=PLUGIN),
-        default=(),
-        doc="the plugins, in order, instead of the default ones",
+        ListOf(each=PLUGIN), "the plugins, in order, instead of the default ones", default=()
     )
     more_plugins: tuple[PluginConfig, ...] = key(
         ListOf(each=PLUGIN),
+        "plugins that run before the default ones, such as `ageing` or `reservation`",
         default=(),
-        doc="plugins that run before the default ones, such as `ageing` or `reservation`",
     )
     simulations_per_action: int | None = key(
         Integer(least=1),
+        "how many sets of victims an action may simulate before it gives up",
         default=None,
-        doc="how many sets of victims an action may simulate before it gives up",
     )
     seconds_per_action: float | None = key(
         Real(least=0.001),
+        "how long an action may search for room and victims before it gives up",
         default=5.0,
-        doc="how long an action may search for room and victims before it gives up",
     )
 
 
 def to_queue(config: QueueConfig) -> Queue:
     """Return a queue as the scheduler uses it."""
-    return Queue(
-        name=config.name,
-        parent=config.parent,
-        priority=config.priority,
-        quota=config.quota,
-        limit=config.limit,
-        weight=config.weight,
-    )
+    return copied(Queue, config)

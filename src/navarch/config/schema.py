@@ -6,11 +6,12 @@ the reference all use the same declarations, so none of them can miss a key.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, dataclass_transform, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform, overload
 
 from navarch.config.kinds import Kind
+from navarch.core.records import record_fields
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -39,12 +40,13 @@ class Key:
         return self.default is dataclasses.MISSING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A violation that a rule has found."""
 
     message: str
     remedy: str = ""
+    _: KW_ONLY
     at: tuple[str | int, ...] = ()
     """The path, within the block, of the value to report."""
     warning: bool = False
@@ -57,12 +59,12 @@ the keys with a value in the file, `name` the name of the pool or provider."""
 
 
 @overload
-def key(kind: Kind[T], *, doc: str, restart: str = "") -> T: ...
+def key(kind: Kind[T], doc: str, *, restart: str = "") -> T: ...
 @overload
 def key(
     kind: Kind[T],
-    *,
     doc: str,
+    *,
     default: None,
     restart: str = "",
     file: bool = False,
@@ -70,43 +72,43 @@ def key(
     environment_key: str = "",
 ) -> T | None: ...
 @overload
-def key(kind: Kind[T], *, doc: str, default: T, restart: str = "") -> T: ...
+def key(kind: Kind[T], doc: str, *, default: T, restart: str = "") -> T: ...
 @overload
-def key(kind: Kind[T], *, doc: str, default_factory: Callable[[], T], restart: str = "") -> T: ...
+def key(kind: Kind[T], doc: str, *, default_factory: Callable[[], T], restart: str = "") -> T: ...
 def key(
     kind: Kind[Any],
-    *,
     doc: str,
+    *,
     default: Any = dataclasses.MISSING,
     default_factory: Any = dataclasses.MISSING,
-    restart: str = "",
-    file: bool = False,
-    environment: str = "",
-    environment_key: str = "",
+    **declared: Any,
 ) -> Any:
     """Return a dataclass field that is a key of the file, required unless it has a default."""
-    made = default_factory() if default_factory is not dataclasses.MISSING else default
-    declared = Key(
-        kind=kind,
-        doc=doc,
-        default=made,
-        restart=restart,
-        file=file,
-        environment=environment,
-        environment_key=environment_key,
-    )
     if default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=default_factory, metadata={_KEY: declared})
-    return dataclasses.field(default=default, metadata={_KEY: declared})
+        declaration = Key(kind=kind, doc=doc, default=default_factory(), **declared)
+        return dataclasses.field(default_factory=default_factory, metadata={_KEY: declaration})
+    declaration = Key(kind=kind, doc=doc, default=default, **declared)
+    return dataclasses.field(default=default, metadata={_KEY: declaration})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key,))
-def block(*, rules: tuple[Rule, ...] = ()) -> Callable[[type[B]], type[B]]:
-    """Return a decorator that makes a class a frozen dataclass with keys and `rules`."""
+def block(*, rules: tuple[Rule, ...] = (), restart: str = "") -> Callable[[type[B]], type[B]]:
+    """Return a decorator that makes a class a frozen dataclass with keys and `rules`.
+
+    `restart` is the reason for which a change of any of its keys needs a restart.
+    """
 
     def make(cls: type[B]) -> type[B]:
         made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        _KEYS[made] = _declared(made)
+        declared = {
+            field.name: field.metadata[_KEY]
+            for field in dataclasses.fields(cast("Any", made))
+            if _KEY in field.metadata
+        }
+        _KEYS[made] = {
+            name: dataclasses.replace(key, name=name, restart=restart or key.restart)
+            for name, key in declared.items()
+        }
         _RULES[made] = rules
         return made
 
@@ -121,14 +123,6 @@ _RULES: dict[type, tuple[Rule, ...]] = {}
 def keys_of(cls: type) -> Mapping[str, Key]:
     """Return the keys of a block, in the order they are declared."""
     return _KEYS[cls]
-
-
-def _declared(cls: type[Any]) -> Mapping[str, Key]:
-    return {
-        field.name: dataclasses.replace(field.metadata[_KEY], name=field.name)
-        for field in dataclasses.fields(cls)
-        if _KEY in field.metadata
-    }
 
 
 def key_names(cls: type) -> list[str]:
@@ -152,3 +146,14 @@ def plain_block(value: object) -> dict[str, object]:
         for name, declared in keys_of(type(value)).items()
         if (held := getattr(value, name)) is not None
     }
+
+
+def copied(kind: type[T], block: object, **others: object) -> T:
+    """Return a `kind` with the fields of the same names of `block`, except for `others`."""
+    same = [part.name for part in record_fields(kind) if part.name not in others]
+    return kind(**{name: getattr(block, name) for name in same}, **others)
+
+
+def repeated(values: Sequence[object]) -> Iterator[int]:
+    """Yield the place of every value that occurs before as well."""
+    return (place for place, value in enumerate(values) if value in values[:place])

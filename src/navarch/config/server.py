@@ -22,8 +22,7 @@ def _at_least_one_query(
 ) -> Iterator[Fault]:
     if not (utilization or pending_jobs or queue_depth or nodes_needed):
         yield Fault(
-            message="prometheus has no query",
-            remedy='add a query, such as queue_depth: sum(jobs{pool="$pool"})',
+            "prometheus has no query", 'add a query, such as queue_depth: sum(jobs{pool="$pool"})'
         )
 
 
@@ -31,22 +30,20 @@ def _at_least_one_query(
 class PrometheusConfig:
     """A Prometheus server that is queried at every autoscaling; `$pool` is the pool's name."""
 
-    url: str = key(URL, doc="the URL of the server, such as `http://prometheus:9090`")
+    url: str = key(URL, "the URL of the server, such as `http://prometheus:9090`")
     utilization: str | None = key(
-        QUERY, default=None, doc="GPU utilization in percent, instead of the agents' figure"
+        QUERY, "GPU utilization in percent, instead of the agents' figure", default=None
     )
-    pending_jobs: str | None = key(QUERY, default=None, doc="the number of pending jobs")
-    queue_depth: str | None = key(QUERY, default=None, doc="the number of pending and running jobs")
+    pending_jobs: str | None = key(QUERY, "the number of pending jobs", default=None)
+    queue_depth: str | None = key(QUERY, "the number of pending and running jobs", default=None)
     nodes_needed: str | None = key(
-        QUERY,
-        default=None,
-        doc="the number of nodes that the work needs; the pool is never smaller",
+        QUERY, "the number of nodes that the work needs; the pool is never smaller", default=None
     )
     timeout: timedelta = key(
-        DURATION, default=timedelta(seconds=10), doc="the time limit for a request"
+        DURATION, "the time limit for a request", default=timedelta(seconds=10)
     )
     headers: Mapping[str, Secret] = key(
-        MapOf(each=HEADER), default_factory=dict, doc="HTTP headers of every query"
+        MapOf(each=HEADER), "HTTP headers of every query", default_factory=dict
     )
 
 
@@ -56,8 +53,8 @@ class MetricsConfig:
 
     prometheus: PrometheusConfig | None = key(
         Nested(cls=PrometheusConfig),
+        "a Prometheus server",
         default=None,
-        doc="a Prometheus server",
         restart="sources are opened once, when the server starts",
     )
 
@@ -73,41 +70,41 @@ class NotifierType(StrEnum):
 class WebhookConfig:
     """The URLs to call when a node is cordoned or drained. A URL that is left out is not called."""
 
-    cordon_url: str | None = key(URL, default=None, doc="called when a node is cordoned")
-    uncordon_url: str | None = key(URL, default=None, doc="called when a node is uncordoned")
-    drain_url: str | None = key(URL, default=None, doc="called when work has to leave a node")
+    cordon_url: str | None = key(URL, "called when a node is cordoned", default=None)
+    uncordon_url: str | None = key(URL, "called when a node is uncordoned", default=None)
+    drain_url: str | None = key(URL, "called when work has to leave a node", default=None)
     drain_status_url: str | None = key(
         URL,
+        "called to check whether a node is empty; if left out, it counts as empty",
         default=None,
-        doc="called to check whether a node is empty; if left out, it counts as empty",
     )
     timeout: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="the time limit for a request"
+        DURATION, "the time limit for a request", default=timedelta(seconds=30)
     )
     headers: Mapping[str, Secret] = key(
-        MapOf(each=HEADER), default_factory=dict, doc="HTTP headers of every call; kept secret"
+        MapOf(each=HEADER), "HTTP headers of every call; kept secret", default_factory=dict
     )
 
 
 def _webhook_matches_type(type: NotifierType, webhook: WebhookConfig | None) -> Iterator[Fault]:  # noqa: A002
     if type is NotifierType.WEBHOOK and webhook is None:
         yield Fault(
+            "a notifier of type webhook needs a webhook block",
+            "add webhook: with at least cordon_url and drain_url",
             at=("type",),
-            message="a notifier of type webhook needs a webhook block",
-            remedy="add webhook: with at least cordon_url and drain_url",
         )
     if type is NotifierType.NOOP and webhook is not None:
         yield Fault(
+            "the webhook block is not used, because type is not webhook",
+            "write type: webhook",
             at=("webhook",),
-            message="the webhook block is not used, because type is not webhook",
-            remedy="write type: webhook",
             warning=True,
         )
     if webhook and not (webhook.cordon_url or webhook.uncordon_url or webhook.drain_url):
         yield Fault(
+            "the webhook has no URL to call",
+            "set cordon_url, uncordon_url or drain_url",
             at=("webhook",),
-            message="the webhook has no URL to call",
-            remedy="set cordon_url, uncordon_url or drain_url",
         )
 
 
@@ -116,10 +113,10 @@ class NotifierConfig:
     """How workload systems are notified of cordons and drains."""
 
     type: NotifierType = key(
-        Choice(options=NotifierType), default=NotifierType.NOOP, doc="which notifier"
+        Choice(options=NotifierType), "which notifier", default=NotifierType.NOOP
     )
     webhook: WebhookConfig | None = key(
-        Nested(cls=WebhookConfig), default=None, doc="the URLs of the webhook"
+        Nested(cls=WebhookConfig), "the URLs of the webhook", default=None
     )
 
 
@@ -142,58 +139,49 @@ def _pauses_in_order(
     for name, (first, longest) in pairs.items():
         if first > longest:
             yield Fault(
+                f"{name}_first cannot exceed {name}_longest",
+                f"make {name}_longest the longer of the two",
                 at=(f"{name}_first",),
-                message=f"{name}_first cannot exceed {name}_longest",
-                remedy=f"make {name}_longest the longer of the two",
             )
 
 
-@block(rules=(_pauses_in_order,))
+@block(rules=(_pauses_in_order,), restart=_ONCE)
 class StockoutsConfig:
     """How long all launches avoid an offering after a refusal, until one tries it again."""
 
     sold_out_first: timedelta = key(
-        DURATION,
-        default=timedelta(seconds=15),
-        doc="the pause after the first stock-out",
-        restart=_ONCE,
+        DURATION, "the pause after the first stock-out", default=timedelta(seconds=15)
     )
     sold_out_longest: timedelta = key(
         DURATION,
-        default=timedelta(seconds=75),
-        doc="the longest pause after consecutive stock-outs, each of which doubles it; shorter the "
+        "the longest pause after consecutive stock-outs, each of which doubles it; shorter the "
         "more launches are waiting",
-        restart=_ONCE,
+        default=timedelta(seconds=75),
     )
     fault_first: timedelta = key(
         DURATION,
+        "the pause after three consecutive failures of the provider",
         default=timedelta(seconds=5),
-        doc="the pause after three consecutive failures of the provider",
-        restart=_ONCE,
     )
     fault_longest: timedelta = key(
         DURATION,
+        "the longest pause after further failures, each of which doubles it",
         default=timedelta(minutes=5),
-        doc="the longest pause after further failures, each of which doubles it",
-        restart=_ONCE,
     )
     gang_first: timedelta = key(
         DURATION,
+        "the pause for gangs of the same size, after the first that did not fit",
         default=timedelta(minutes=1),
-        doc="the pause for gangs of the same size, after the first that did not fit",
-        restart=_ONCE,
     )
     gang_longest: timedelta = key(
         DURATION,
+        "the longest pause after further gangs that did not fit, each of which doubles it",
         default=timedelta(minutes=10),
-        doc="the longest pause after further gangs that did not fit, each of which doubles it",
-        restart=_ONCE,
     )
     human: timedelta = key(
         DURATION,
+        "the pause after a refusal that needs an operator: a quota, a key, an invalid request",
         default=timedelta(minutes=15),
-        doc="the pause after a refusal that needs an operator: a quota, a key, an invalid request",
-        restart=_ONCE,
     )
 
 
@@ -215,10 +203,10 @@ def _timeout_above_interval(
 ) -> Iterator[Fault]:
     if heartbeat_timeout is not None and heartbeat_timeout <= heartbeat_interval:
         yield Fault(
-            at=("heartbeat_timeout",),
-            message="heartbeat_timeout must be longer than heartbeat_interval, "
+            "heartbeat_timeout must be longer than heartbeat_interval, "
             "or every node counts as silent",
-            remedy="leave it out for three intervals",
+            "leave it out for three intervals",
+            at=("heartbeat_timeout",),
         )
 
 
@@ -226,9 +214,9 @@ def _addresses_differ(address: str, grpc_address: str) -> Iterator[Fault]:
     any_free_port = address.endswith(":0")
     if address == grpc_address and not any_free_port:
         yield Fault(
+            f"address and grpc_address are both {address}",
+            "use two different ports",
             at=("grpc_address",),
-            message=f"address and grpc_address are both {address}",
-            remedy="use two different ports",
         )
 
 
@@ -238,74 +226,74 @@ class ServerConfig:
 
     address: str = key(
         ADDRESS,
+        "the HTTP address, for the API, agents and metrics",
         default=":50051",
-        doc="the HTTP address, for the API, agents and metrics",
         restart="the port is opened once, when the server starts",
     )
     grpc_address: str = key(
         ADDRESS,
+        "the gRPC address",
         default=":50052",
-        doc="the gRPC address",
         restart="the port is opened once, when the server starts",
     )
     external_address: str | None = key(
         URL,
-        default=None,
-        doc="the URL at which nodes reach the server; derived from `address` if left out, but "
+        "the URL at which nodes reach the server; derived from `address` if left out, but "
         "required for `cloud_init` at AWS, GCP and Lambda",
+        default=None,
     )
     data_dir: str | None = key(
         PATH,
+        "the folder that holds all state; `--data-dir` takes precedence",
         default=None,
-        doc="the folder that holds all state; `--data-dir` takes precedence",
         restart="the state is opened once, when the server starts",
     )
     auth_token: Secret | None = key(
         SECRET,
+        "the bearer token that every request needs; without one, only this machine is served",
         default=None,
         file=True,
         environment="NAVARCH_AUTH_TOKEN",
-        doc="the bearer token that every request needs; without one, only this machine is served",
     )
     heartbeat_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="how often agents send heartbeats"
+        DURATION, "how often agents send heartbeats", default=timedelta(seconds=30)
     )
     heartbeat_timeout: timedelta | None = key(
         DURATION,
-        default=None,
-        doc="how long after the last heartbeat a node becomes unhealthy; "
+        "how long after the last heartbeat a node becomes unhealthy; "
         "three heartbeat intervals if left out",
+        default=None,
     )
     health_check_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=60), doc="how often agents check their GPUs"
+        DURATION, "how often agents check their GPUs", default=timedelta(seconds=60)
     )
     autoscale_interval: timedelta = key(
         DURATION,
+        "how often autoscaling runs",
         default=timedelta(seconds=30),
-        doc="how often autoscaling runs",
         restart="the interval is set once, when the server starts",
     )
     health_policy: str | None = key(
-        PATH, default=None, doc="a policy file for health events; the built-in policy if left out"
+        PATH, "a policy file for health events; the built-in policy if left out", default=None
     )
     governor: GovernorConfig = key(
         Nested(cls=GovernorConfig),
+        "limits on what automation may do without approval",
         default=GovernorConfig(),
-        doc="limits on what automation may do without approval",
     )
     metrics: MetricsConfig = key(
-        Nested(cls=MetricsConfig), default=MetricsConfig(), doc="further sources of pool metrics"
+        Nested(cls=MetricsConfig), "further sources of pool metrics", default=MetricsConfig()
     )
     notifier: NotifierConfig = key(
         Nested(cls=NotifierConfig),
+        "how workload systems are notified of cordons and drains",
         default=NotifierConfig(),
-        doc="how workload systems are notified of cordons and drains",
     )
 
     stockouts: StockoutsConfig = key(
         Nested(cls=StockoutsConfig),
+        "how long launches avoid an offering after a refusal",
         default=StockoutsConfig(),
-        doc="how long launches avoid an offering after a refusal",
     )
 
     @property

@@ -7,9 +7,10 @@ import grpc
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
-from navarch.api.auth import Anyone, BearerToken, Chain, Identity
+from navarch.api.auth import Anyone, BearerToken, Identity, JoinTokens
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnauthenticatedError
+from navarch.core.ownership import PREFIX, Joiner
 
 TOKEN = "s3cret"
 
@@ -43,15 +44,26 @@ def test_an_empty_token_accepts_no_request() -> None:
     assert BearerToken("").authenticate({b"authorization": b"Bearer "}) is None
 
 
-def test_the_first_authenticator_that_accepts_or_rejects_decides() -> None:
-    chain = Chain([BearerToken("a", subject="alice"), BearerToken("b", subject="bob")])
-    alice = chain.authenticate({b"authorization": b"Bearer a"})
-    assert alice is not None
-    assert alice.subject == "alice"
-    with pytest.raises(UnauthenticatedError):
-        chain.authenticate({b"authorization": b"Bearer b"})
-    assert chain.authenticate({}) is None
-    assert Chain([BearerToken("a"), Anyone()]).authenticate({}) is not None
+class NoJoins:
+    """Recognizes no machine."""
+
+    def recognize(self, token: str) -> Joiner:
+        raise UnauthenticatedError(f"unknown join token {token}")
+
+    async def bind(self, joiner: Joiner) -> None:
+        del joiner
+
+
+def test_a_caller_without_a_join_token_is_identified_by_the_other_authenticator() -> None:
+    alice = JoinTokens(NoJoins(), BearerToken("a", subject="alice"))
+    assert alice.authenticate({b"authorization": b"Bearer a"}) == Identity(subject="alice")
+    with pytest.raises(UnauthenticatedError, match="invalid bearer token"):
+        alice.authenticate({b"authorization": b"Bearer b"})
+    assert alice.authenticate({}) is None
+    anyone = JoinTokens(NoJoins(), Anyone())
+    assert anyone.authenticate({}) is not None
+    with pytest.raises(UnauthenticatedError, match="unknown join token"):
+        anyone.authenticate({b"authorization": f"Bearer {PREFIX}x".encode()})
 
 
 def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:

@@ -56,8 +56,7 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-@pytest.mark.parametrize("with_snapshot", [True, False])
-def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
+def test_metrics_count_nodes_and_gpus() -> None:
     async def story(local: LocalApi) -> None:
         await local.register("a")
         await local.register('b"\n\\', gpus=4)
@@ -74,7 +73,7 @@ def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
             b"# HELP navarch_nodes_total Nodes by status.\n# TYPE navarch_nodes_total gauge\n"
         )
 
-    run_story(story, with_snapshot=with_snapshot)
+    run_story(story)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from navarch.api.metrics import (
-    NodeGauge,
     PrometheusMetrics,
     fleet_metrics,
     render_metrics,
@@ -17,11 +16,11 @@ from navarch.api.metrics import (
 from navarch.control.providers.guard import CallMetrics
 from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
-from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.node import NodeStatus
+from navarch.core.table import Table
 from navarch.meters.recording import RecordingMetrics
 from navarch.ports.metrics import Metrics, NoMetrics
+from navarch.testing.worlds import a_node
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -94,13 +93,13 @@ def test_the_servers_metrics_keep_their_names() -> None:
 
 
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
-    gauge = NodeGauge(NodeId("a"), NodeStatus.ACTIVE, Health.HEALTHY, "sim", 8)
     metrics = PrometheusMetrics()
     instruments = ControllerMetrics(metrics)
     instruments.start("pools", keys=1, wait_s=0.0)
     instruments.end("pools", "conflict", 0.1)
     CallMetrics(metrics).record("sim", "provision", "ok", 0.1)
-    families = (*fleet_metrics([gauge]), *server_metrics(Fleet(), 5), *metrics.collect())
+    fleet = Fleet(nodes=Table({NodeId("a"): a_node("a")}))
+    families = (*fleet_metrics(fleet), *server_metrics(Fleet(), 5), *metrics.collect())
     text = render_metrics(families).decode()
     exposed = set()
     for family in text_string_to_metric_families(text):
@@ -119,6 +118,7 @@ def test_promtool_accepts_the_exposition() -> None:
         pytest.skip("there is no promtool to check the text with")
     metrics = PrometheusMetrics()
     record(metrics)
-    text = render_metrics((*fleet_metrics(()), *server_metrics(Fleet(), 5), *metrics.collect()))
+    fleet = Fleet()
+    text = render_metrics((*fleet_metrics(fleet), *server_metrics(fleet, 5), *metrics.collect()))
 
     subprocess.run([promtool, "check", "metrics", "--lint=none"], input=text, check=True)

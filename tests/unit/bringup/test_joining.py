@@ -117,6 +117,7 @@ def an_app(store: MemoryStore) -> HttpApp:
         agents,
         auth=BearerToken("the operators' token"),
         desk=HeartbeatDesk(agents, columns),
+        snapshot=store.fleet,
         joins=JoinService(clock, store),
     )
 

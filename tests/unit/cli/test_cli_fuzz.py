@@ -64,11 +64,11 @@ def test_no_command_line_ends_in_a_traceback(
     width=st.integers(1, 120),
 )
 def test_no_text_breaks_a_table(rows: list[tuple[str, str, str]], width: int) -> None:
-    columns = (
-        Column(name="A", width_min=1),
-        Column(name="B", rank=1, width_min=4),
-        Column(name="C", rank=2, width_min=4, wrap=True),
-    )
+    columns: list[Column[tuple[str, str, str]]] = [
+        Column("A", lambda row: row[0], width_min=1),
+        Column("B", lambda row: row[1], rank=1, width_min=4),
+        Column("C", lambda row: row[2], rank=2, width_min=4, wrap=True),
+    ]
 
     text = render_table(columns, rows, Canvas(now=NOW, width=width))
 

@@ -1,7 +1,9 @@
 """Text output at 80 columns, at 160 columns and without a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import click
 import pytest
 from cli_views import (
     ACTIVE,
@@ -23,7 +25,7 @@ from cli_views import (
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
 from navarch.cli.render.instances import render_instance, render_instances
-from navarch.cli.render.jobs import render_job
+from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.render.nodes import render_node, render_nodes
 from navarch.cli.render.pools import render_pool, render_pools
 from navarch.cli.render.progress import render_changes, render_progress
@@ -38,6 +40,10 @@ from navarch.testing.worlds import a_job, a_pool
 
 WIDTHS = [80, 160]
 PLAIN = Canvas(now=NOW)
+
+
+def _column(index: int, *, rank: int = 0) -> Column[Sequence[Cell | str]]:
+    return Column("ABC"[index], lambda row: row[index], rank=rank)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -104,7 +110,7 @@ def test_a_reason_is_not_cut_without_a_terminal() -> None:
 
 
 def test_the_least_important_column_is_dropped_first() -> None:
-    columns = (Column(name="A"), Column(name="B", rank=1), Column(name="C", rank=2))
+    columns = (_column(0), _column(1, rank=1), _column(2, rank=2))
     row = [("aaaa", "bbbb", "cccc")]
 
     assert render_table(columns, row, Canvas(now=NOW, width=16)) == (
@@ -115,12 +121,31 @@ def test_the_least_important_column_is_dropped_first() -> None:
 
 
 def test_colours_do_not_count_as_width() -> None:
-    columns = (Column(name="A"), Column(name="B"))
+    columns = (_column(0), _column(1))
     rows = [(Cell("aa", "red"), "b"), (Cell("aaaa", "green"), "b")]
     lines = render_table(columns, rows, Canvas(now=NOW, width=80, color=True)).splitlines()
 
     assert "\x1b[31maa\x1b[0m    b" in lines[1]
     assert "\x1b[32maaaa\x1b[0m  b" in lines[2]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_table_in_colour_is_the_plain_table_apart_from_the_colours(width: int) -> None:
+    plain, coloured = (
+        (
+            render_nodes(NODES, canvas),
+            render_pools(STATUS.pools, canvas),
+            render_instances((INSTANCE, PENDING), canvas),
+            render_events(EVENTS, canvas),
+            render_status(STATUS, canvas),
+            render_jobs([a_job("train")], canvas),
+            render_progress("training: 10 of 12 nodes ready", NODES, canvas),
+        )
+        for canvas in (Canvas(now=NOW, width=width, color=color) for color in (False, True))
+    )
+    for before, after in zip(plain, coloured, strict=True):
+        assert after != before
+        assert click.unstyle(after) == before
 
 
 def test_control_characters_from_a_machine_do_not_reach_the_terminal() -> None:
@@ -134,7 +159,7 @@ def test_control_characters_from_a_machine_do_not_reach_the_terminal() -> None:
 
 
 def test_wide_characters_stay_aligned() -> None:
-    columns = (Column(name="A"), Column(name="B"))
+    columns = (_column(0), _column(1))
 
     lines = render_table(columns, [("机器", "x"), ("ab", "x")], PLAIN).splitlines()
 

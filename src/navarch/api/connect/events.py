@@ -19,6 +19,10 @@ results that do not last."""
 
 _TYPES = pb.HealthEventType
 _SYSTEMS = pb.HealthWatchSystem
+_NOTED_TYPES = [_TYPES.Value(f"HEALTH_EVENT_TYPE_{name}") for name in ("NVLINK", "PCIE", "POWER")]
+_NOTED_SYSTEMS = [
+    _SYSTEMS.Value(f"HEALTH_WATCH_SYSTEM_{name}") for name in ("NVLINK", "PCIE", "POWER")
+]
 _WORST = (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)
 
 
@@ -79,33 +83,19 @@ def _xid_code(event: pb.HealthEvent) -> int:
 def _judge(event: pb.HealthEvent) -> Health:
     kind, system = event.event_type, event.system
     double_bit_errors = _number(event, "ecc_dbe_count") or 0
-    if kind == _TYPES.HEALTH_EVENT_TYPE_ECC_DBE:
-        return Health.UNHEALTHY
-    if system == _SYSTEMS.HEALTH_WATCH_SYSTEM_MEM and double_bit_errors > 0:
+    in_memory = system == _SYSTEMS.HEALTH_WATCH_SYSTEM_MEM and double_bit_errors > 0
+    if kind == _TYPES.HEALTH_EVENT_TYPE_ECC_DBE or in_memory:
         return Health.UNHEALTHY
     if kind == _TYPES.HEALTH_EVENT_TYPE_ECC_SBE:
         many = (_number(event, "ecc_sbe_count") or 0) > 100
         return Health.DEGRADED if many else Health.HEALTHY
     if kind == _TYPES.HEALTH_EVENT_TYPE_THERMAL:
-        return _judge_heat(_number(event, "temperature") or 0)
-    noted_kinds = (
-        _TYPES.HEALTH_EVENT_TYPE_NVLINK,
-        _TYPES.HEALTH_EVENT_TYPE_PCIE,
-        _TYPES.HEALTH_EVENT_TYPE_POWER,
-    )
-    noted_systems = (
-        _SYSTEMS.HEALTH_WATCH_SYSTEM_NVLINK,
-        _SYSTEMS.HEALTH_WATCH_SYSTEM_PCIE,
-        _SYSTEMS.HEALTH_WATCH_SYSTEM_POWER,
-    )
-    noted = kind in noted_kinds or system in noted_systems
+        temperature_c = _number(event, "temperature") or 0
+        if temperature_c >= 95:
+            return Health.UNHEALTHY
+        return Health.DEGRADED if temperature_c >= 85 else Health.HEALTHY
+    noted = kind in _NOTED_TYPES or system in _NOTED_SYSTEMS
     return Health.DEGRADED if noted else Health.HEALTHY
-
-
-def _judge_heat(temperature_c: float) -> Health:
-    if temperature_c >= 95:
-        return Health.UNHEALTHY
-    return Health.DEGRADED if temperature_c >= 85 else Health.HEALTHY
 
 
 def _number(event: pb.HealthEvent, name: str) -> float | None:

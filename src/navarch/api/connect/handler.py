@@ -58,36 +58,37 @@ class ConnectHandler:
             raise Refusal(415, "invalid_argument", text, headers=accepted)
         kind, call = self._calls[name]
         try:
-            _check_version(request)
-            message = parse_message(kind, _inflated(request), form)
+            message = _read(kind, request)
             async with asyncio.timeout(_timeout_s(request)):
                 reply = await call(message)
         except Refusal:
             raise
-        except Exception as error:  # noqa: BLE001 - reported in Connect's own form
-            return _refused(name, error)
-        return Reply(body=render_message(reply, form), content_type=form)
-
-
-def parse_message(kind: type[Message], body: bytes, form: bytes) -> Message:
-    """Return `body` as a message; unknown fields are ignored."""
-    message = kind()
-    try:
+        except Exception as error:
+            code = code_of(error)
+            if code is INTERNAL:
+                log.exception("connect.failed", method=name)
+            return error_reply(code.connect, code.name, text_of(error, code))
         if form == PROTO:
+            return Reply(body=reply.SerializeToString(), content_type=form)
+        value = json_format.MessageToDict(reply)
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return Reply(body=text.encode(), content_type=form)
+
+
+def _read(kind: type[Message], request: Request) -> Message:
+    """Return the body as a message; unknown fields are ignored."""
+    version = request.headers.get(b"connect-protocol-version", b"1").decode("latin-1")
+    if version != "1":
+        raise InvalidError(f'connect-protocol-version must be "1": got "{version}"')
+    body, message = _inflated(request), kind()
+    try:
+        if request.content_type == PROTO:
             message.ParseFromString(body)
         else:
             json_format.Parse(body or b"{}", message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
         raise InvalidError(f"unmarshal message: {error}") from error
     return message
-
-
-def render_message(message: Message, form: bytes) -> bytes:
-    """Return `message` in the encoding of the request."""
-    if form == PROTO:
-        return message.SerializeToString()
-    value = json_format.MessageToDict(message)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _inflated(request: Request) -> bytes:
@@ -106,13 +107,6 @@ def _inflated(request: Request) -> bytes:
     return body
 
 
-def _check_version(request: Request) -> None:
-    version = request.headers.get(b"connect-protocol-version", b"1")
-    if version != b"1":
-        told = version.decode("latin-1")
-        raise InvalidError(f'connect-protocol-version must be "1": got "{told}"')
-
-
 def _timeout_s(request: Request) -> float | None:
     header = request.headers.get(b"connect-timeout-ms")
     if header is None:
@@ -120,10 +114,3 @@ def _timeout_s(request: Request) -> float | None:
     if not header.isdigit() or len(header) > 10:
         raise InvalidError("protocol error: invalid Connect-Timeout-Ms")
     return int(header) / 1000
-
-
-def _refused(name: str, error: Exception) -> Reply:
-    code = code_of(error)
-    if code is INTERNAL:
-        log.error("connect.failed", method=name, exc_info=error)
-    return error_reply(code.connect, code.name, text_of(error, code))

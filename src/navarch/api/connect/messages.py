@@ -5,12 +5,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from navarch.core.command import Command, CommandKind
+from navarch.core.command import Command
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.launch import Offering
-from navarch.core.node import InstanceState, NodeStatus
+from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import InstanceView, NodeDetail
 from navarch.wire.reference import navarch_pb2 as pb
@@ -27,22 +27,8 @@ def status_word(status: NodeStatus | None) -> str:
     return f"NODE_STATUS_{'UNKNOWN' if status is None else status.name}"
 
 
-def status_named(number: int) -> NodeStatus | None:
-    """Return our status; None for no filter, or one that nothing can match."""
-    return _named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", number)
-
-
-def state_named(number: int) -> InstanceState | None:
-    """Return our state of a machine."""
-    return _named(InstanceState, pb.InstanceState, "INSTANCE_STATE_", number)
-
-
-def command_named(number: int) -> CommandKind | None:
-    """Return our kind of a command."""
-    return _named(CommandKind, pb.NodeCommandType, "NODE_COMMAND_TYPE_", number)
-
-
-def _named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # noqa: ANN401
+def named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # noqa: ANN401
+    """Return our word for a number of the reference; None for no filter, or an unknown one."""
     if number not in enum.values():
         return None
     name = enum.Name(number).removeprefix(prefix)
@@ -61,25 +47,24 @@ def registration(request: pb.RegisterNodeRequest) -> Registration:
             gpus=len(request.gpus),
         ),
         inventory=Inventory(
-            gpus=tuple(_gpu(gpu) for gpu in request.gpus),
+            gpus=tuple(
+                Gpu(
+                    index=gpu.index,
+                    uuid=gpu.uuid,
+                    name=gpu.name,
+                    pci_bus_id=gpu.pci_bus_id,
+                    memory_bytes=gpu.memory_total,
+                    driver_version=gpu.driver_version,
+                    cuda_version=gpu.cuda_version,
+                )
+                for gpu in request.gpus
+            ),
             hostname=request.metadata.hostname,
             internal_ip=request.metadata.internal_ip,
             external_ip=request.metadata.external_ip,
             kernel_version=request.metadata.kernel_version,
             labels=dict(request.metadata.labels),
         ),
-    )
-
-
-def _gpu(gpu: pb.GPUInfo) -> Gpu:
-    return Gpu(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        pci_bus_id=gpu.pci_bus_id,
-        memory_bytes=gpu.memory_total,
-        driver_version=gpu.driver_version,
-        cuda_version=gpu.cuda_version,
     )
 
 
@@ -96,6 +81,8 @@ def welcome_message(welcome: Welcome) -> pb.RegisterNodeResponse:
     )
 
 
+COMMANDS = frozenset(pb.NodeCommandType.keys())
+"""The commands that the reference's agents support; others are not sent to them."""
 _HEALTHS = {
     pb.HealthStatus.HEALTH_STATUS_HEALTHY: Health.HEALTHY,
     pb.HealthStatus.HEALTH_STATUS_DEGRADED: Health.DEGRADED,
@@ -135,11 +122,6 @@ def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
     )
 
 
-def is_known(kind: CommandKind) -> bool:
-    """Return whether the reference's agents support the command; others are not sent to them."""
-    return f"NODE_COMMAND_TYPE_{kind.name}" in pb.NodeCommandType.keys()  # noqa: SIM118
-
-
 def command_message(command: Command) -> pb.NodeCommand:
     """Return a command as an agent receives it."""
     message = pb.NodeCommand(
@@ -163,7 +145,18 @@ def node_message(detail: NodeDetail) -> pb.NodeInfo:
         instance_type=node.instance_type,
         status=status_word(node.status),
         health_status=f"HEALTH_STATUS_{node.health.name}",
-        gpus=[_gpu_message(gpu) for gpu in inventory.gpus],
+        gpus=[
+            pb.GPUInfo(
+                index=gpu.index,
+                uuid=gpu.uuid,
+                name=gpu.name,
+                pci_bus_id=gpu.pci_bus_id,
+                memory_total=gpu.memory_bytes,
+                driver_version=gpu.driver_version,
+                cuda_version=gpu.cuda_version,
+            )
+            for gpu in inventory.gpus
+        ],
         metadata=pb.NodeMetadata(
             hostname=inventory.hostname,
             internal_ip=inventory.internal_ip or node.private_address,
@@ -174,18 +167,6 @@ def node_message(detail: NodeDetail) -> pb.NodeInfo:
     )
     _set_time(message.last_heartbeat, node.last_heartbeat or node.registered_at)
     return message
-
-
-def _gpu_message(gpu: Gpu) -> pb.GPUInfo:
-    return pb.GPUInfo(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        pci_bus_id=gpu.pci_bus_id,
-        memory_total=gpu.memory_bytes,
-        driver_version=gpu.driver_version,
-        cuda_version=gpu.cuda_version,
-    )
 
 
 def instance_message(instance: InstanceView) -> pb.InstanceInfo:

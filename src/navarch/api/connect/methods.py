@@ -13,6 +13,7 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import InstanceState, NodeStatus
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
 from navarch.ports.clock import Clock, Entropy
@@ -77,9 +78,10 @@ class ReferenceMethods:
         except NotFoundError:
             return pb.GetNodeCommandsResponse()
         pending = [
-            c
-            for c in detail.commands
-            if c.status is CommandStatus.PENDING and messages.is_known(c.kind)
+            command
+            for command in detail.commands
+            if command.status is CommandStatus.PENDING
+            and f"NODE_COMMAND_TYPE_{command.kind.name}" in messages.COMMANDS
         ]
         for command in pending:
             await self._agents.acknowledge(command.node, command.id)
@@ -87,7 +89,7 @@ class ReferenceMethods:
 
     async def list_nodes(self, request: pb.ListNodesRequest) -> pb.ListNodesResponse:
         """List the nodes that have registered."""
-        status = messages.status_named(request.status)
+        status = messages.named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", request.status)
         if request.status and status is None:
             return pb.ListNodesResponse()
         query = Query(
@@ -112,7 +114,9 @@ class ReferenceMethods:
             raise InvalidError("node_id is required")
         if not request.command_type:
             raise InvalidError("command_type is required")
-        kind = messages.command_named(request.command_type)
+        kind = messages.named(
+            CommandKind, pb.NodeCommandType, "NODE_COMMAND_TYPE_", request.command_type
+        )
         if kind is None:
             raise InvalidError(f"unknown command_type: {request.command_type}")
         detail = await self._detail(request.node_id)
@@ -131,7 +135,7 @@ class ReferenceMethods:
 
     async def list_instances(self, request: pb.ListInstancesRequest) -> pb.ListInstancesResponse:
         """List machines."""
-        state = messages.state_named(request.state)
+        state = messages.named(InstanceState, pb.InstanceState, "INSTANCE_STATE_", request.state)
         if request.state and state is None:
             return pb.ListInstancesResponse()
         query = Query(

@@ -6,7 +6,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from navarch.api.auth import Authenticator, Chain, JoinTokens
+from navarch.api.auth import Authenticator, JoinTokens
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.fleet import fleet_handlers
@@ -50,7 +50,7 @@ class GrpcServer:
     ) -> None:
         """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails."""
         if joins is not None:
-            auth = Chain([JoinTokens(joins), auth])
+            auth = JoinTokens(joins, auth)
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

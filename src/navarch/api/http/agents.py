@@ -1,10 +1,8 @@
 """The JSON API for agents. Heartbeats may be JSON, but are usually packed."""
 
-from collections.abc import Iterable
-
 from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
-from navarch.api.http.route import Route
+from navarch.api.http.route import Route, post
 from navarch.api.limits import check_registration
 from navarch.core.ids import NodeId
 from navarch.core.records import evolve
@@ -20,24 +18,19 @@ class AgentRoutes:
         self._agents = agents
         self._joins = joins
 
-    def routes(self) -> Iterable[Route]:
-        """Yield every operation."""
-        for name, summary, handle, body, reply in (
-            ("register", "Register a machine", self._register, Registration, Welcome),
-            ("heartbeat", "Send a heartbeat", self._heartbeat, Beat, Orders),
-            ("health", "Report check results", self._health, Findings, Standing),
-            ("metrics", "Upload buffered readings", self._metrics, LateReadings, None),
-            ("acknowledge", "Acknowledge a command", self._acknowledge, Arrival, None),
-            ("finish", "Report the result of a command", self._finish, Outcome, None),
-        ):
-            yield Route(
-                method="POST",
-                path=f"/v1/agent/{name}",
-                summary=summary,
-                handle=handle,
-                body=body,
-                reply=reply,
+    def routes(self) -> list[Route]:
+        """Return every operation."""
+        return [
+            post(f"/v1/agent/{name}", summary, handle, reply, body)
+            for name, summary, handle, body, reply in (
+                ("register", "Register a machine", self._register, Registration, Welcome),
+                ("heartbeat", "Send a heartbeat", self._heartbeat, Beat, Orders),
+                ("health", "Report check results", self._health, Findings, Standing),
+                ("metrics", "Upload buffered readings", self._metrics, LateReadings, None),
+                ("acknowledge", "Acknowledge a command", self._acknowledge, Arrival, None),
+                ("finish", "Report the result of a command", self._finish, Outcome, None),
             )
+        ]
 
     async def _register(self, request: Request) -> Welcome:
         registration = request.json(Registration)

@@ -15,7 +15,6 @@ from navarch.api.auth import (
     REALM,
     UNAUTHORIZED,
     Authenticator,
-    Chain,
     JoinTokens,
     identify,
     requires_credentials,
@@ -35,24 +34,16 @@ from navarch.api.http.exchange import (
     Send,
     error_reply,
     read_body,
-    refusal_reply,
     send_reply,
 )
-from navarch.api.http.fleet import FleetRoutes
-from navarch.api.http.health import FleetHealthRoutes, HeldRoutes
+from navarch.api.http.fleet import fleet_routes
+from navarch.api.http.health import fleet_health_routes, held_routes
 from navarch.api.http.host import check_host
-from navarch.api.http.jobs import JobRoutes
-from navarch.api.http.nodes import BringUpRoutes, EvidenceKeeper, EvidenceRoutes, JoinRoutes
+from navarch.api.http.jobs import job_routes
+from navarch.api.http.nodes import EvidenceKeeper, bringup_routes, evidence_routes, join_routes
 from navarch.api.http.openapi import render_openapi
-from navarch.api.http.route import Route, Router
-from navarch.api.metrics import (
-    CONTENT_TYPE,
-    NodeGauge,
-    fetch_gauges,
-    fleet_metrics,
-    gauges_of,
-    render_metrics,
-)
+from navarch.api.http.route import Route, Router, Streamer
+from navarch.api.metrics import CONTENT_TYPE, fleet_metrics, render_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
@@ -93,9 +84,9 @@ def build_http_app(
     *,
     auth: Authenticator,
     desk: HeartbeatDesk,
+    snapshot: Callable[[], Fleet],
     ready: Callable[[], str | None] = lambda: None,
     collect: Callable[[], Iterable[Metric]] = tuple,
-    snapshot: Callable[[], Fleet] | None = None,
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
@@ -108,31 +99,25 @@ def build_http_app(
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
-    the fleet. The latter come from `snapshot` if it is given, since listing a large fleet page by
-    page delays its agents. `desk` receives packed heartbeats; the caller runs it.
+    the fleet in `snapshot`. `desk` receives packed heartbeats; the caller runs it.
     """
-    routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents, joins).routes()]
-    if evidence is not None:
-        routes += EvidenceRoutes(evidence).routes()
-    if held is not None:
-        routes += HeldRoutes(held).routes()
-    if jobs is not None:
-        routes += JobRoutes(jobs).routes()
-    if bringups is not None:
-        routes += BringUpRoutes(bringups).routes()
-    if join_tokens is not None:
-        routes += JoinRoutes(join_tokens).routes()
-    if fleet_health is not None:
-        routes += FleetHealthRoutes(fleet_health).routes()
+    routes = [
+        *fleet_routes(fleet),
+        *AgentRoutes(agents, joins).routes(),
+        *(evidence_routes(evidence) if evidence is not None else ()),
+        *(held_routes(held) if held is not None else ()),
+        *(job_routes(jobs) if jobs is not None else ()),
+        *(bringup_routes(bringups) if bringups is not None else ()),
+        *(join_routes(join_tokens) if join_tokens is not None else ()),
+        *(fleet_health_routes(fleet_health) if fleet_health is not None else ()),
+    ]
     return HttpApp(
-        fleet,
         router=Router(routes),
         connect=ConnectHandler(clock, entropy, fleet, agents),
-        auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
-        desk=desk,
+        auth=auth if joins is None else JoinTokens(joins, auth),
+        beat=desk.beat,
+        metrics=lambda: chain(fleet_metrics(snapshot()), collect()),
         ready=ready,
-        collect=collect,
-        snapshot=snapshot,
         limits=limits or HttpLimits(),
     )
 
@@ -142,26 +127,23 @@ class HttpApp:
 
     def __init__(
         self,
-        fleet: FleetApi,
         *,
         router: Router,
         connect: ConnectHandler,
         auth: Authenticator,
-        desk: HeartbeatDesk,
+        beat: Callable[[bytes, str | None], bytes],
+        metrics: Callable[[], Iterable[Metric]],
         ready: Callable[[], str | None],
-        collect: Callable[[], Iterable[Metric]],
-        snapshot: Callable[[], Fleet] | None,
         limits: HttpLimits,
     ) -> None:
-        self._fleet = fleet
         self._router = router
         self._connect = connect
         self._auth = auth
-        self._beat = desk.beat
+        self._beat = beat
+        self._metrics = metrics
         self._ready = ready
-        self._collect = collect
-        self._snapshot = snapshot
-        self._limits = limits
+        self._body_bytes_max = limits.body_bytes_max
+        self._answer_within_s = limits.answer_within.total_seconds()
         self._closing = asyncio.Event()
         document = render_openapi(router.routes, version=VERSION)
         self._openapi = Reply(body=msgspec.json.encode(document))
@@ -197,7 +179,7 @@ class HttpApp:
             return False
         identity = identify(self._auth, headers)
         own = identity.extra.get("node") if identity.groups else None
-        answer = self._beat(await read_body(receive, size_max=self._limits.body_bytes_max), own)
+        answer = self._beat(await read_body(receive, size_max=self._body_bytes_max), own)
         if answer:
             await send_reply(send, Reply(body=answer, content_type=PROTO))
             return True
@@ -208,36 +190,36 @@ class HttpApp:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         path = scope["raw_path"].decode("ascii")
         if path in PROBES:
-            return await self._probe(scope["method"], path)
+            return self._probe(scope["method"], path)
         headers = dict(scope["headers"])
         identity = identify(self._auth, headers)
         if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
             raise Refusal(
                 403, "permission_denied", "a join token is for agents only; use your own token"
             )
-        _check_origin(headers)
+        # A browser sends the origin of a page of another site, which made it send the request.
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+            raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
         if path == OPENAPI:
             return self._openapi
         if path.startswith(PREFIX):
-            body = await read_body(receive, size_max=self._limits.body_bytes_max)
+            body = await read_body(receive, size_max=self._body_bytes_max)
             request = Request(method=scope["method"], headers=headers, body=body)
-            async with asyncio.timeout(self._limits.answer_within.total_seconds()):
+            async with asyncio.timeout(self._answer_within_s):
                 return await self._connect.answer(path.removeprefix(PREFIX), request)
         route, names = self._router.find(scope["method"], path)
-        if route.stream is None:
-            body = await read_body(receive, size_max=self._limits.body_bytes_max)
-        else:
-            body = b""  # A watching client only sends its disconnect.
         request = Request(
             method=scope["method"],
             headers=headers,
-            body=body,
+            # A watching client only sends its disconnect.
+            body=b"" if route.stream else await read_body(receive, size_max=self._body_bytes_max),
             query_string=scope["query_string"],
             names=names,
             identity=identity,
         )
         if route.stream is not None:
-            await _stream(route, request, receive, send, self._closing)
+            await _stream(route.stream, request, receive, send, self._closing)
             return None
         return await self._handle(route, request)
 
@@ -245,13 +227,13 @@ class HttpApp:
         assert route.handle is not None, route.path
         if route.query is None and request.query_string:
             raise InvalidError("this call takes no query parameters; send the values in the body")
-        async with asyncio.timeout(self._limits.answer_within.total_seconds()):
+        async with asyncio.timeout(self._answer_within_s):
             value = await route.handle(request)
         if value is None:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))
 
-    async def _probe(self, method: str, path: str) -> Reply:
+    def _probe(self, method: str, path: str) -> Reply:
         if method not in ("GET", "HEAD"):
             allow = ((b"allow", b"GET, HEAD"),)
             raise Refusal(405, "invalid_argument", f"use GET, not {method}", headers=allow)
@@ -262,12 +244,7 @@ class HttpApp:
             if missing is not None:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
-        if self._snapshot is None:
-            gauges: Iterable[NodeGauge] = await fetch_gauges(self._fleet)
-        else:
-            gauges = gauges_of(self._snapshot())
-        body = render_metrics(chain(fleet_metrics(gauges), self._collect()))
-        return Reply(body=body, content_type=CONTENT_TYPE)
+        return Reply(body=render_metrics(self._metrics()), content_type=CONTENT_TYPE)
 
 
 _BEAT_START = {
@@ -289,23 +266,13 @@ async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _stream(
-    route: Route, request: Request, receive: Receive, send: Send, closing: asyncio.Event
+    stream: Streamer, request: Request, receive: Receive, send: Send, closing: asyncio.Event
 ) -> None:
-    assert route.stream is not None, route.path
     try:
-        await route.stream(request, receive, send, closing)
+        await stream(request, receive, send, closing)
     except ExceptionGroup as group:
         # A stream is a group of tasks, and only one of them raises.
         raise group.exceptions[0] from group
-
-
-def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Reject requests that a page of another site makes a browser send."""
-    origin = headers.get(b"origin")
-    if origin is None:
-        return
-    if origin.partition(b"://")[2] != headers.get(b"host"):
-        raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
 
 
 def _reply_to(error: Exception, scope: Scope) -> Reply:
@@ -317,4 +284,4 @@ def _reply_to(error: Exception, scope: Scope) -> Reply:
     code = code_of(error)
     if code is INTERNAL:
         log.error("http.failed", method=scope["method"], path=scope["path"], exc_info=error)
-    return refusal_reply(code, text_of(error, code))
+    return error_reply(code.http, code.name, text_of(error, code))

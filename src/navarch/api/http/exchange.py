@@ -12,7 +12,7 @@ from navarch.api.auth import Identity
 from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError
 from navarch.core.records import record_fields
-from navarch.wire.errors import TOO_LARGE, ErrorCode
+from navarch.wire.errors import TOO_LARGE
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -76,13 +76,27 @@ class Request:
         """Return the body as a value of type `kind`; an empty body is an empty object."""
         if self.body and self.content_type != JSON:
             raise Refusal(415, "invalid_argument", "the body must be application/json")
-        return parse_json(self.body or b"{}", kind)
+        try:
+            value = msgspec.json.decode(self.body or b"{}", type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidError(str(error)) from error
+        check_limits(value)
+        return value
 
     def query(self, kind: type[T], *, labels: bool = False) -> T:
         """Return the query parameters as a value of type `kind`."""
+        try:
+            pairs = parse_qsl(
+                self.query_string.decode("ascii"),
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=64,
+            )
+        except ValueError as error:
+            raise InvalidError("the query string cannot be read") from error
         given: dict[str, Any] = {}
         known = {part.name for part in record_fields(kind)}
-        for name, value in parse_query(self.query_string):
+        for name, value in pairs:
             if labels and name == "label":
                 key, equals, text = value.partition("=")
                 if not equals:
@@ -100,26 +114,6 @@ class Request:
             raise InvalidError(str(error)) from error
         check_limits(value_of_kind)
         return value_of_kind
-
-
-def parse_json(body: bytes, kind: type[T]) -> T:
-    """Return `body` as a value of type `kind`; raise InvalidError with the path of a mistake."""
-    try:
-        value = msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(str(error)) from error
-    check_limits(value)
-    return value
-
-
-def parse_query(query_string: bytes) -> list[tuple[str, str]]:
-    """Return the parameters in order."""
-    try:
-        return parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64
-        )
-    except ValueError as error:
-        raise InvalidError("the query string cannot be read") from error
 
 
 async def read_body(receive: Receive, *, size_max: int) -> bytes:
@@ -167,8 +161,3 @@ def error_reply(
     """Return an error in the form that the JSON API and Connect share."""
     body = json.dumps({"code": code, "message": message}, separators=(",", ":")).encode()
     return Reply(body=body, status=status, headers=headers)
-
-
-def refusal_reply(code: ErrorCode, message: str) -> Reply:
-    """Return an error of the JSON API."""
-    return error_reply(code.http, code.name, message)

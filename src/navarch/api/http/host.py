@@ -20,12 +20,14 @@ def check_host(scope: Scope) -> None:
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if len(hosts) == 1 and is_loopback(hosts[0]):
         return
+    host, port = scope.get("server") or ("127.0.0.1", 50051)
+    own = f"http://{'[::1]' if ':' in host else '127.0.0.1'}:{port}"
     raise Refusal(
         421,
         "permission_denied",
         "a server without a token serves only requests whose one Host header is localhost, an "
         "address in 127.0.0.0/8 or [::1], because any other name may belong to a web page; "
-        f"use {_own_url(scope)}, or set NAVARCH_AUTH_TOKEN for the server and its clients",
+        f"use {own}, or set NAVARCH_AUTH_TOKEN for the server and its clients",
     )
 
 
@@ -41,8 +43,3 @@ def is_loopback(authority: bytes) -> bool:
     except AddressValueError:
         return False  # Such as 127.0.0.256 or 127.1.
     return True
-
-
-def _own_url(scope: Scope) -> str:
-    host, port = scope.get("server") or ("127.0.0.1", 50051)
-    return f"http://{'[::1]' if ':' in host else '127.0.0.1'}:{port}"

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from navarch.api.http.route import Route
-from navarch.core.records import RecordField, record_fields
+from navarch.core.records import record_fields
 
 _REF = "#/components/schemas/{name}"
 
@@ -46,10 +46,15 @@ def render_openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    words = [word for word in re.split(r"[^a-z0-9]+", route.path.lower()) if word not in ("v1", "")]
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
     operation: dict[str, Any] = {
-        "operationId": _operation_id(route),
+        "operationId": "_".join([route.method.lower(), *words]),
         "summary": route.summary,
-        "parameters": [*_path_parameters(route), *_query_parameters(route)],
+        "parameters": [*in_path, *_query_parameters(route)],
         "responses": {
             **_success(route, schemas),
             "default": {
@@ -62,14 +67,9 @@ def _operation(route: Route, schemas: dict[str, dict[str, Any]]) -> dict[str, An
         content = {"application/json": {"schema": schemas[repr(route.body)]}}
         if route.path == "/v1/agent/heartbeat":
             content["application/proto"] = {"schema": {"type": "string", "format": "binary"}}
-        required = bool(_required(route.body))
+        required = any(part.required for part in record_fields(route.body))
         operation["requestBody"] = {"required": required, "content": content}
     return operation
-
-
-def _operation_id(route: Route) -> str:
-    words = [word for word in re.split(r"[^a-z0-9]+", route.path.lower()) if word not in ("v1", "")]
-    return "_".join([route.method.lower(), *words])
 
 
 def _success(route: Route, schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -81,13 +81,6 @@ def _success(route: Route, schemas: dict[str, dict[str, Any]]) -> dict[str, Any]
     else:
         content = {"application/json": schema}
     return {"200": {"description": "Done", "content": content}}
-
-
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"\{(\w+)\}", route.path)
-    ]
 
 
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
@@ -113,7 +106,3 @@ def _inlined(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - any type may be ask
     chosen = next(option for option in options if option.get("type") != "null")
     found: dict[str, Any] = components[chosen["$ref"]] if "$ref" in chosen else chosen
     return found
-
-
-def _required(kind: Any) -> list[RecordField]:  # noqa: ANN401
-    return [part for part in record_fields(kind) if part.required]

@@ -4,12 +4,15 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from navarch.api.http.exchange import Receive, Refusal, Request, Send
 from navarch.core.errors import InvalidError
+from navarch.ports.api import Query
+from navarch.wire.bodies import Items
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[object]]
 Streamer = Callable[[Request, Receive, Send, asyncio.Event], Awaitable[None]]
 
@@ -32,6 +35,31 @@ class Route:
     """Whether `?label=name=value` is a filter."""
 
 
+def get(
+    path: str, summary: str, handle: Handler, reply: object, query: type | None = None
+) -> Route:
+    """Return an operation that reads; `query` is the type of its parameters."""
+    return Route(
+        method="GET",
+        path=path,
+        summary=summary,
+        handle=handle,
+        reply=reply,
+        query=query,
+        labels=query is Query,
+    )
+
+
+def post(path: str, summary: str, handle: Handler, reply: object, body: object = None) -> Route:
+    """Return an operation that acts; `body` is the type of its body."""
+    return Route(method="POST", path=path, summary=summary, handle=handle, reply=reply, body=body)
+
+
+async def listed(found: Awaitable[Iterable[T]]) -> Items[T]:
+    """Return what a call lists as the body of a reply."""
+    return Items(items=tuple(await found))
+
+
 class Router:
     """Finds the route for a method and a path."""
 
@@ -52,15 +80,11 @@ class Router:
             if route.method == method:
                 return route, {name: _plain(part) for name, part in match.groupdict().items()}
             allowed.append(route.method)
-        if allowed:
-            raise _method_not_allowed(method, allowed)
-        raise Refusal(404, "not_found", "there is nothing at this path; see /openapi.json")
-
-
-def _method_not_allowed(method: str, allowed: list[str]) -> Refusal:
-    known = ", ".join(sorted(set(allowed)))
-    text = f"{method} is not possible here; use {known}"
-    return Refusal(405, "invalid_argument", text, headers=((b"allow", known.encode()),))
+        if not allowed:
+            raise Refusal(404, "not_found", "there is nothing at this path; see /openapi.json")
+        known = ", ".join(sorted(set(allowed)))
+        text = f"{method} is not possible here; use {known}"
+        raise Refusal(405, "invalid_argument", text, headers=((b"allow", known.encode()),))
 
 
 def _pattern(path: str) -> str:

@@ -155,7 +155,8 @@ class HttpServer:
             for connection in tuple(self._server.server_state.connections):
                 since = getattr(connection, "arriving_since", None)
                 if since is not None and now - since > patience:
-                    log.info("http.cut_off", peer=_peer(connection))
+                    client = getattr(connection, "client", None)
+                    log.info("http.cut_off", peer="" if client is None else str(client[0]))
                     connection.transport.close()
 
 
@@ -166,11 +167,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the process."""
         yield
-
-
-def _peer(connection: object) -> str:
-    client = getattr(connection, "client", None)
-    return "" if client is None else str(client[0])
 
 
 def listen(host: str, port: int) -> socket.socket:

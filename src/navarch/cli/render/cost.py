@@ -1,18 +1,11 @@
 """Costs and budgets, as tables."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.ports.api import BudgetView, CostLine, CostReport
-
-BUDGET_COLUMNS = (
-    Column(name="Budget"),
-    Column(name="Spent", right=True),
-    Column(name="Limit", right=True),
-    Column(name="Forecast", rank=1, right=True),
-    Column(name="When Spent", rank=2),
-)
 
 _COLORS = {"fine": "green", "near": "yellow", "spent": "red"}
 
@@ -22,44 +15,35 @@ def render_cost(report: CostReport, canvas: Canvas) -> str:
     heading = f"{report.since:%Y-%m-%d} to {report.until:%Y-%m-%d %H:%M} UTC"
     if not report.lines:
         return f"{heading}: no machines launched"
-    columns = (
-        Column(name=str(report.by).capitalize()),
-        Column(name="Machines", rank=3, right=True),
-        Column(name="Running", rank=2, right=True),
-        Column(name="Hours", rank=4, right=True),
-        Column(name="Spent", right=True),
-        Column(name="$/h", rank=1, right=True),
-        Column(name="Forecast", rank=5, right=True),
-    )
-    rows = [_row(line) for line in report.lines]
-    if len(rows) > 1:
-        rows.append(_row(report.total))
-    parts = [heading, render_table(columns, rows, canvas)]
+    columns: list[Column[CostLine]] = [
+        Column(str(report.by).capitalize(), lambda line: line.name or "-"),
+        Column("Machines", lambda line: str(line.machines), rank=3, right=True),
+        Column("Running", lambda line: str(line.running), rank=2, right=True),
+        Column("Hours", lambda line: _hours(line.machine_time), rank=4, right=True),
+        Column("Spent", lambda line: _money(line.spent), right=True),
+        Column("$/h", lambda line: _money(line.per_hour), rank=1, right=True),
+        Column("Forecast", lambda line: _money(line.forecast), rank=5, right=True),
+    ]
+    lines = [*report.lines, report.total] if len(report.lines) > 1 else report.lines
+    parts = [heading, render_table(columns, lines, canvas)]
     if report.budgets:
-        parts += ["", render_table(BUDGET_COLUMNS, [_budget(b) for b in report.budgets], canvas)]
+        parts += ["", render_table(BUDGETS, report.budgets, canvas)]
     return "\n".join(parts)
 
 
-def _row(line: CostLine) -> list[Cell | str]:
-    return [
-        line.name or "-",
-        str(line.machines),
-        str(line.running),
-        f"{line.machine_time.total_seconds() / 3600:,.1f}",
-        _money(line.spent),
-        _money(line.per_hour),
-        _money(line.forecast),
-    ]
+BUDGETS: list[Column[BudgetView]] = [
+    Column("Budget", lambda budget: budget.name),
+    Column(
+        "Spent", lambda budget: Cell(_money(budget.spent), _COLORS.get(budget.level)), right=True
+    ),
+    Column("Limit", lambda budget: _money(budget.limit_per_month), right=True),
+    Column("Forecast", lambda budget: _money(budget.forecast), rank=1, right=True),
+    Column("When Spent", lambda budget: str(budget.when_spent), rank=2),
+]
 
 
-def _budget(budget: BudgetView) -> list[Cell | str]:
-    return [
-        budget.name,
-        Cell(_money(budget.spent), _COLORS.get(budget.level)),
-        _money(budget.limit_per_month),
-        _money(budget.forecast),
-        str(budget.when_spent),
-    ]
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:,.1f}"
 
 
 def _money(amount: Decimal) -> str:

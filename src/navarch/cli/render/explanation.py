@@ -1,6 +1,7 @@
 """Explanations of scheduling decisions, as text and as data."""
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -21,15 +22,13 @@ def explanation_to_dict(explanation: Explanation) -> dict[str, Any]:
 def format_explanation(explanation: Explanation) -> str:
     """Return an explanation as text, at most `WIDTH` columns wide."""
     lines = [*_wrap(explanation.summary, "")]
-    for title, texts in (
-        ("decided in this cycle", explanation.decisions),
-        ("reported reasons", _not_in(explanation.summary, explanation.reasons)),
-    ):
-        lines += _section(title, texts)
+    lines += _section("decided in this cycle", explanation.decisions)
+    other = [reason for reason in explanation.reasons if reason not in explanation.summary]
+    lines += _section("reported reasons", other)
     if explanation.attempt is not None:
         refused = "refused on" if explanation.bound is None else "and would be refused on"
         lines += _attempt(explanation.attempt, refused)
-    lines += _section("what would help", tuple(remedy.says for remedy in explanation.remedies))
+    lines += _section("what would help", [remedy.says for remedy in explanation.remedies])
     return "\n".join(lines)
 
 
@@ -65,11 +64,7 @@ def _domains(attempt: Attempt) -> list[str]:
     return lines
 
 
-def _not_in(summary: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(text for text in texts if text not in summary)
-
-
-def _section(title: str, texts: tuple[str, ...]) -> list[str]:
+def _section(title: str, texts: Sequence[str]) -> list[str]:
     if not texts:
         return []
     return ["", title, *(line for text in texts for line in _wrap(text, "  - "))]

@@ -14,41 +14,45 @@ from navarch.ports.fleet_health import (
     PoolHealth,
 )
 
-POOLS = (
-    Column(name="Pool"),
-    Column(name="Nodes"),
-    Column(name="Healthy"),
-    Column(name="Degraded", rank=2),
-    Column(name="Unhealthy"),
-    Column(name="Incidents"),
-    Column(name="Repairing", rank=1),
-    Column(name="Held"),
-)
-LEMONS = (
-    Column(name="Node"),
-    Column(name="Host", rank=3, optional=True),
-    Column(name="GPU or slot", rank=2),
-    Column(name="Score"),
-    Column(name="Failures"),
-    Column(name="With", width_min=20, wrap=True),
-)
-WARNINGS = (
-    Column(name="Node"),
-    Column(name="Kind"),
-    Column(name="Since", rank=1),
-    Column(name="What", width_min=20, wrap=True),
-)
+POOLS: list[Column[PoolHealth]] = [
+    Column("Pool", lambda pool: (pool.pool or "(none)") + (" (dry run)" if pool.dry_run else "")),
+    Column("Nodes", lambda pool: str(pool.nodes)),
+    Column("Healthy", lambda pool: str(pool.by_health.get(Health.HEALTHY, 0))),
+    Column("Degraded", lambda pool: str(pool.by_health.get(Health.DEGRADED, 0)), rank=2),
+    Column("Unhealthy", lambda pool: str(pool.by_health.get(Health.UNHEALTHY, 0))),
+    Column("Incidents", lambda pool: str(pool.incidents)),
+    Column("Repairing", lambda pool: str(pool.recovering + pool.replacing), rank=1),
+    Column("Held", lambda pool: str(pool.held)),
+]
+LEMONS: list[Column[LemonView]] = [
+    Column("Node", lambda lemon: lemon.node + (" *" if lemon.is_lemon else "")),
+    Column("Host", lambda lemon: lemon.host, rank=3, optional=True),
+    Column("GPU or slot", lambda lemon: lemon.slot or lemon.gpu or "all", rank=2),
+    Column("Score", lambda lemon: f"{lemon.score:.1f}"),
+    Column("Failures", lambda lemon: str(lemon.strikes)),
+    Column("With", lambda lemon: "; ".join(lemon.causes), width_min=20, wrap=True),
+]
+RATES: list[Column[FailureRate]] = [
+    Column("Provider", lambda rate: rate.provider),
+    Column("Type", lambda rate: rate.instance_type),
+    Column("Failures", lambda rate: str(rate.failures)),
+    Column("Node-days", lambda rate: f"{rate.node_days:.1f}"),
+    Column(
+        "Per 1000",
+        lambda rate: f"{rate.per_1000_node_days:.1f}" if _is_long_enough(rate) else "-",
+    ),
+    Column(
+        "95 % interval",
+        lambda rate: (
+            f"{rate.low:.1f} to {'?' if rate.high is None else f'{rate.high:.1f}'}"
+            if _is_long_enough(rate)
+            else "too few node-days"
+        ),
+    ),
+]
 WARNINGS_MAX = 10
 NODE_DAYS_MIN = 1.0
 """With fewer node-days, a rate per thousand means nothing and is shown in JSON only."""
-RATES = (
-    Column(name="Provider"),
-    Column(name="Type"),
-    Column(name="Failures"),
-    Column(name="Node-days"),
-    Column(name="Per 1000"),
-    Column(name="95 % interval"),
-)
 
 
 def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
@@ -56,22 +60,27 @@ def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
     canvas = replace(canvas, now=found.now)
     blocks = [bold(_headline(found), on=canvas.color)]
     if found.pools:
-        blocks.append(render_table(POOLS, [_pool(pool) for pool in found.pools], canvas))
+        blocks.append(render_table(POOLS, found.pools, canvas))
     if any(pool.held for pool in found.pools):
         blocks.append("Actions are held back by limits or a dry run. List them: navarch held list")
     if found.lemons:
         days = f"in {found.window_days} days, against the fleet's rate"
-        table = render_table(LEMONS, [_lemon(lemon) for lemon in found.lemons], canvas)
+        table = render_table(LEMONS, found.lemons, canvas)
         blocks.append(f"Machines that failed {days} (* lemon):\n{table}")
     if found.warnings:
-        rows = [_warning(warning, canvas) for warning in found.warnings[:WARNINGS_MAX]]
+        columns: list[Column[GpuWarning]] = [
+            Column("Node", lambda warning: warning.node),
+            Column("Kind", lambda warning: warning.kind),
+            Column("Since", lambda warning: age(warning.since, canvas.now), rank=1),
+            Column("What", lambda warning: warning.reason, width_min=20, wrap=True),
+        ]
         more = len(found.warnings) - WARNINGS_MAX
         rest = f"\n... and {more} more: navarch health -o json" if more > 0 else ""
-        table = render_table(WARNINGS, rows, canvas)
+        table = render_table(columns, found.warnings[:WARNINGS_MAX], canvas)
         blocks.append(f"GPUs that wear out or slow down their job:\n{table}{rest}")
     known = [rate for rate in found.rates if rate.node_days]
     if known:
-        table = render_table(RATES, [_rate(rate) for rate in known], canvas)
+        table = render_table(RATES, known, canvas)
         blocks.append(f"Hardware failures per 1000 node-days:\n{table}")
     return "\n\n".join(blocks)
 
@@ -84,37 +93,5 @@ def _headline(found: FleetHealth) -> str:
     return f"{words}, {count(open_now, 'open incident')}"
 
 
-def _pool(pool: PoolHealth) -> list[str]:
-    return [
-        (pool.pool or "(none)") + (" (dry run)" if pool.dry_run else ""),
-        str(pool.nodes),
-        str(pool.by_health.get(Health.HEALTHY, 0)),
-        str(pool.by_health.get(Health.DEGRADED, 0)),
-        str(pool.by_health.get(Health.UNHEALTHY, 0)),
-        str(pool.incidents),
-        str(pool.recovering + pool.replacing),
-        str(pool.held),
-    ]
-
-
-def _lemon(lemon: LemonView) -> list[str]:
-    return [
-        lemon.node + (" *" if lemon.is_lemon else ""),
-        lemon.host,
-        lemon.slot or lemon.gpu or "all",
-        f"{lemon.score:.1f}",
-        str(lemon.strikes),
-        "; ".join(lemon.causes),
-    ]
-
-
-def _warning(warning: GpuWarning, canvas: Canvas) -> list[str]:
-    return [warning.node, warning.kind, age(warning.since, canvas.now), warning.reason]
-
-
-def _rate(rate: FailureRate) -> list[str]:
-    known = [rate.provider, rate.instance_type, str(rate.failures), f"{rate.node_days:.1f}"]
-    if rate.node_days < NODE_DAYS_MIN:
-        return [*known, "-", "too few node-days"]
-    top = "?" if rate.high is None else f"{rate.high:.1f}"
-    return [*known, f"{rate.per_1000_node_days:.1f}", f"{rate.low:.1f} to {top}"]
+def _is_long_enough(rate: FailureRate) -> bool:
+    return rate.node_days >= NODE_DAYS_MIN

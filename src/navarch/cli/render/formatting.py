@@ -78,6 +78,11 @@ def timestamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def time_and_age(at: datetime | None, now: datetime) -> str:
+    """Return a time in UTC and how long ago it was; nothing for None."""
+    return f"{timestamp(at)} UTC ({age(at, now)})" if at else ""
+
+
 def clock_time(at: datetime, now: datetime) -> str:
     """Return a time of day, with the date unless it is today."""
     return at.strftime("%H:%M:%S") if at.date() == now.date() else timestamp(at)

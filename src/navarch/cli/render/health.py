@@ -1,7 +1,7 @@
 """The health of one node: each GPU, the rest of the machine, and the history."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from navarch.cli.render.canvas import Canvas
@@ -15,16 +15,6 @@ from navarch.core.inventory import Gpu, GpuMetrics
 from navarch.core.records import evolve
 from navarch.ports.api import NodeDetail
 
-COLUMNS = (
-    Column(name="GPU", right=True),
-    Column(name="Model", rank=2),
-    Column(name="Health"),
-    Column(name="Temp", rank=3, right=True),
-    Column(name="Power", rank=4, right=True),
-    Column(name="Busy", rank=5, right=True),
-    Column(name="Since", rank=1, optional=True),
-    Column(name="Found", width_min=20, wrap=True, optional=True),
-)
 _GPU = re.compile(r"\bGPU (\d+)\b")
 _RANK = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
@@ -74,7 +64,7 @@ def render_health(found: NodeHealth, canvas: Canvas) -> str:
     """Return what `navarch health NODE` prints."""
     blocks = [f"{bold(f'node {found.node}', on=canvas.color)} is {found.health}"]
     if found.gpus:
-        blocks.append(render_table(COLUMNS, [_row(gpu, canvas) for gpu in found.gpus], canvas))
+        blocks.append(_gpu_table(found.gpus, canvas))
     if found.others:
         lines = (f"  {c.check}: {c.reason} ({age(c.since, canvas.now)})" for c in found.others)
         blocks.append("\n".join(["Machine:", *lines]))
@@ -83,18 +73,29 @@ def render_health(found: NodeHealth, canvas: Canvas) -> str:
     return "\n\n".join(blocks)
 
 
-def _row(state: GpuState, canvas: Canvas) -> list[Cell | str]:
-    now, first = state.now, min((c.since for c in state.findings), default=None)
-    return [
-        str(state.gpu.index),
-        state.gpu.name,
-        Cell(title(state.health), COLORS.get(state.health)),
-        f"{now.temperature_c:.0f} °C" if now else "",
-        f"{now.power_w:.0f} W" if now else "",
-        f"{now.utilization_pct:.0f} %" if now else "",
-        age(first, canvas.now) if first else "",
-        "; ".join(f"{c.check.partition('/')[0]}: {c.reason}" for c in state.findings),
+def _gpu_table(gpus: Sequence[GpuState], canvas: Canvas) -> str:
+    def since(state: GpuState) -> str:
+        first = min((c.since for c in state.findings), default=None)
+        return age(first, canvas.now) if first else ""
+
+    def found(state: GpuState) -> str:
+        return "; ".join(f"{c.check.partition('/')[0]}: {c.reason}" for c in state.findings)
+
+    columns: list[Column[GpuState]] = [
+        Column("GPU", lambda state: str(state.gpu.index), right=True),
+        Column("Model", lambda state: state.gpu.name, rank=2),
+        Column("Health", lambda state: Cell(title(state.health), COLORS.get(state.health))),
+        Column("Temp", _reading("{0.temperature_c:.0f} °C"), rank=3, right=True),
+        Column("Power", _reading("{0.power_w:.0f} W"), rank=4, right=True),
+        Column("Busy", _reading("{0.utilization_pct:.0f} %"), rank=5, right=True),
+        Column("Since", since, rank=1, optional=True),
+        Column("Found", found, width_min=20, wrap=True, optional=True),
     ]
+    return render_table(columns, gpus, canvas)
+
+
+def _reading(form: str) -> Callable[[GpuState], str]:
+    return lambda state: form.format(state.now) if state.now else ""
 
 
 def _names(condition: Condition, gpu: Gpu) -> bool:

@@ -3,33 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, printable, timestamp, title, wrap_text
+from navarch.cli.render.formatting import age, printable, time_and_age, title, wrap_text
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.incident import Incident, IncidentState, Symptom
 from navarch.ports.held import HeldNode
 
-COLUMNS = (
-    Column(name="Incident"),
-    Column(name="Node", rank=1),
-    Column(name="Kind", rank=3),
-    Column(name="State"),
-    Column(name="GPUs", rank=4, right=True),
-    Column(name="Opened", rank=2),
-    Column(name="Action", rank=5),
-    Column(name="What", width_min=20),
-)
-
-SYMPTOM_COLUMNS = (
-    Column(name="First seen"),
-    Column(name="Times", right=True),
-    Column(name="Check", rank=2),
-    Column(name="What", width_min=20, wrap=True),
-)
-
 INDENT = 13
 HELD_MAX = 5
-
-NOTHING = "No incidents found"
 
 _COLORS = {
     IncidentState.OPEN: "red",
@@ -42,38 +22,40 @@ _COLORS = {
 def render_incidents(incidents: Sequence[Incident], canvas: Canvas) -> str:
     """Return the table that `navarch incident list` prints."""
     if not incidents:
-        return NOTHING
-    return render_table(COLUMNS, [_row(incident, canvas) for incident in incidents], canvas)
-
-
-def _row(incident: Incident, canvas: Canvas) -> list[Cell | str]:
-    return [
-        incident.id,
-        _where(incident),
-        title(incident.kind),
-        Cell(title(incident.state), _COLORS[incident.state]),
-        str(len(incident.gpus) or ""),
-        age(incident.opened_at, canvas.now),
-        _words(incident.action),
-        incident.title,
+        return "No incidents found"
+    columns: list[Column[Incident]] = [
+        Column("Incident", lambda incident: incident.id),
+        Column("Node", _where, rank=1),
+        Column("Kind", lambda incident: title(incident.kind), rank=3),
+        Column("State", lambda incident: Cell(title(incident.state), _COLORS[incident.state])),
+        Column("GPUs", lambda incident: str(len(incident.gpus) or ""), rank=4, right=True),
+        Column("Opened", lambda incident: age(incident.opened_at, canvas.now), rank=2),
+        Column("Action", lambda incident: _words(incident.action), rank=5),
+        Column("What", lambda incident: incident.title, width_min=20),
     ]
+    return render_table(columns, incidents, canvas)
 
 
 def render_incident(incident: Incident, canvas: Canvas, waiting: Sequence[HeldNode] = ()) -> str:
     """Return what `navarch incident get` prints, including held-back actions."""
-    lines = [
-        line
-        for name, word in (*_facts(incident, canvas), *_held(incident, waiting))
-        if word
-        for line in _fact(name, printable(word), canvas.width)
+    lines = []
+    for name, word in (*_facts(incident, canvas), *_held(incident, waiting)):
+        if word:
+            first, *rest = wrap_text(printable(word), canvas.width, INDENT)
+            lines.append(f"{name + ':':<{INDENT}}{first}")
+            lines += [f"{'':<{INDENT}}{line}" for line in rest]
+
+    def check(symptom: Symptom) -> str:
+        is_cause = (symptom.check, symptom.node) == (incident.check, incident.node)
+        return f"{symptom.check} (cause)" if is_cause else symptom.check
+
+    columns: list[Column[Symptom]] = [
+        Column("First seen", lambda symptom: f"{symptom.first_at:%H:%M:%S.%f}"[:-3]),
+        Column("Times", lambda symptom: str(symptom.count), right=True),
+        Column("Check", check, rank=2),
+        Column("What", lambda symptom: symptom.reason, width_min=20, wrap=True),
     ]
-    rows = [_symptom(symptom, incident) for symptom in incident.symptoms]
-    return "\n".join([*lines, "", render_table(SYMPTOM_COLUMNS, rows, canvas)])
-
-
-def _fact(name: str, word: str, width: int | None) -> list[str]:
-    first, *rest = wrap_text(word, width, INDENT)
-    return [f"{name + ':':<{INDENT}}{first}", *(f"{'':<{INDENT}}{line}" for line in rest)]
+    return "\n".join([*lines, "", render_table(columns, incident.symptoms, canvas)])
 
 
 def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
@@ -91,13 +73,9 @@ def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Host", incident.host
     yield "Process", f"{incident.process} ({incident.pid})" if incident.pid else ""
     yield "Boot", incident.boot_id
-    yield "Opened", f"{timestamp(incident.opened_at)} UTC ({age(incident.opened_at, canvas.now)})"
-    yield "Last seen", f"{timestamp(incident.last_at)} UTC ({age(incident.last_at, canvas.now)})"
-    if incident.closed_at is not None:
-        yield (
-            "Closed",
-            f"{timestamp(incident.closed_at)} UTC ({age(incident.closed_at, canvas.now)})",
-        )
+    yield "Opened", time_and_age(incident.opened_at, canvas.now)
+    yield "Last seen", time_and_age(incident.last_at, canvas.now)
+    yield "Closed", time_and_age(incident.closed_at, canvas.now)
     yield "Recovery", incident.recovery
     yield "Note", incident.note
 
@@ -110,16 +88,6 @@ def _held(incident: Incident, waiting: Sequence[HeldNode]) -> Iterator[tuple[str
         yield "Held", f"... and {len(waiting) - HELD_MAX} more: navarch held list"
     if any(each.held.releasable for each in waiting):
         yield "Release", f"navarch incident release {incident.id}"
-
-
-def _symptom(symptom: Symptom, incident: Incident) -> list[Cell | str]:
-    is_cause = (symptom.check, symptom.node) == (incident.check, incident.node)
-    return [
-        f"{symptom.first_at:%H:%M:%S.%f}"[:-3],
-        str(symptom.count),
-        f"{symptom.check} (cause)" if is_cause else symptom.check,
-        symptom.reason,
-    ]
 
 
 def _where(incident: Incident) -> str:

@@ -1,49 +1,30 @@
 """Machines as their providers list them."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import COLORS, age, colored, printable, timestamp, title
+from navarch.cli.render.formatting import COLORS, age, colored, printable, time_and_age, title
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.ports.api import InstanceView
-
-COLUMNS = (
-    Column(name="Instance ID"),
-    Column(name="Provider", rank=5),
-    Column(name="Region", rank=3),
-    Column(name="Zone", rank=7),
-    Column(name="Instance Type", rank=4),
-    Column(name="State"),
-    Column(name="Node ID", rank=1),
-    Column(name="Pool", rank=6),
-    Column(name="Created", rank=2),
-    Column(name="Message", rank=8, width_min=16, optional=True),
-)
-
-NOTHING = "No instances found"
 
 
 def render_instances(instances: Sequence[InstanceView], canvas: Canvas) -> str:
     """Return the table that `navarch instance list` prints."""
     if not instances:
-        return NOTHING
-    return render_table(COLUMNS, [_row(instance, canvas) for instance in instances], canvas)
-
-
-def _row(instance: InstanceView, canvas: Canvas) -> list[Cell | str]:
-    return [
-        instance.id,
-        instance.provider,
-        instance.region,
-        instance.zone,
-        instance.instance_type,
-        Cell(title(instance.state), COLORS.get(instance.state)),
-        instance.node,
-        instance.pool or "",
-        age(instance.created_at, canvas.now),
-        instance.message,
+        return "No instances found"
+    columns: list[Column[InstanceView]] = [
+        Column("Instance ID", lambda instance: instance.id),
+        Column("Provider", lambda instance: instance.provider, rank=5),
+        Column("Region", lambda instance: instance.region, rank=3),
+        Column("Zone", lambda instance: instance.zone, rank=7),
+        Column("Instance Type", lambda instance: instance.instance_type, rank=4),
+        Column("State", lambda instance: Cell(title(instance.state), COLORS.get(instance.state))),
+        Column("Node ID", lambda instance: instance.node, rank=1),
+        Column("Pool", lambda instance: instance.pool or "", rank=6),
+        Column("Created", lambda instance: age(instance.created_at, canvas.now), rank=2),
+        Column("Message", lambda instance: instance.message, rank=8, width_min=16, optional=True),
     ]
+    return render_table(columns, instances, canvas)
 
 
 def render_instance(instance: InstanceView, canvas: Canvas) -> str:
@@ -56,21 +37,15 @@ def render_instance(instance: InstanceView, canvas: Canvas) -> str:
 
 
 def _facts(instance: InstanceView, canvas: Canvas) -> Iterator[tuple[str, str]]:
-    def when(at: datetime | None) -> str:
-        return f"{timestamp(at)} UTC ({age(at, canvas.now)})" if at else ""
-
     yield "Instance ID", instance.id
     yield "Provider", instance.provider
     yield "Region", instance.region
     yield "Zone", instance.zone
     yield "Instance Type", instance.instance_type
-    yield (
-        "State",
-        colored(title(instance.state), COLORS.get(instance.state), on=canvas.color),
-    )
+    yield "State", colored(title(instance.state), COLORS.get(instance.state), on=canvas.color)
     yield "Node ID", instance.node
     yield "Pool", instance.pool or ""
-    yield "Created", when(instance.created_at)
-    yield "Ready", when(instance.ready_at)
-    yield "Terminated", when(instance.terminated_at)
+    yield "Created", time_and_age(instance.created_at, canvas.now)
+    yield "Ready", time_and_age(instance.ready_at, canvas.now)
+    yield "Terminated", time_and_age(instance.terminated_at, canvas.now)
     yield "Message", printable(instance.message)

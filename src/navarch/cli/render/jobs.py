@@ -3,18 +3,9 @@
 from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, colored, duration, printable, timestamp
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.formatting import age, duration, printable, timestamp
+from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.job import Job, JobState
-
-COLUMNS = (
-    Column(name="Job"),
-    Column(name="State", rank=1),
-    Column(name="GPUs", rank=2),
-    Column(name="Queue", rank=4),
-    Column(name="Since", rank=3),
-    Column(name="Reason", width_min=24),
-)
 
 _COLORS = {
     JobState.WAITING: "yellow",
@@ -28,18 +19,15 @@ def render_jobs(jobs: Sequence[Job], canvas: Canvas) -> str:
     """Return the table that `navarch job list` prints."""
     if not jobs:
         return "No jobs found"
-    rows = [
-        [
-            job.name,
-            colored(job.state.value, _COLORS[job.state], on=canvas.color),
-            _gpus(job),
-            job.queue,
-            age(job.since, canvas.now),
-            printable(job.reason),
-        ]
-        for job in jobs
+    columns: list[Column[Job]] = [
+        Column("Job", lambda job: job.name),
+        Column("State", lambda job: Cell(job.state.value, _COLORS[job.state]), rank=1),
+        Column("GPUs", _gpus, rank=2),
+        Column("Queue", lambda job: job.queue, rank=4),
+        Column("Since", lambda job: age(job.since, canvas.now), rank=3),
+        Column("Reason", lambda job: job.reason, width_min=24),
     ]
-    return render_table(COLUMNS, rows, canvas)
+    return render_table(columns, jobs, canvas)
 
 
 def render_job(job: Job, canvas: Canvas) -> str:

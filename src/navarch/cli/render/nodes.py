@@ -11,51 +11,32 @@ from navarch.cli.render.formatting import (
     gibibytes,
     price,
     printable,
-    timestamp,
+    time_and_age,
     title,
 )
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.core.node import Phase
 from navarch.ports.api import NodeDetail, NodeView
 
-COLUMNS = (
-    Column(name="Node ID"),
-    Column(name="Provider", rank=7),
-    Column(name="Region", rank=5),
-    Column(name="Zone", rank=8),
-    Column(name="Instance Type", rank=4),
-    Column(name="Status"),
-    Column(name="Health"),
-    Column(name="Last Heartbeat", rank=1),
-    Column(name="GPUs", rank=2, right=True),
-    Column(name="Pool", rank=6),
-    Column(name="Note", rank=3, width_min=16, optional=True),
-)
-
-NOTHING = "No nodes found"
-
 
 def render_nodes(nodes: Sequence[NodeView], canvas: Canvas) -> str:
     """Return the table that `navarch list` prints."""
     if not nodes:
-        return NOTHING
-    return render_table(COLUMNS, [_row(node, canvas) for node in nodes], canvas)
-
-
-def _row(node: NodeView, canvas: Canvas) -> list[Cell | str]:
-    return [
-        node.id,
-        node.provider,
-        node.region,
-        node.zone,
-        node.instance_type,
-        status_cell(node),
-        Cell(title(node.health), _health_color(node)),
-        heartbeat(node, canvas),
-        str(node.gpus),
-        node.pool or "",
-        note(node, canvas),
+        return "No nodes found"
+    columns: list[Column[NodeView]] = [
+        Column("Node ID", lambda node: node.id),
+        Column("Provider", lambda node: node.provider, rank=7),
+        Column("Region", lambda node: node.region, rank=5),
+        Column("Zone", lambda node: node.zone, rank=8),
+        Column("Instance Type", lambda node: node.instance_type, rank=4),
+        Column("Status", status_cell),
+        Column("Health", health_cell),
+        Column("Last Heartbeat", lambda node: heartbeat(node, canvas), rank=1),
+        Column("GPUs", lambda node: str(node.gpus), rank=2, right=True),
+        Column("Pool", lambda node: node.pool or "", rank=6),
+        Column("Note", lambda node: note(node, canvas), rank=3, width_min=16, optional=True),
     ]
+    return render_table(columns, nodes, canvas)
 
 
 def status_word(node: NodeView) -> str:
@@ -73,8 +54,9 @@ def heartbeat(node: NodeView, canvas: Canvas) -> str:
     return "-" if node.phase is Phase.GONE else age(node.last_heartbeat, canvas.now)
 
 
-def _health_color(node: NodeView) -> str:
-    return "red" if node.health == "unhealthy" else COLORS[node.health]
+def health_cell(node: NodeView) -> Cell:
+    """Return a node's health with its colour."""
+    return Cell(title(node.health), COLORS[node.health])
 
 
 def note(node: NodeView, canvas: Canvas) -> str:
@@ -122,12 +104,11 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Zone", node.zone
     yield "Instance Type", node.instance_type
     yield "Instance ID", node.instance or ""
-    yield (
-        "Status",
-        colored(status_word(node), COLORS.get(node.status or node.phase), on=canvas.color),
-    )
+    status = status_cell(node)
+    yield "Status", colored(status.text, status.color, on=canvas.color)
     yield "Phase", f"{node.phase} for {duration(canvas.now - node.since)}"
-    yield "Health", colored(title(node.health), _health_color(node), on=canvas.color)
+    health = health_cell(node)
+    yield "Health", colored(health.text, health.color, on=canvas.color)
     yield "Cordoned", printable(node.cordoned or "")
     yield "Left" if node.phase is Phase.GONE else "Leaving", printable(node.retiring or "")
     yield "Recovering", printable(node.recovering or "")
@@ -140,7 +121,7 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     waits = ", waiting for the others" if node.waiting else ""
     yield "Gang", f"{node.gang}{waits}" if node.gang else ""
     yield "Last Heartbeat", heartbeat(node, canvas)
-    yield "Created", f"{timestamp(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
+    yield "Created", time_and_age(node.created_at, canvas.now)
     paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
     yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
 

@@ -6,22 +6,6 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.ports.api import Offer
 
-COLUMNS = (
-    Column(name="Provider"),
-    Column(name="Instance Type", width_min=12),
-    Column(name="GPUs", right=True),
-    Column(name="Memory", rank=4, right=True),
-    Column(name="Location", width_min=12),
-    Column(name="Capacity"),
-    Column(name="$/h", right=True),
-    Column(name="$/GPU", rank=3, right=True),
-    Column(name="Interconnect", rank=6),
-    Column(name="Network", rank=7),
-    Column(name="Price As Of", rank=5),
-    Column(name="Stock"),
-    Column(name="Retry At", rank=1, optional=True),
-)
-
 
 def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") -> str:
     """Return what `navarch offers` prints."""
@@ -31,8 +15,22 @@ def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") 
     groups: dict[tuple[object, ...], list[Offer]] = {}
     for offer in offers:
         groups.setdefault(_group_key(offer), []).append(offer)
-    rows = [_row(group) for group in groups.values()]
-    lines = [render_table(COLUMNS, rows, canvas)]
+    columns: list[Column[Offer]] = [
+        Column("Provider", lambda offer: offer.offering.provider),
+        Column("Instance Type", lambda offer: offer.offering.instance_type, width_min=12),
+        Column("GPUs", _gpus, right=True),
+        Column("Memory", _memory, rank=4, right=True),
+        Column("Location", lambda offer: _place(groups[_group_key(offer)]), width_min=12),
+        Column("Capacity", lambda offer: offer.offering.capacity_type),
+        Column("$/h", _price, right=True),
+        Column("$/GPU", _price_per_gpu, rank=3, right=True),
+        Column("Interconnect", lambda offer: offer.interconnect, rank=6),
+        Column("Network", lambda offer: offer.fabric, rank=7),
+        Column("Price As Of", _priced_at, rank=5),
+        Column("Stock", _now),
+        Column("Retry At", _retry_at, rank=1, optional=True),
+    ]
+    lines = [render_table(columns, [group[0] for group in groups.values()], canvas)]
     if any(not offer.configured for offer in offers):
         lines += ["", "no account: add the provider to `providers` in the server's configuration"]
     return "\n".join(lines)
@@ -45,26 +43,33 @@ def _group_key(offer: Offer) -> tuple[object, ...]:
     return (*kind, sold.price_per_hour, offer.sold_out)
 
 
-def _row(group: Sequence[Offer]) -> list[Cell | str]:
-    offer, sold = group[0], group[0].offering
-    memory = f"{offer.gpu_memory_gib:g} GiB" if offer.gpu_memory_gib else ""
-    gpus = f"{sold.gpus}" if offer.machines == 1 else f"{offer.machines} x {sold.gpus}"
-    known = bool(sold.price_per_hour)
-    return [
-        str(sold.provider),
-        sold.instance_type,
-        f"{gpus} {sold.gpu_type}".strip(),
-        memory,
-        _place(group),
-        sold.capacity_type,
-        f"{sold.price_per_hour * offer.machines:,.2f}" if known else "-",
-        f"{sold.price_per_hour / sold.gpus:,.2f}" if known else "-",
-        offer.interconnect,
-        offer.fabric,
-        f"{offer.priced_at:%Y-%m-%d}" if offer.priced_at and known else "",
-        _now(offer),
-        f"{offer.sold_out_until:%H:%M:%S}" if offer.sold_out_until else "",
-    ]
+def _gpus(offer: Offer) -> str:
+    gpus, machines = offer.offering.gpus, offer.machines
+    number = f"{gpus}" if machines == 1 else f"{machines} x {gpus}"
+    return f"{number} {offer.offering.gpu_type}".strip()
+
+
+def _memory(offer: Offer) -> str:
+    return f"{offer.gpu_memory_gib:g} GiB" if offer.gpu_memory_gib else ""
+
+
+def _price(offer: Offer) -> str:
+    price = offer.offering.price_per_hour
+    return f"{price * offer.machines:,.2f}" if price else "-"
+
+
+def _price_per_gpu(offer: Offer) -> str:
+    price = offer.offering.price_per_hour
+    return f"{price / offer.offering.gpus:,.2f}" if price else "-"
+
+
+def _priced_at(offer: Offer) -> str:
+    known = offer.priced_at and offer.offering.price_per_hour
+    return f"{offer.priced_at:%Y-%m-%d}" if known else ""
+
+
+def _retry_at(offer: Offer) -> str:
+    return f"{offer.sold_out_until:%H:%M:%S}" if offer.sold_out_until else ""
 
 
 def _place(group: Sequence[Offer]) -> str:

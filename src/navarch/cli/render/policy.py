@@ -14,18 +14,28 @@ from navarch.health.policy.policy import Policy, Rule
 SHOWN_MAX = 50
 """Maximum number of differences in text output; JSON has all of them."""
 
-RULES = (
-    Column(name="Rule"),
-    Column(name="Result"),
-    Column(name="Requires", rank=2, optional=True),
-    Column(name="Condition", rank=1, width_min=20, wrap=True),
-)
-TALLY = (
-    Column(name="Events"),
-    Column(name="Old", right=True),
-    Column(name="New", right=True),
-    Column(name="Change", right=True),
-)
+
+def _requirements(rule: Rule) -> str:
+    return ", ".join(
+        f"{name} {render_duration(value) if isinstance(value, timedelta) else str(value).lower()}"
+        for name, value in rule_facts(rule).items()
+    )
+
+
+RULES: list[Column[Rule]] = [
+    Column("Rule", lambda rule: rule.name),
+    Column("Result", lambda rule: Cell(str(rule.result), COLORS.get(rule.result))),
+    Column("Requires", _requirements, rank=2, optional=True),
+    Column(
+        "Condition", lambda rule: " ".join(rule.condition.split()), rank=1, width_min=20, wrap=True
+    ),
+]
+TALLY: list[Column[tuple[str, int, int]]] = [
+    Column("Events", lambda row: row[0]),
+    Column("Old", lambda row: str(row[1]), right=True),
+    Column("New", lambda row: str(row[2]), right=True),
+    Column("Change", lambda row: f"{row[2] - row[1]:+d}" if row[2] != row[1] else "-", right=True),
+]
 
 
 def render_policy(policy: Policy, canvas: Canvas) -> str:
@@ -33,23 +43,7 @@ def render_policy(policy: Policy, canvas: Canvas) -> str:
     lines = [f"Policy {policy.name}"]
     if policy.description:
         lines.append(policy.description)
-    rows: list[list[Cell | str]] = [
-        [
-            rule.name,
-            Cell(str(rule.result), COLORS.get(rule.result)),
-            _requirements(rule),
-            " ".join(rule.condition.split()),
-        ]
-        for rule in policy.rules
-    ]
-    return "\n".join([*lines, "", render_table(RULES, rows, canvas)])
-
-
-def _requirements(rule: Rule) -> str:
-    return ", ".join(
-        f"{name} {render_duration(value) if isinstance(value, timedelta) else str(value).lower()}"
-        for name, value in rule_facts(rule).items()
-    )
+    return "\n".join([*lines, "", render_table(RULES, policy.rules, canvas)])
 
 
 def render_trial(outcomes: Sequence[PolicyOutcome], broken: Sequence[str]) -> str:
@@ -75,11 +69,8 @@ def render_comparison(
         f"{number} since {timestamp(comparison.since)} UTC.",
         f"{count or 'None'} judged differently by {new.name} than by {old.name}.",
     ]
-    rows = [
-        [name, str(before), str(after), f"{after - before:+d}" if after != before else "-"]
-        for name, before, after in _lines(comparison.old, comparison.new)
-    ]
-    parts = [*head, "", render_table(TALLY, rows, canvas)]
+    tally = render_table(TALLY, _lines(comparison.old, comparison.new), canvas)
+    parts = [*head, "", tally]
     for each in comparison.differences[:SHOWN_MAX]:
         event = f"{timestamp(each.at)}  {each.node}  {printable(each.what)}"
         parts += [

@@ -19,43 +19,39 @@ from navarch.core.launch import Offering
 from navarch.core.schedule import DAYS, Window
 from navarch.ports.api import PoolView
 
-COLUMNS = (
-    Column(name="Pool"),
-    Column(name="Ready", right=True),
-    Column(name="Starting", rank=2, right=True),
-    Column(name="Leaving", rank=3, right=True),
-    Column(name="Unhealthy", rank=1, right=True),
-    Column(name="Cordoned", rank=7, right=True),
-    Column(name="Bounds", rank=6, right=True),
-    Column(name="Instance Type", rank=8),
-    Column(name="$/h", rank=5, right=True),
-    Column(name="Note", rank=4, width_min=16, optional=True),
-)
-
-NOTHING = "No pools found"
-
 
 def render_pools(pools: Sequence[PoolView], canvas: Canvas) -> str:
     """Return the table that `navarch pool list` prints."""
-    if not pools:
-        return NOTHING
-    return render_table(COLUMNS, [_row(pool) for pool in pools], canvas)
+    return render_table(COLUMNS, pools, canvas) if pools else "No pools found"
 
 
-def _row(pool: PoolView) -> list[Cell | str]:
-    whole = pool.serving >= pool.size
-    return [
-        pool.spec.name,
-        Cell(f"{pool.serving}/{pool.size}", "green" if whole else "yellow"),
-        Cell(str(pool.starting), "cyan" if pool.starting else None),
-        Cell(str(pool.leaving), "yellow" if pool.leaving else None),
-        Cell(str(pool.unhealthy), "red" if pool.unhealthy else None),
-        Cell(str(pool.cordoned), "yellow" if pool.cordoned else None),
-        f"{pool.spec.nodes_min}-{pool.spec.nodes_max}",
-        pool.spec.offerings[0].instance_type if pool.spec.offerings else "",
-        price(pool.price_per_hour),
-        pool.note,
-    ]
+def _ready(pool: PoolView) -> Cell:
+    complete = pool.serving >= pool.size
+    return Cell(f"{pool.serving}/{pool.size}", "green" if complete else "yellow")
+
+
+def _type(pool: PoolView) -> str:
+    return pool.spec.offerings[0].instance_type if pool.spec.offerings else ""
+
+
+def _number(number: int, color: str) -> Cell:
+    return Cell(str(number), color if number else None)
+
+
+COLUMNS: list[Column[PoolView]] = [
+    Column("Pool", lambda pool: pool.spec.name),
+    Column("Ready", _ready, right=True),
+    Column("Starting", lambda pool: _number(pool.starting, "cyan"), rank=2, right=True),
+    Column("Leaving", lambda pool: _number(pool.leaving, "yellow"), rank=3, right=True),
+    Column("Unhealthy", lambda pool: _number(pool.unhealthy, "red"), rank=1, right=True),
+    Column("Cordoned", lambda pool: _number(pool.cordoned, "yellow"), rank=7, right=True),
+    Column(
+        "Bounds", lambda pool: f"{pool.spec.nodes_min}-{pool.spec.nodes_max}", rank=6, right=True
+    ),
+    Column("Instance Type", _type, rank=8),
+    Column("$/h", lambda pool: price(pool.price_per_hour), rank=5, right=True),
+    Column("Note", lambda pool: pool.note, rank=4, width_min=16, optional=True),
+]
 
 
 def render_pool(pool: PoolView) -> str:

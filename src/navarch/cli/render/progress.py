@@ -3,41 +3,32 @@
 from collections.abc import Mapping, Sequence
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import COLORS, duration, title
-from navarch.cli.render.nodes import note, status_cell, status_word
-from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.formatting import duration
+from navarch.cli.render.nodes import health_cell, note, status_cell, status_word
+from navarch.cli.render.table import Column, render_table
 from navarch.core.ids import NodeId
 from navarch.ports.api import NodeView
-
-COLUMNS = (
-    Column(name="Node ID"),
-    Column(name="Status"),
-    Column(name="For", right=True),
-    Column(name="Health", rank=3),
-    Column(name="Instance ID", rank=2),
-    Column(name="Instance Type", rank=4),
-    Column(name="Note", rank=1, width_min=16, optional=True),
-)
 
 
 def render_progress(headline: str, nodes: Sequence[NodeView], canvas: Canvas) -> str:
     """Return the state of a pool that starts or terminates, as a table."""
     if not nodes:
         return headline
-    rows: list[list[Cell | str]] = [
-        [
-            node.id,
-            status_cell(node),
-            duration(canvas.now - node.since),
-            Cell(title(node.health), COLORS.get(node.health, "red")),
-            node.instance or "",
-            node.instance_type,
-            # For a starting node the note is its age, which has its own column.
-            note(node, canvas) if node.retiring or node.conditions or node.cordoned else "",
-        ]
-        for node in nodes
+
+    def remark(node: NodeView) -> str:
+        # For a starting node the note is its age, which has its own column.
+        return note(node, canvas) if node.retiring or node.conditions or node.cordoned else ""
+
+    columns: list[Column[NodeView]] = [
+        Column("Node ID", lambda node: node.id),
+        Column("Status", status_cell),
+        Column("For", lambda node: duration(canvas.now - node.since), right=True),
+        Column("Health", health_cell, rank=3),
+        Column("Instance ID", lambda node: node.instance or "", rank=2),
+        Column("Instance Type", lambda node: node.instance_type, rank=4),
+        Column("Note", remark, rank=1, width_min=16, optional=True),
     ]
-    return f"{headline}\n{render_table(COLUMNS, rows, canvas)}"
+    return f"{headline}\n{render_table(columns, nodes, canvas)}"
 
 
 def render_changes(before: Mapping[NodeId, NodeView], nodes: Sequence[NodeView]) -> list[str]:

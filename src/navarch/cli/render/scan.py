@@ -1,6 +1,6 @@
 """A scan of one machine: its GPUs, then the result of every check."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from navarch.agent.scan import Scan, ScannedGpu
 from navarch.cli.render.canvas import Canvas
@@ -10,31 +10,12 @@ from navarch.core.health import CheckResult, Health
 from navarch.health.checks.xid import describe_source
 from navarch.ports.gpu import GpuHealth
 
-GPU_COLUMNS = (
-    Column(name="GPU", right=True),
-    Column(name="Model"),
-    Column(name="Bus", rank=6),
-    Column(name="Memory", rank=5, right=True),
-    Column(name="Temp", right=True),
-    Column(name="Power", rank=3, right=True),
-    Column(name="Busy", rank=4, right=True),
-    Column(name="ECC", rank=1),
-    Column(name="Rows", rank=2, right=True),
-    Column(name="PCIe", rank=2),
-    Column(name="NVLink", rank=3, optional=True),
-)
-CHECK_COLUMNS = (
-    Column(name="Check"),
-    Column(name="Result"),
-    Column(name="Found", width_min=20, wrap=True),
-)
-
 
 def render_scan(scan: Scan, canvas: Canvas) -> str:
     """Return what `navarch agent scan` prints."""
     blocks = []
     if scan.gpus:
-        blocks.append(render_table(GPU_COLUMNS, [_gpu(gpu) for gpu in scan.gpus], canvas))
+        blocks.append(render_table(GPUS, scan.gpus, canvas))
     blocks.append(render_results(scan.results, canvas))
     if scan.sources:
         blocks.append(
@@ -46,40 +27,46 @@ def render_scan(scan: Scan, canvas: Canvas) -> str:
 
 def render_results(results: Sequence[CheckResult], canvas: Canvas) -> str:
     """Return a table with one line per result."""
-    return render_table(CHECK_COLUMNS, [_result(result) for result in results], canvas)
+    return render_table(RESULTS, results, canvas)
 
 
-def _result(result: CheckResult) -> list[Cell | str]:
+def _verdict(result: CheckResult) -> Cell:
     word = "not run" if result.health is Health.UNKNOWN else title(result.health)
-    return [
-        result.check,
-        Cell(word, COLORS.get(result.health)),
-        result.reason + (" (fatal)" if result.fatal else ""),
-    ]
+    return Cell(word, COLORS.get(result.health))
 
 
-def _gpu(scanned: ScannedGpu) -> list[Cell | str]:
-    gpu, facts = scanned.gpu, scanned.health or GpuHealth()
-    return [
-        str(gpu.index),
-        Cell(scanned.trouble, "red") if scanned.trouble else gpu.name,
-        gpu.pci_bus_id.removeprefix("0000"),
-        gibibytes(gpu.memory_bytes) if gpu.memory_bytes else "",
-        _format(facts.temperature_c, "{:.0f} °C"),
-        _format(facts.power_w, "{:.0f} W"),
-        _format(facts.utilization_pct, "{:.0f} %"),
-        _ecc(facts),
-        _format(facts.rows_remapped, "{}"),
-        _pcie(facts),
-        _nvlink(facts),
-    ]
+RESULTS: list[Column[CheckResult]] = [
+    Column("Check", lambda result: result.check),
+    Column("Result", _verdict),
+    Column(
+        "Found",
+        lambda result: result.reason + (" (fatal)" if result.fatal else ""),
+        width_min=20,
+        wrap=True,
+    ),
+]
 
 
-def _format(value: float | None, form: str) -> str:
-    return "" if value is None else form.format(value)
+def _model(scanned: ScannedGpu) -> Cell | str:
+    return Cell(scanned.trouble, "red") if scanned.trouble else scanned.gpu.name
 
 
-def _ecc(facts: GpuHealth) -> Cell | str:
+def _memory(scanned: ScannedGpu) -> str:
+    return gibibytes(scanned.gpu.memory_bytes) if scanned.gpu.memory_bytes else ""
+
+
+def _reading(name: str, form: str) -> Callable[[ScannedGpu], str]:
+    """Return the text of one reading; nothing if the GPU did not report it."""
+
+    def text(scanned: ScannedGpu) -> str:
+        value = getattr(scanned.health, name, None)
+        return "" if value is None else form.format(value)
+
+    return text
+
+
+def _ecc(scanned: ScannedGpu) -> Cell | str:
+    facts = scanned.health or GpuHealth()
     if facts.ecc_on is False:
         return Cell("off", "yellow")
     if facts.ecc_uncorrected is None:
@@ -87,15 +74,31 @@ def _ecc(facts: GpuHealth) -> Cell | str:
     return f"{facts.ecc_corrected or 0} + {facts.ecc_uncorrected}"
 
 
-def _pcie(facts: GpuHealth) -> str:
+def _pcie(scanned: ScannedGpu) -> str:
+    facts = scanned.health or GpuHealth()
     if facts.pcie_width is None:
         return ""
     return f"gen {facts.pcie_generation or '?'} x{facts.pcie_width}"
 
 
-def _nvlink(facts: GpuHealth) -> str:
-    up = sum(link.active for link in facts.nvlinks)
-    return f"{up}/{len(facts.nvlinks)}" if facts.nvlinks else ""
+def _nvlink(scanned: ScannedGpu) -> str:
+    links = scanned.health.nvlinks if scanned.health else ()
+    return f"{sum(link.active for link in links)}/{len(links)}" if links else ""
+
+
+GPUS: list[Column[ScannedGpu]] = [
+    Column("GPU", lambda scanned: str(scanned.gpu.index), right=True),
+    Column("Model", _model),
+    Column("Bus", lambda scanned: scanned.gpu.pci_bus_id.removeprefix("0000"), rank=6),
+    Column("Memory", _memory, rank=5, right=True),
+    Column("Temp", _reading("temperature_c", "{:.0f} °C"), right=True),
+    Column("Power", _reading("power_w", "{:.0f} W"), rank=3, right=True),
+    Column("Busy", _reading("utilization_pct", "{:.0f} %"), rank=4, right=True),
+    Column("ECC", _ecc, rank=1),
+    Column("Rows", _reading("rows_remapped", "{}"), rank=2, right=True),
+    Column("PCIe", _pcie, rank=2),
+    Column("NVLink", _nvlink, rank=3, optional=True),
+]
 
 
 def _summary(scan: Scan, canvas: Canvas) -> str:

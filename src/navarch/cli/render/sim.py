@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.table import Column, render_table
 from navarch.core.duration import render_duration
 from navarch.sim.figures.figures import flatten
 from navarch.sim.runner.outcome import Outcome
@@ -20,11 +20,7 @@ def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
     how = "in real time" if outcome.real_time else "in virtual time"
     lines = [f"{outcome.scenario}, seed {outcome.seed}: {outcome.simulated_s:g} s {how}"]
     lines += [_line(verdict.what, verdict.reason, verdict.holds) for verdict in outcome.verdicts]
-    rows = [
-        (Cell(name), Cell(_number(value)))
-        for name, value in flatten(outcome.figures).items()
-        if value not in (None, 0, 0.0)
-    ]
+    figures = {name: value for name, value in flatten(outcome.figures).items() if value}
     if outcome.failures:
         injected = ", ".join(f"{kind} {count}" for kind, count in outcome.failures.items())
         lines += ["", f"Injected failures: {injected}"]
@@ -38,9 +34,12 @@ def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
             f"Response times: median {_millis(took.p50_s)}, 95 % {_millis(took.p95_s)}, "
             f"maximum {_millis(took.max_s)}; longest gap {outcome.silence_max_s:.1f} s"
         )
-    if rows:
-        columns = (Column(name="FIGURE"), Column(name="VALUE", right=True))
-        lines += ["", render_table(columns, rows, canvas)]
+    if figures:
+        columns: list[Column[tuple[str, float | None]]] = [
+            Column("FIGURE", lambda figure: figure[0]),
+            Column("VALUE", lambda figure: _number(figure[1]), right=True),
+        ]
+        lines += ["", render_table(columns, figures.items(), canvas)]
     lines += ["", "PASSED" if outcome.passed else _failed(outcome)]
     return "\n".join(lines)
 
@@ -81,19 +80,19 @@ def render_scenarios(found: Sequence[tuple[Path, Scenario | None]], canvas: Canv
     """Return a table of scenario files."""
     if not found:
         return "No scenarios found. Create one: navarch sim new my-scenario"
-    columns = (
-        Column(name="FILE"),
-        Column(name="NODES", right=True),
-        Column(name="DURATION", right=True, rank=1),
-        Column(name="DESCRIPTION", width_min=20, rank=2),
-    )
-    rows = [
-        (str(path), "-", "-", "not a valid scenario; run: navarch sim validate FILE")
-        if scenario is None
-        else (str(path), str(nodes_of(scenario)), _length(scenario), scenario.description.strip())
-        for path, scenario in found
+    columns: list[Column[tuple[Path, Scenario | None]]] = [
+        Column("FILE", lambda file: str(file[0])),
+        Column("NODES", lambda file: str(nodes_of(file[1])) if file[1] else "-", right=True),
+        Column("DURATION", lambda file: _length(file[1]) if file[1] else "-", right=True, rank=1),
+        Column("DESCRIPTION", lambda file: _description(file[1]), width_min=20, rank=2),
     ]
-    return render_table(columns, rows, canvas)
+    return render_table(columns, found, canvas)
+
+
+def _description(scenario: Scenario | None) -> str:
+    if scenario is None:
+        return "not a valid scenario; run: navarch sim validate FILE"
+    return scenario.description.strip()
 
 
 def nodes_of(scenario: Scenario) -> int:
@@ -114,21 +113,17 @@ def _length(scenario: Scenario) -> str:
 def render_comparison(one: Outcome, other: Outcome, canvas: Canvas) -> str:
     """Return the figures that differ between two runs, side by side."""
     left, right = flatten(one.figures), flatten(other.figures)
-    rows = [
-        (name, _number(left[name]), _number(right[name]), _change(left[name], right[name]))
-        for name in left
-        if left[name] != right[name]
-    ]
+    differing = [name for name in left if left[name] != right[name]]
     title = f"{_title(one)} against {_title(other)}"
-    if not rows:
+    if not differing:
         return f"{title}: every figure is the same"
-    columns = (
-        Column(name="FIGURE"),
-        Column(name="FIRST", right=True),
-        Column(name="SECOND", right=True),
-        Column(name="CHANGE", right=True, rank=1),
-    )
-    return f"{title}\n\n{render_table(columns, rows, canvas)}"
+    columns: list[Column[str]] = [
+        Column("FIGURE", lambda name: name),
+        Column("FIRST", lambda name: _number(left[name]), right=True),
+        Column("SECOND", lambda name: _number(right[name]), right=True),
+        Column("CHANGE", lambda name: _change(left[name], right[name]), right=True, rank=1),
+    ]
+    return f"{title}\n\n{render_table(columns, differing, canvas)}"
 
 
 def _title(outcome: Outcome) -> str:

@@ -1,6 +1,5 @@
 """The fleet on one screen."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
@@ -25,21 +24,16 @@ def render_status(status: FleetStatus, canvas: Canvas) -> str:
 
 def _headline(status: FleetStatus, canvas: Canvas) -> str:
     name = f"Cluster {status.cluster}, Navarch {status.version}, revision {status.revision}"
-    lines = [bold(name, on=canvas.color), _totals(status)]
-    return "\n".join([*lines, _verdict(status, canvas)] if status.pools else lines)
-
-
-def _totals(status: FleetStatus) -> str:
     nodes = sum(status.nodes_by_status.values())
-    words = _by_status(status.nodes_by_status)
-    return (
+    words = ", ".join(
+        f"{number} {word}" for word, number in status.nodes_by_status.items() if number
+    )
+    totals = (
         f"{count(nodes, 'node')}{f' ({words})' if words else ''}, "
         f"{count(status.gpus, 'GPU')}, {price(status.price_per_hour)}/h"
     )
-
-
-def _by_status(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {word}" for word, number in numbers.items() if number)
+    lines = [bold(name, on=canvas.color), totals]
+    return "\n".join([*lines, _verdict(status, canvas)] if status.pools else lines)
 
 
 def _verdict(status: FleetStatus, canvas: Canvas) -> str:

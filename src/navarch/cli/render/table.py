@@ -1,7 +1,8 @@
 """Tables that fit the terminal: drop the least important columns, then cut long texts."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, TypeVar
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.formatting import (
@@ -13,14 +14,27 @@ from navarch.cli.render.formatting import (
     wrap_text,
 )
 
+T = TypeVar("T")
+
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column, and how it gives way when there is no room."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The text of a table cell, and its colour."""
+
+    text: str
+    color: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column: its cells, and how it gives way when there is no room."""
 
     name: str
+    value: Callable[[T], Cell | str]
+    """Returns the cell for one item of the table."""
+    _: KW_ONLY
     rank: int = 0
     """The column with the highest rank is dropped first; rank 0 is never dropped."""
     width_min: int | None = None
@@ -32,28 +46,17 @@ class Column:
     """Omit the column if it is empty in every row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The text of a table cell, and its colour."""
-
-    text: str
-    color: str | None = None
-
-
-Row = Sequence[Cell | str]
-
-
-def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas) -> str:
-    """Return a table with a header, no wider than the canvas."""
-    filled = [[_cell(cell) for cell in row] for row in rows]
+def render_table(columns: Sequence[Column[T]], items: Iterable[T], canvas: Canvas) -> str:
+    """Return a table with a header and a row for each item, no wider than the canvas."""
+    rows = [[_cell(column.value(item)) for column in columns] for item in items]
     wanted = [
-        max([display_width(column.name), *(display_width(row[i].text) for row in filled)])
+        max([display_width(column.name), *(display_width(row[i].text) for row in rows)])
         for i, column in enumerate(columns)
     ]
     kept = [
         i
         for i, column in enumerate(columns)
-        if not column.optional or any(row[i].text for row in filled)
+        if not column.optional or any(row[i].text for row in rows)
     ]
     kept = _fitting_columns(columns, wanted, kept, canvas.width)
     widths = _column_widths(columns, wanted, kept, canvas.width)
@@ -61,14 +64,14 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas)
     lines = [_line(header, columns, kept, widths, canvas, is_header=True)]
     lines += [
         _line(part, columns, kept, widths, canvas)
-        for row in filled
+        for row in rows
         for part in _parts(row, columns, kept, widths)
     ]
     return "\n".join(lines)
 
 
 def _parts(
-    row: Sequence[Cell], columns: Sequence[Column], kept: Sequence[int], widths: dict[int, int]
+    row: Sequence[Cell], columns: Sequence[Column[Any]], kept: Sequence[int], widths: dict[int, int]
 ) -> Iterator[list[Cell]]:
     """Yield the lines of a row: one, unless its last column wraps."""
     last = kept[-1]
@@ -87,7 +90,7 @@ def _cell(cell: Cell | str) -> Cell:
 
 
 def _fitting_columns(
-    columns: Sequence[Column], wanted: Sequence[int], kept: list[int], width: int | None
+    columns: Sequence[Column[Any]], wanted: Sequence[int], kept: list[int], width: int | None
 ) -> list[int]:
     """Return the columns that fit when each is cut to its minimum width."""
     if width is None:
@@ -105,7 +108,7 @@ def _fitting_columns(
 
 
 def _column_widths(
-    columns: Sequence[Column], wanted: Sequence[int], kept: Sequence[int], width: int | None
+    columns: Sequence[Column[Any]], wanted: Sequence[int], kept: Sequence[int], width: int | None
 ) -> dict[int, int]:
     """Return the width of each column; wrapping columns shrink first, then by rank."""
     widths = {i: wanted[i] for i in kept}
@@ -125,7 +128,7 @@ def _column_widths(
 
 def _line(
     row: Sequence[Cell],
-    columns: Sequence[Column],
+    columns: Sequence[Column[Any]],
     kept: Sequence[int],
     widths: dict[int, int],
     canvas: Canvas,

@@ -26,8 +26,20 @@ def _heading(why: Why, canvas: Canvas) -> str:
 
 
 def _steps(why: Why, canvas: Canvas, indent: str) -> Iterator[str]:
+    indent += STEP
     for step in _folded(why.steps):
-        yield from _step(step, canvas, indent + STEP)
+        verb = step.kind.rpartition(".")[2].replace("_", " ")
+        at = clock_time(step.at, canvas.now)
+        hang = indent + " " * (len(at) + len(STEP))
+        first, *rest = wrap_text(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
+        shown = colored(verb, kind_color(step.kind), on=canvas.color)
+        yield f"{indent}{at}{STEP}{shown}{first.removeprefix(verb)}"
+        yield from (hang + line for line in rest)
+        for detail in step.details:
+            yield from (hang + line for line in _detail(detail, canvas, hang))
+        for cause in step.because:
+            yield f"{hang}because {_heading(cause, canvas)}"
+            yield from _steps(cause, canvas, hang)
 
 
 _TIMES = re.compile(r" \(\d+ times in a row\)$")
@@ -41,20 +53,6 @@ def _folded(steps: Sequence[Step]) -> Iterator[Step]:
         if current != last or step.because:
             yield step
         last = current
-
-
-def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
-    verb = step.kind.rpartition(".")[2].replace("_", " ")
-    at = clock_time(step.at, canvas.now)
-    hang = indent + " " * (len(at) + len(STEP))
-    first, *rest = wrap_text(f"{verb}: {printable(step.reason)}", canvas.width, len(hang))
-    shown = colored(verb, kind_color(step.kind), on=canvas.color)
-    yield f"{indent}{at}{STEP}{shown}{first.removeprefix(verb)}"
-    yield from (hang + line for line in rest)
-    yield from (hang + line for detail in step.details for line in _detail(detail, canvas, hang))
-    for cause in step.because:
-        yield f"{hang}because {_heading(cause, canvas)}"
-        yield from _steps(cause, canvas, hang)
 
 
 def _detail(line: str, canvas: Canvas, hang: str) -> Iterator[str]:
