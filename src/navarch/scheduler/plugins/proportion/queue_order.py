@@ -32,9 +32,12 @@ def compare(
     right_keys = rank(right, requests[1], taken[1], total)
     if left_keys != right_keys:
         return -1 if left_keys < right_keys else 1
-    smaller = _smaller_share(left.allocatable_share(), right.allocatable_share())
-    if smaller:
-        return smaller
+    left_share, right_share = left.allocatable_share(), right.allocatable_share()
+    if left_share != right_share:
+        if left_share.within(right_share):
+            return -1
+        if right_share.within(left_share):
+            return 1
     age = (left.queue.created_at, left.name), (right.queue.created_at, right.name)
     return (age[0] > age[1]) - (age[0] < age[1])
 
@@ -92,14 +95,6 @@ def _served(cpu: float, memory: float, gpu: float, due: Amounts) -> float:
         memory / due_memory if due_memory else memory * ZERO_SHARE_FACTOR,
         gpu / due_gpu if due_gpu else gpu * ZERO_SHARE_FACTOR,
     )
-
-
-def _smaller_share(left: Amounts, right: Amounts) -> int:
-    if left == right:
-        return 0
-    if left.within(right):
-        return -1
-    return 1 if right.within(left) else 0
 
 
 class Losses:
