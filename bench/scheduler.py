@@ -26,6 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.scheduler_workloads import (
+    decided,
+    many_classes,
+    nearly_full,
+    one_class,
+    reclaim_large,
+    whole_nodes,
+)
 from navarch.scheduler.actions.allocate import allocate
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle, run_session
@@ -35,15 +43,8 @@ from navarch.scheduler.model.cluster import Cluster
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.plugins import built_in_plugins
+from navarch.scheduler.snapshot.document import read_document
 from navarch.testing.scheduler_conformance.case import parse_case
-from navarch.testing.scheduler_workloads import (
-    decided,
-    many_classes,
-    nearly_full,
-    one_class,
-    reclaim_large,
-    whole_nodes,
-)
 
 Build = Callable[..., Cluster]
 Goal = dict[str, Any]
@@ -218,7 +219,7 @@ ROUNDS_PER_REPEAT = 3
 
 def kai(path: Path, repeat: int) -> dict[str, Any]:
     """Measure the reference's workloads, session build included, and how reclaim grows."""
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document: Any = read_document(path.read_text(encoding="utf-8"))
     workloads = [_workload(case) for case in document["cases"]]
     samples: list[list[float]] = [[] for _ in workloads]
     for _ in range(ROUNDS_PER_REPEAT * repeat):

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 
-from navarch.testing.scheduler_workloads import decided
+from bench.scheduler_workloads import decided
 
 
 def main() -> None:

@@ -54,7 +54,11 @@ def run_cycle(
     )
     return CycleResult(
         decisions=tuple(log.decisions),
-        unschedulable_jobs=_unschedulable_jobs(session),
+        unschedulable_jobs={
+            job.name: tuple(session.unschedulable_jobs[job.name])
+            for job in session.jobs.values()
+            if job.name in session.unschedulable_jobs and job.has_pending
+        },
         unschedulable_tasks=UnschedulableTasks(session),
         demand=unmet_demand(session),
         gave_up=tuple(session.gave_up),
@@ -139,12 +143,3 @@ def _strategy(parameters: Parameters) -> Strategy:
     if parameters.check_fast_paths:
         return Strategy(CheckedPlacer, CheckedSolver.run)
     return Strategy(VectorPlacer, BatchedSolver.run)
-
-
-def _unschedulable_jobs(session: Session) -> dict[str, tuple[UnschedulableJob, ...]]:
-    """Return why jobs with pending tasks were not placed."""
-    return {
-        job.name: tuple(session.unschedulable_jobs[job.name])
-        for job in session.jobs.values()
-        if job.name in session.unschedulable_jobs and job.has_pending
-    }

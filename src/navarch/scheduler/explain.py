@@ -32,7 +32,7 @@ from navarch.scheduler.remedies import Missing
 from navarch.scheduler.trial_placement import EXAMPLES, RESOURCES, try_placing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from navarch.scheduler.framework.registry import PluginRegistry
     from navarch.scheduler.framework.session import Session
@@ -82,13 +82,13 @@ def why_pending(
 
 
 def _decisions_about(log: DecisionLog, job: str) -> list[str]:
-    return [describe(decision) for decision in log.decisions if _is_about(decision, job)]
-
-
-def _is_about(decision: object, job: str) -> bool:
-    if not isinstance(decision, Bind | Evict | Nominate):
-        return False
-    return decision.job == job or getattr(decision, "beneficiary", None) == job
+    """Return the decisions that place or evict tasks of the job, or evict others for it."""
+    return [
+        describe(decision)
+        for decision in log.decisions
+        if isinstance(decision, Bind | Evict | Nominate)
+        and job in (decision.job, getattr(decision, "beneficiary", None))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,12 @@ def explain_job(
     """
     job = session.jobs.get(name)
     if job is None:
-        raise NotFoundError(f"job {name!r} not found; {_known_jobs(session.jobs)}")
+        names = sorted(session.jobs)
+        more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
+        known = (
+            f"the jobs are {', '.join(names[:EXAMPLES])}{more}" if names else "there are no jobs"
+        )
+        raise NotFoundError(f"job {name!r} not found; {known}")
     state = _state(job)
     if not job.has_pending:
         return Explanation(
@@ -138,14 +143,6 @@ def explain_job(
     before = (order or PendingOrder.of(session)).before(job)
     explanation = _PendingJob(session, job, before).explain()
     return replace(explanation, state=state, decisions=tuple(decisions))
-
-
-def _known_jobs(jobs: Iterable[str]) -> str:
-    names = sorted(jobs)
-    if not names:
-        return "there are no jobs"
-    more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
-    return f"the jobs are {', '.join(names[:EXAMPLES])}{more}"
 
 
 def _state(job: Job) -> str:
@@ -263,19 +260,16 @@ class _PendingJob:
     def _suggest(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
         self._remedies.append(remedies.places(missing))
         if len(missing) == 1:
-            self._suggest_lifting(attempt, missing[0])
+            rules = [refusal for refusal in attempt.refusals if refusal.would_admit]
+            enough = [refusal for refusal in rules if refusal.would_admit >= missing[0].tasks]
+            self._remedies += map(remedies.lift, enough)
+            if rules and not enough:
+                self._remedies.append(remedies.lift_all(rules, missing[0]))
         if len(self._remedies) == 1 and not attempt.closest:
             self._suggest_lifting_and_freeing(attempt, missing)
         if attempt.closest:
             self._remedies.append(remedies.free(attempt.closest[0], missing))
         self._suggest_victims()
-
-    def _suggest_lifting(self, attempt: Attempt, missing: Missing) -> None:
-        rules = [refusal for refusal in attempt.refusals if refusal.would_admit]
-        enough = [refusal for refusal in rules if refusal.would_admit >= missing.tasks]
-        self._remedies += map(remedies.lift, enough)
-        if rules and not enough:
-            self._remedies.append(remedies.lift_all(rules, missing))
 
     def _suggest_lifting_and_freeing(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
         """Suggest rules to lift on nodes that are also full: both have to change."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.explanation import Attempt, RuleRefusal
-from navarch.scheduler.model.fit import Fit, UnschedulableReason
+from navarch.scheduler.model.fit import Fit
 from navarch.scheduler.model.shortfall import (
     describe_task,
     how_much,
@@ -93,13 +93,9 @@ def _rejecting_rule(session: Session, job: Job, task: Task, node: Node) -> tuple
         if objection is None or session.fit(task, job, node) is not Fit.NO:
             return None
         return (objection.plugin, str(objection.reason))
-    if objection is not None and not _is_about_room(objection):
+    if objection is not None and not objection.passes and "pod slots" not in objection.reason:
         return (objection.plugin, str(objection.reason))
     return NOT_FREE if is_large_enough(node, task.request) else TOO_SMALL
-
-
-def _is_about_room(objection: UnschedulableReason) -> bool:
-    return objection.passes or "pod slots" in objection.reason
 
 
 def _refusal(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> RuleRefusal:

@@ -4,6 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from bench.scheduler_workloads import (
+    config_for,
+    decided,
+    many_classes,
+    nearly_full,
+    one_class,
+    random_cluster,
+    reclaim_large,
+    whole_nodes,
+)
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import (
@@ -24,16 +34,6 @@ from navarch.scheduler.model.cluster import Cluster, JobSpec
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed, promised
-from navarch.testing.scheduler_workloads import (
-    config_for,
-    decided,
-    many_classes,
-    nearly_full,
-    one_class,
-    random_cluster,
-    reclaim_large,
-    whole_nodes,
-)
 
 Register = Callable[[Session], None]
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 import pytest
+from bench.scheduler_workloads import random_cluster
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
@@ -27,7 +28,6 @@ from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.model.task_kinds import end_of_equals
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue
-from navarch.testing.scheduler_workloads import random_cluster
 
 SEEDS = range(40)
 SMALL_NODES = [f"small-{number}" for number in range(6)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.scheduler_workloads import random_cluster
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from navarch.scheduler.plugins.foresight import gpus_left, shape_of
 from navarch.scheduler.snapshot.document import read_document
 from navarch.scheduler.snapshot.snapshot import parse_snapshot
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, ask, placed
-from navarch.testing.scheduler_workloads import random_cluster
 
 OWN = SchedulerConfig(plugins=OWN_PLUGINS)
 CORES, GIB = 1000, 1 << 30

@@ -70,6 +70,16 @@ def test_the_text_is_a_table_that_fits_a_terminal(files: list[str]) -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
+@pytest.mark.parametrize("form", [[], ["--json"], ["--seeds", "2"], ["--seeds", "2", "--json"]])
+def test_a_load_below_the_first_pod_shows_an_empty_cluster(
+    files: list[str], form: list[str]
+) -> None:
+    result = run(*files, "--arrive", "0.000001", *form)
+
+    assert result.exit_code == 0, result.output
+    assert "0.00 %" in result.output or json.loads(result.output)["curve"] == []
+
+
 def test_an_unknown_policy_is_rejected_with_the_list_of_policies(files: list[str]) -> None:
     result = run(*files, "--policy", "fdg")
 

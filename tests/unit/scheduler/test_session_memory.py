@@ -4,10 +4,10 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from bench.scheduler_workloads import random_cluster, whole_nodes
 
 from navarch.scheduler import SchedulerConfig, decide, run_cycle
 from navarch.scheduler.model.node import Node
-from navarch.testing.scheduler_workloads import random_cluster, whole_nodes
 
 
 @pytest.fixture

@@ -13,8 +13,10 @@ from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK
 def allocate(session: Session) -> None:
     """Place each pending job, all that it needs or nothing; then let it compete to grow."""
     for lost in lost_jobs(session):
+        exists = lost.queue in session.queues.by_name
+        why = "has queues in it, so it serves no jobs" if exists else "does not exist"
         session.forget_reasons(lost)
-        session.note_job_reason(lost, _lost(session, lost))
+        session.note_job_reason(lost, UnschedulableJob(summary=f"queue {lost.queue!r} {why}"))
     queue = pending_jobs(session, "allocate")
     timed = session.budget.timed
     # One statement for all jobs: after each of them it is committed or rolled back, and so empty.
@@ -42,27 +44,16 @@ def _allocate_job(session: Session, statement: Statement, job: Job) -> bool:
         statement.convert_all_allocated_to_pipelined(job)
     if statement.commit() is not None:
         return False
-    if not waits and not ran_before:
-        _note_start(session, job)
-    return len(tasks) < job.size and job.has_pending
-
-
-def _note_start(session: Session, job: Job) -> None:
-    if session.sink.accept(MarkStarted(job=job.name, at=session.now)) is None:
+    starts = not waits and not ran_before
+    if starts and session.sink.accept(MarkStarted(job=job.name, at=session.now)) is None:
         job.last_start = session.now
-
-
-def _lost(session: Session, job: Job) -> UnschedulableJob:
-    exists = job.queue in session.queues.by_name
-    why = "has queues in it, so it serves no jobs" if exists else "does not exist"
-    return UnschedulableJob(summary=f"queue {job.queue!r} {why}")
+    return len(tasks) < job.size and job.has_pending
 
 
 def _must_wait(job: Job) -> bool:
     """Return whether some gang cannot start yet, so that all its members have to wait."""
-    for pod_set in job.pod_sets.values():
-        if pod_set.count(TaskStatus.PIPELINED) and (
-            pod_set.count(ALLOCATED_MASK) < pod_set.min_available
-        ):
-            return True
-    return False
+    return any(
+        pod_set.count(TaskStatus.PIPELINED)
+        and pod_set.count(ALLOCATED_MASK) < pod_set.min_available
+        for pod_set in job.pod_sets.values()
+    )

@@ -1,47 +1,52 @@
 """Take back for a queue what others use beyond their fair share."""
 
-from navarch.scheduler.actions.eviction import reclaim_reason
+from navarch.scheduler.actions.eviction import make_room
 from navarch.scheduler.actions.solver.signature import FailedJobs
-from navarch.scheduler.framework.job_queue import JobQueue
 from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
+from navarch.scheduler.model.quantity import Amounts, gpus
 
 
 def reclaim(session: Session) -> None:
     """Let each pending job with a claim on more resources take them from other queues."""
     if not session.interruptible:
         return  # no job could make room
-    failed = FailedJobs(per_queue=True)
-    queue = pending_jobs(session, "reclaim")
-    while (job := queue.pop()) is not None:
-        if not session.can_reclaim_resources(job):
-            continue
-        if session.parameters.use_scheduling_signatures and failed.include(job):
-            continue
-        if not _reclaim_for(session, job):
-            failed.add(job)
-            if session.is_over_budget("reclaim", job):
-                return
+
+    def search_for(job: Job) -> Search:
+        def may_lose(other: Job) -> bool:
+            return other.queue != job.queue and session.reclaim_victim_filter(job, other)
+
+        session.on_job_solution_start()
+        return Search(
+            job=job,
+            action="reclaim",
+            victim_queue=lambda: session.placer.queue_from(
+                session.interruptible, may_lose, victims=True
+            ),
+            validate=session.reclaim_scenario_validator,
+            reason=lambda victim: (
+                f"resources were reclaimed from {_describe_queue(session, victim.job)} "
+                f"by job {job.name!r} of {_describe_queue(session, job)}"
+            ),
+        )
+
+    queue, failed = pending_jobs(session, "reclaim"), FailedJobs(per_queue=True)
+    eligible = session.can_reclaim_resources
+    make_room(session, queue, "reclaim", search_for, failed=failed, eligible=eligible)
 
 
-def _reclaim_for(session: Session, job: Job) -> bool:
-    session.on_job_solution_start()
-    search = Search(
-        job=job,
-        action="reclaim",
-        victim_queue=lambda: _victims(session, job),
-        validate=session.reclaim_scenario_validator,
-        reason=lambda victim: reclaim_reason(session, job, victim),
-    )
-    statement = session.find_victims(search)
-    return statement is not None and statement.commit() is None
+def _describe_queue(session: Session, job: Job) -> str:
+    """Return the name of the job's queue with its GPUs, for the owner of a stopped task."""
+    queue = session.queues.by_name[job.queue]
+    allocated = session.get_queue_allocated_resources(queue)
+    deserved = session.get_queue_deserved_resources(queue)
+    fair = session.get_queue_fair_share(queue)
+    if allocated is None or deserved is None or fair is None:
+        return f"queue {job.queue!r}"
+    has, quota, share = (_gpus(amounts) for amounts in (allocated, deserved, fair))
+    return f"queue {job.queue!r} (has {has}, quota {quota}, fair share {share} GPUs)"
 
 
-def _victims(session: Session, job: Job) -> JobQueue:
-    """Return the jobs that may lose a place to the job, in order."""
-
-    def may_lose(other: Job) -> bool:
-        return other.queue != job.queue and session.reclaim_victim_filter(job, other)
-
-    return session.placer.queue_from(session.interruptible, may_lose, victims=True)
+def _gpus(amounts: Amounts) -> str:
+    return "unlimited" if amounts.gpu < 0 else f"{gpus(amounts.gpu):g}"

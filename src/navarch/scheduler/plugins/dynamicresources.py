@@ -48,13 +48,9 @@ class DynamicResources(BuiltInPlugin):
             return f"claim {use.claim!r} does not exist"
         if self._session.claims.reservations(task, claim) >= RESERVATIONS_MAX:
             return f"claim {use.claim!r} is reserved for {RESERVATIONS_MAX} tasks already"
-        if use.from_template or not is_gpu_class(claim.device_class):
+        # Only GPUs count towards the quotas of queues.
+        if use.from_template or "gpu" not in claim.device_class.lower():
             return None
         if claim.labels.get(QUEUE_LABEL) != job.queue:
             return f"claim {use.claim!r} is not labelled {QUEUE_LABEL}={job.queue}"
         return None
-
-
-def is_gpu_class(device_class: str) -> bool:
-    """Return whether devices of the class are GPUs, which count towards queue quotas."""
-    return "gpu" in device_class.lower()

@@ -47,8 +47,6 @@ FEW: Final = 16
 """Equal nodes are grouped by comparing all nodes with the first one, for at most `KINDS_MAX`
 groups; the rest, or at most `FEW` nodes, are grouped one by one."""
 
-Kind = tuple[int, int, int, str]
-
 
 @dataclass
 class Foresight(BuiltInPlugin):
@@ -89,6 +87,23 @@ def _in_band(gain: float) -> float:
     return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
 
 
+_Alike = tuple[tuple[int, int, int, int], tuple[str | None, ...]]
+"""The properties of a kind of node: CPU, memory in MiB, GPUs, MiB of each, and labels."""
+
+
+class _Room(NamedTuple):
+    """The free resources of a node of a kind; equal rooms have equal slots."""
+
+    kind: int
+    cpu: int
+    memory: int
+    whole: int
+
+
+_Left = tuple[_Room, tuple[int, ...]]
+"""The room of a node, and the rest of each of its GPUs that is not full."""
+
+
 class _Outlook:
     """The demand expected after the jobs of a session, and the value of free room for it.
 
@@ -98,7 +113,9 @@ class _Outlook:
 
     def __init__(self, session: Session) -> None:
         tasks = [task for job in session.jobs.values() for task in job.tasks.values()]
-        seen = Counter((shape_of(task), _selector(task)) for task in tasks)
+        seen = Counter(
+            (shape_of(task), tuple(sorted(task.spec.node_selector.items()))) for task in tasks
+        )
         requested: Counter[int] = Counter()
         for (shape, _), count in seen.items():
             if shape.gpus:
@@ -109,23 +126,29 @@ class _Outlook:
         self._shortage = Shortage(cpu / demand if demand else 0.0)
 
         self._labels = sorted({key for _, selector in seen for key, _ in selector})
+        """Only labels that tasks select distinguish kinds of nodes."""
         self.is_plain = not self._labels and not any(task.request.gpu.shared for task in tasks)
         """True if amounts alone describe a node: no task shares GPUs or selects labels."""
         table = session.node_table() if self.is_plain else None
-        self._kind_of: dict[_Alike, int] = {}
-        """The number of each kind of node, by the properties of the kind."""
-        in_kind = self._sort_into_kinds(session, table)
-        kinds = [_NodeKind.of(alike, self._labels) for alike in self._kind_of]
+        in_kind: dict[_Alike, int]
+        if table is None:
+            in_kind = Counter(map(self._alike, session.nodes.values()))
+        else:
+            kinds = _together(_sizes(table))
+            in_kind = {((c, m, g, each), ()): len(rows) for (c, m, g, each), rows in kinds}
+        self._kind_of = {alike: number for number, alike in enumerate(in_kind)}
+        """The number of each kind of node, in order of occurrence."""
+        sizes = [(cpu, memory, gpus, str(each)) for (cpu, memory, gpus, each), _ in in_kind]
+        labels = [dict(zip(self._labels, values, strict=True)) for _, values in in_kind]
         could_use = np.array(
             [
-                [_could_use(shape, dict(selector), kind) for shape, selector in seen]
-                for kind in kinds
+                [shape.could_use(size) and has.items() >= set(selector) for shape, selector in seen]
+                for size, has in zip(sizes, labels, strict=True)
             ],
             dtype=bool,
-        ).reshape(len(kinds), len(seen))
+        ).reshape(len(sizes), len(seen))
         shapes = [shape for shape, _ in seen]
-        sizes = [kind.size for kind in kinds]
-        self._slots = SlotKinds(shapes, sizes, in_kind, could_use)
+        self._slots = SlotKinds(shapes, sizes, dict(enumerate(in_kind.values())), could_use)
         self._slots_with: dict[_Room, Numbers] = {}
         self._gain_with: dict[tuple[Shape, _Left], float] = {}
         self._left_at: dict[str, tuple[int, _Left]] = {}
@@ -134,7 +157,7 @@ class _Outlook:
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
             contention.count(index, shape.demand * count)
-        free, there = np.zeros(len(kinds)), np.zeros(len(self._slots))
+        free, there = np.zeros(len(sizes)), np.zeros(len(self._slots))
         # Both are sums of whole numbers, so the order of summation does not matter.
         for (room, left), count in self._count_left(session, table):
             free[room.kind] += count * sum(left)
@@ -142,22 +165,6 @@ class _Outlook:
         more = float(free.sum()) / demand if demand else 0.0
         self._price = contention.prices(free, more)
         self._worth = self._slots.worth(there, more)
-
-    def _sort_into_kinds(self, session: Session, table: NodeTable | None) -> Counter[int]:
-        """Number the kinds of nodes in order of occurrence; return the size of each kind.
-
-        Only labels that tasks select are compared.
-        """
-        found: Counter[int] = Counter()
-        if table is None:
-            for node in session.nodes.values():
-                found[self._kind_of.setdefault(self._alike(node), len(self._kind_of))] += 1
-            return found
-        for alike, rows in _together(_sizes(table)):
-            cpu, memory, gpus, gpu_memory = alike
-            kind = self._kind_of.setdefault(((cpu, memory, gpus, gpu_memory), ()), len(found))
-            found[kind] += len(rows)
-        return found
 
     def _alike(self, node: Node) -> _Alike:
         size = node.allocatable
@@ -169,6 +176,19 @@ class _Outlook:
         if table is None:
             return Counter(map(self.left_on, session.nodes.values())).items()
         return [(left, len(rows)) for left, rows in self.left_on_each(table)]
+
+    def left_on(self, node: Node) -> _Left:
+        """Return what is left of a node, cached until the node changes."""
+        known = self._left_at.get(node.name)
+        if known is None or known[0] != node.version:
+            room = _Room(
+                self._kind_of[self._alike(node)],
+                node.idle.cpu + node.releasing.cpu,
+                (node.idle.memory + node.releasing.memory) // MIB,
+                node.whole_gpus_free,
+            )
+            known = self._left_at[node.name] = (node.version, (room, tuple(gpus_left(node))))
+        return known[1]
 
     def left_on_each(self, nodes: NodeTable) -> Iterator[tuple[_Left, Rows]]:
         """Yield what is left of nodes with the rows of these nodes; requires `is_plain`."""
@@ -185,23 +205,25 @@ class _Outlook:
     def gain(self, shape: Shape, left_on: _Left) -> float:
         """Return the gain, in thousandths of GPUs, of placing the shape there."""
         # Many nodes of a large fleet are equal, so the gain is cached by what is left.
-        alike = (shape, left_on)
-        gain = self._gain_with.get(alike)
+        gain = self._gain_with.get((shape, left_on))
         if gain is None:
-            gain = self._gain_with[alike] = self._gain(*alike)
+            gain = self._gain_with[shape, left_on] = self._gain(shape, *left_on)
         return gain
 
-    def _gain(self, shape: Shape, left_on: _Left) -> float:
-        room, left = left_on
+    def _gain(self, shape: Shape, room: _Room, left: Sequence[int]) -> float:
         total, cpu = sum(left), room.cpu
         short = self._shortage.of_each(
             np.array([cpu, cpu - shape.cpu_milli], dtype=float),
             np.array([total, total - shape.demand], dtype=float),
         )
         gained, opened = self._gpu_part(shape, left)
-        slots = self._slots_in(room)
-        after = room.without(shape, opened)
-        lost = np.maximum(slots - self._slots_in(after), 0) if slots.any() else slots
+        after = _Room(
+            room.kind,
+            room.cpu - shape.cpu_milli,
+            room.memory - shape.memory_mib,
+            room.whole - opened,
+        )
+        lost = np.maximum(self._slots_in(room) - self._slots_in(after), 0)
         price = float(self._price[room.kind]) * shape.demand
         return gained + float(short[0] - short[1]) - price - float(self._worth @ lost)
 
@@ -233,61 +255,6 @@ class _Outlook:
                 whole=max(0, room.whole),
             )
         return slots
-
-    def left_on(self, node: Node) -> _Left:
-        """Return what is left of a node, cached until the node changes."""
-        version, left_on = self._left_at.get(node.name, _NEVER)
-        if version != node.version or left_on is None:
-            room = _Room(
-                self._kind_of[self._alike(node)],
-                node.idle.cpu + node.releasing.cpu,
-                (node.idle.memory + node.releasing.memory) // MIB,
-                node.whole_gpus_free,
-            )
-            left_on = room, tuple(gpus_left(node))
-            self._left_at[node.name] = node.version, left_on
-        return left_on
-
-
-class _Room(NamedTuple):
-    """The free resources of a node of a kind; equal rooms have equal slots."""
-
-    kind: int
-    cpu: int
-    memory: int
-    whole: int
-
-    def without(self, taken: Shape, opened: int) -> _Room:
-        """Return the room after an allocation that opens this many GPUs."""
-        return _Room(
-            self.kind,
-            self.cpu - taken.cpu_milli,
-            self.memory - taken.memory_mib,
-            self.whole - opened,
-        )
-
-
-_Alike = tuple[tuple[int, int, int, int], tuple[str | None, ...]]
-"""The properties of a kind of node: CPU, memory in MiB, GPUs, MiB of each, and labels."""
-
-_Left = tuple[_Room, tuple[int, ...]]
-"""The room of a node, and the rest of each of its GPUs that is not full."""
-
-_NEVER: Final[tuple[int, _Left | None]] = (-1, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeKind:
-    """The properties that decide which tasks a node can hold."""
-
-    size: Kind
-    labels: tuple[tuple[str, str | None], ...]
-
-    @classmethod
-    def of(cls, alike: _Alike, labels: Sequence[str]) -> _NodeKind:
-        """Return the kind with these properties and the values of `labels`."""
-        (cpu, memory, gpus, gpu_memory), values = alike
-        return cls((cpu, memory, gpus, str(gpu_memory)), tuple(zip(labels, values, strict=True)))
 
 
 def shape_of(task: Task) -> Shape:
@@ -325,19 +292,10 @@ def gpus_left(node: Node) -> list[int]:
     return [WHOLE] * max(0, node.whole_gpus_free) + [left for left in shared if left]
 
 
-def _selector(task: Task) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(task.spec.node_selector.items()))
-
-
 def _sizes(nodes: NodeTable) -> list[npt.NDArray[np.int64]]:
     """Return the columns that decide the kind of a node, labels aside."""
-    total = nodes.total
-    return [
-        total[:, CPU_COLUMN],
-        total[:, MEMORY_COLUMN] // MIB,
-        total[:, GPU_COLUMN] // GPU,
-        nodes.gpu_memory,
-    ]
+    cpu, memory, gpu = (nodes.total[:, n] for n in (CPU_COLUMN, MEMORY_COLUMN, GPU_COLUMN))
+    return [cpu, memory // MIB, gpu // GPU, nodes.gpu_memory]
 
 
 def _together(columns: list[npt.NDArray[np.int64]]) -> Iterator[tuple[list[int], Rows]]:
@@ -355,9 +313,3 @@ def _together(columns: list[npt.NDArray[np.int64]]) -> Iterator[tuple[list[int],
         found.setdefault(tuple(values), []).append(row)
     for values, rows in found.items():
         yield list(values), np.array(rows, dtype=np.intp)
-
-
-def _could_use(shape: Shape, selector: dict[str, str], kind: _NodeKind) -> bool:
-    labels = dict(kind.labels)
-    fits = shape.could_use(kind.size)
-    return fits and all(labels.get(key) == value for key, value in selector.items())

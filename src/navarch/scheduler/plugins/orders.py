@@ -107,13 +107,6 @@ class Elastic(BuiltInPlugin):
 
 def elasticity(job: Job) -> int:
     """Return 0 if a pod set is below its minimum, 1 if all are at it, 2 if one is above it."""
-    if not job.origin.version and len(job.pod_sets) == 1:
-        (pod_set,) = job.pod_sets.values()
-        return _surplus(pod_set)  # cheaper than the cache
-    return job.remember("elasticity", lambda: _elasticity(job))
-
-
-def _elasticity(job: Job) -> int:
     each = [_surplus(pod_set) for pod_set in job.pod_sets.values()]
     return 0 if 0 in each else max(each, default=1)
 

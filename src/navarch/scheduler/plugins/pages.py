@@ -43,7 +43,10 @@ class ReflectJobOrder(BuiltInPlugin):
 
     def on_session_open(self, session: Session) -> None:
         """Register the page."""
-        session.add_http_handler("/get-job-order", lambda _request: _job_order_page(session))
+        session.add_http_handler(
+            "/get-job-order",
+            lambda _request: HttpResponse(body=json.dumps(job_order(session), indent=2).encode()),
+        )
 
 
 def job_order(session: Session) -> dict[str, object]:
@@ -56,7 +59,3 @@ def job_order(session: Session) -> dict[str, object]:
         everything.append(row)
         by_queue.setdefault(job.queue, []).append(row)
     return {"global_order": everything, "queue_order": by_queue}
-
-
-def _job_order_page(session: Session) -> HttpResponse:
-    return HttpResponse(body=json.dumps(job_order(session), indent=2).encode())

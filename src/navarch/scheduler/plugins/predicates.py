@@ -96,12 +96,12 @@ class Predicates(BuiltInPlugin):
 
     def _too_large(self, task: Task) -> str | None:
         """Return why no node could hold the task even if it were empty."""
-        request = task.request
+        request, gpu = task.request, task.request.gpu
         requested = {
             "cpu": request.cpu_milli,
             "memory": request.memory_bytes,
-            "gpu": _gpu_floor(task),
-            **request.gpu.mig,
+            "gpu": gpu.devices * GPU if gpu.shared else gpu.whole,
+            **gpu.mig,
         }
         largest = {name: (amount, self._most(name)) for name, amount in requested.items()}
         for resource, (amount, most) in largest.items():
@@ -242,11 +242,6 @@ def _is_unusual(spec: NodeSpec) -> bool:
     if spec.taints or spec.mig_strategy or spec.mig or spec.dra_gpus:
         return True
     return spec.health is not HEALTHY and spec.health != HEALTHY
-
-
-def _gpu_floor(task: Task) -> int:
-    gpu = task.request.gpu
-    return gpu.devices * GPU if gpu.shared else gpu.whole
 
 
 def _labels(task: Task, node: Node) -> str | None:

@@ -100,7 +100,8 @@ class Reservation(BuiltInPlugin):
 
     def _free_for(self, task: Task, job: Job, node: Node) -> datetime | None:
         """Return when the node is expected to be empty, None if the task could not run there."""
-        if _holds(task, node) == 0 or not self._would_suit(task, job, node):
+        statics = [h for h in self._session.hooks("predicate") if h.scope == "static"]
+        if _holds(task, node) == 0 or any(hook.fn(task, job, node) for hook in statics):
             return None
         latest = self._session.now
         for other, _ in node.tasks.values():
@@ -111,11 +112,6 @@ class Reservation(BuiltInPlugin):
                 return None
             latest = max(latest, (other.job.last_start or self._session.now) + length)
         return latest
-
-    def _would_suit(self, task: Task, job: Job, node: Node) -> bool:
-        """Return whether only a lack of room rules out the node."""
-        statics = [h for h in self._session.hooks("predicate") if h.scope == "static"]
-        return not any(hook.fn(task, job, node) for hook in statics)
 
 
 def _holds(task: Task, node: Node) -> int:

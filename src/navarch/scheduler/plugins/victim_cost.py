@@ -49,19 +49,15 @@ class VictimCost(BuiltInPlugin):
     def _cost(self, job: Job) -> float:
         running = job.tasks_in(ACTIVE_ALLOCATED_MASK)
         size = gpus(requested_quota(running).gpu) if running else 0.0
-        lost = size * self._unsaved_hours(job)
+        saved = max(filter(None, (job.last_start, job.spec.checkpointed_at)), default=None)
+        unsaved = 0.0 if saved is None else (self._session.now - saved).total_seconds() / 3600
+        lost = size * max(0.0, unsaved)
         together = 0.0 if job.elastic else size
         return (
             self.priority_weight * job.priority
             + self.lost_work_weight * lost
             + self.gang_weight * together
         )
-
-    def _unsaved_hours(self, job: Job) -> float:
-        moments = [m for m in (job.last_start, job.spec.checkpointed_at) if m is not None]
-        if not moments:
-            return 0.0
-        return max(0.0, (self._session.now - max(moments)).total_seconds() / 3600)
 
 
 def _may_be_disrupted(_pending: Job, victim: Job) -> bool:

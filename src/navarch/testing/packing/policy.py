@@ -1,47 +1,23 @@
-"""The placement policy protocol, and the table of scores that a run keeps current."""
+"""The base class of placement policies, and the table of scores that a run keeps current."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from navarch.scheduler.packing.shape import Numbers, Shape
+from navarch.scheduler.packing.shape import Numbers
 from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 NOWHERE: Final = -np.inf
 """The score of a node that has no room for the pod."""
 
 
-class Policy(Protocol):
-    """Scores nodes for pods; the highest score wins, ties go to the node listed first."""
+class Policy:
+    """Scores nodes for pods; the highest score wins, ties go to the node listed first.
 
-    def score(self, node: int) -> Numbers:
-        """Return one number per shape: how good it would be to place such a pod on the node.
-
-        The result may depend only on that node's free capacity; it is cached until that changes.
-        """
-        ...
-
-    def device(self, shape: int, node: int) -> int:
-        """Return the GPU of the node for a pod that shares one."""
-        ...
-
-    def arrived(self, shape: int) -> bool:
-        """Record a pod before it is placed; return True if all scores have changed."""
-        ...
-
-    def adjust(self, shape: int, scores: Numbers) -> Numbers:
-        """Return the scores of all nodes for this pod, with the parts that change per pod."""
-        ...
-
-    def placed(self, shape: int, node: int) -> None:
-        """Record that a pod was placed on the node."""
-        ...
-
-
-class ScoringPolicy:
-    """A base class with defaults for all methods except `score`."""
+    A policy must define `score`; the other methods have defaults.
+    """
 
     def __init__(
         self, problem: PackingProblem, free: FreeCapacity, pods: list[int], seed: int
@@ -52,29 +28,31 @@ class ScoringPolicy:
         """The pod list that arrivals are drawn from, for policies that need a history."""
         self.seed = seed
 
+    def score(self, node: int) -> Numbers:
+        """Return one number per shape: how good it would be to place such a pod on the node.
+
+        The result may depend only on that node's free capacity; it is cached until that changes.
+        """
+        raise NotImplementedError
+
     def device(self, shape: int, node: int) -> int:
-        """Return the fullest GPU with room."""
-        needed = self.problem.shapes[shape]
-        return fullest_with_room(needed, self.free.gpus[node])
+        """Return the GPU of the node for a pod that shares one: the fullest with room."""
+        needed, left = self.problem.shapes[shape].gpu_milli, self.free.gpus[node]
+        fitting = [index for index, milli in enumerate(left) if milli >= needed]
+        return min(fitting, key=left.__getitem__)
 
     def arrived(self, shape: int) -> bool:
-        """Record nothing."""
+        """Record a pod before it is placed; return True if all scores have changed."""
         del shape
         return False
 
     def adjust(self, shape: int, scores: Numbers) -> Numbers:
-        """Return the scores unchanged."""
+        """Return the scores of all nodes for this pod, with the parts that change per pod."""
         del shape
         return scores
 
     def placed(self, shape: int, node: int) -> None:
-        """Record nothing."""
-
-
-def fullest_with_room(shape: Shape, left: list[int]) -> int:
-    """Return the GPU with the least left that still holds the shape; the first one wins ties."""
-    fitting = [index for index, milli in enumerate(left) if milli >= shape.gpu_milli]
-    return min(fitting, key=left.__getitem__)
+        """Record that a pod was placed on the node."""
 
 
 class ScoreTable:
@@ -94,15 +72,12 @@ class ScoreTable:
 
     def rebuild(self) -> None:
         """Compute the scores of all nodes."""
-        known: dict[tuple[int, ...], int] = {}
-        columns: list[Numbers] = []
-        column_of: list[int] = []
+        known: dict[tuple[int, ...], Numbers] = {}
         for node in range(len(self._free.problem.machines)):
-            number = known.setdefault(self._free.state(node), len(columns))
-            if number == len(columns):
-                columns.append(self._column(node))
-            column_of.append(number)
-        self._scores[:] = np.array(columns).take(column_of, axis=0).T
+            state = self._free.state(node)
+            if state not in known:
+                known[state] = self._column(node)
+            self._scores[:, node] = known[state]
 
     def refresh(self, node: int) -> None:
         """Compute the scores of one node."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class PackingProblem:
         """The thousandths of GPUs of all machines."""
         return sum(machine.gpus for machine in self.machines) * WHOLE
 
-    @property
+    @cached_property
     def gpus_max(self) -> int:
         """The GPU count of the largest machine or pod."""
         return max(int(self.gpus.max(initial=0)), *(machine.gpus for machine in self.machines))
@@ -71,7 +72,6 @@ class FreeCapacity:
         self.gpus = [[WHOLE] * machine.gpus for machine in problem.machines]
         self.total = problem.capacity
         """Free thousandths of GPUs on all machines."""
-        self._no_gpu = [0] * (problem.gpus_max + 1)
         # Infinite where a machine kind cannot hold the shape at all.
         self._cpu_needed = np.where(problem.could_use, problem.cpu, np.inf)
 
@@ -104,7 +104,8 @@ class FreeCapacity:
         problem = self.problem
         # A pod with q GPUs fits if the q-th freest GPU has enough left.
         left = sorted(self.gpus[node], reverse=True)
-        ranked = np.array([0, *left, *self._no_gpu[len(left) + 1 :]], dtype=np.float64)
+        ranked = np.zeros(problem.gpus_max + 1)
+        ranked[1 : len(left) + 1] = left
         fits: Flags = self._cpu_needed[problem.kind_of[node]] <= self.cpu[node]
         fits &= problem.memory <= self.memory[node]
         fits &= problem.milli <= ranked.take(problem.gpus)

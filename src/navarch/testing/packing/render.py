@@ -20,21 +20,13 @@ def render_run(run: PackingResult) -> dict[str, Any]:
         "gpus": run.capacity // 1000,
         "pods": len(run.nodes),
         "allocation_pct": round(run.allocation_pct, 4),
-        "curve": [
-            {"arrived_pct": round(pct, 4), "allocation_pct": round(value, 4)}
-            for pct, value in run.curve()
-        ],
-        "acceptance_by_gpu_count": {
-            str(count): _accepted(accepted) for count, accepted in run.by_gpus.items()
-        },
-        "acceptance_of_shares": _accepted(run.shares),
+        **_render_details([run]),
     }
 
 
 def render_runs(runs: Sequence[PackingResult]) -> dict[str, Any]:
     """Return several runs of one policy as data: the mean of each figure, and every run."""
     figure = spread([run.allocation_pct for run in runs])
-    each = [render_run(run) for run in runs]
     return {
         "policy": runs[0].policy,
         "seeds": [run.seed for run in runs],
@@ -44,6 +36,13 @@ def render_runs(runs: Sequence[PackingResult]) -> dict[str, Any]:
         "allocation_pct_deviation": round(figure.deviation, 4),
         "allocation_pct_least": round(figure.least, 4),
         "allocation_pct_most": round(figure.most, 4),
+        **_render_details(runs),
+        "runs": [render_run(run) for run in runs],
+    }
+
+
+def _render_details(runs: Sequence[PackingResult]) -> dict[str, Any]:
+    return {
         "curve": [
             {"arrived_pct": round(pct, 4), "allocation_pct": round(value, 4)}
             for pct, value in _curve(runs)
@@ -53,7 +52,6 @@ def render_runs(runs: Sequence[PackingResult]) -> dict[str, Any]:
             for count in sorted({count for run in runs for count in run.by_gpus})
         },
         "acceptance_of_shares": _accepted(_together([run.shares for run in runs])),
-        "runs": each,
     }
 
 
@@ -66,20 +64,16 @@ def render_text(runs: Sequence[PackingResult]) -> str:
         title += f" (deviation {figure.deviation:.2f}, {figure.least:.2f} to {figure.most:.2f})"
     seeds = f"seed {first.seed}" if len(runs) == 1 else f"seeds {first.seed} to {runs[-1].seed}"
     lines = [title, f"{first.load:.0%} of the GPUs were requested, {seeds}", ""]
-    lines += ["arrived  allocated", *_points(runs), "", "GPUs    arrived  accepted"]
-    counts = sorted({count for run in runs for count in run.by_gpus})
-    for count in counts:
-        together = _together([run.by_gpus.get(count) for run in runs])
-        lines.append(_row(str(count), together))
+    lines.append("arrived  allocated")
+    *curve, end = _curve(runs) or [(0.0, 0.0)]
+    shown = [point for point in curve if point[0] in SHOWN]
+    lines += [f"{pct:5.0f} %  {value:7.2f} %" for pct, value in [*shown, end]]
+    lines += ["", "GPUs    arrived  accepted"]
+    for count in sorted({count for run in runs for count in run.by_gpus}):
+        lines.append(_row(str(count), _together([run.by_gpus.get(count) for run in runs])))
         if count == 1:
             lines.append(_row(" shared", _together([run.shares for run in runs])))
     return "\n".join(lines)
-
-
-def _points(runs: Sequence[PackingResult]) -> list[str]:
-    *curve, (end, final) = _curve(runs)
-    shown = [(pct, value) for pct, value in curve if pct in SHOWN]
-    return [f"{pct:5.0f} %  {value:7.2f} %" for pct, value in [*shown, (end, final)]]
 
 
 def _row(name: str, accepted: Acceptance) -> str:
@@ -90,6 +84,8 @@ def _row(name: str, accepted: Acceptance) -> str:
 def _curve(runs: Sequence[PackingResult]) -> list[tuple[float, float]]:
     """Return the mean over runs, up to the end of the shortest, and at their ends."""
     curves = [run.curve() for run in runs]
+    if not all(curves):
+        return []  # the first pod would have exceeded the load
     ends = [curve.pop() for curve in curves]
     rows = [*zip(*curves, strict=False), ends]
     return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from navarch.core.errors import InvalidError
@@ -83,35 +82,19 @@ def parse_machines(lines: Iterable[str], name: str) -> Iterator[Machine]:
 
 def parse_pods(lines: Iterable[str], name: str) -> Iterator[Shape]:
     """Yield the pods of a CSV file; columns that do not affect placement are ignored."""
-    # A list of thousands of pods has a few hundred shapes: each is parsed once.
-    known: dict[tuple[str, ...], Shape] = {}
     for row in _rows(lines, name, POD_COLUMNS):
-        cells = row.cells
-        key = (*_request_cells(cells), cells.get(GPU_SPEC, ""))
-        shape = known.get(key)
-        if shape is None:
-            shape = known[key] = _shape(row)
-        yield shape
-
-
-_request_cells = itemgetter(*POD_COLUMNS)
-
-
-def _shape(row: _Row) -> Shape:
-    cpu, memory = row.number("cpu_milli"), row.number("memory_mib")
-    gpus = row.number("num_gpu", most=MOST_GPUS)
-    if not gpus:
-        return Shape(cpu, memory, 0, 0)
-    milli = row.number("gpu_milli", most=WHOLE)
-    if milli == 0:
-        raise row.wrong("gpu_milli", "is 0 though num_gpu is not; specify how much of each GPU")
-    if gpus > 1 and milli < WHOLE:
-        raise row.wrong("gpu_milli", f"is {milli} for {gpus} GPUs; only one GPU can be shared")
-    return Shape(cpu, memory, gpus, milli, _models(row.text(GPU_SPEC)))
-
-
-def _models(text: str) -> tuple[str, ...]:
-    return tuple(sorted({part.strip() for part in text.split("|")} - {""}))
+        cpu, memory = row.number("cpu_milli"), row.number("memory_mib")
+        gpus = row.number("num_gpu", most=MOST_GPUS)
+        if not gpus:
+            yield Shape(cpu, memory, 0, 0)
+            continue
+        milli = row.number("gpu_milli", most=WHOLE)
+        if milli == 0:
+            raise row.wrong("gpu_milli", "is 0 though num_gpu is not; specify how much of each GPU")
+        if gpus > 1 and milli < WHOLE:
+            raise row.wrong("gpu_milli", f"is {milli} for {gpus} GPUs; only one GPU can be shared")
+        models = {part.strip() for part in row.text(GPU_SPEC).split("|")} - {""}
+        yield Shape(cpu, memory, gpus, milli, tuple(sorted(models)))
 
 
 class _Row(NamedTuple):

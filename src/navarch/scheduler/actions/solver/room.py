@@ -49,9 +49,11 @@ class GpuRoom:
     def free_up(self, victims: Iterable[Task]) -> None:
         """Take into account that `victims` would leave."""
         for task in victims:
-            node = task.placement.node
+            node, gpu = task.placement.node, task.request.gpu
             if node is not None:
-                self._change(self._row_of[node], _freed(task))
+                # At most as many hundredths of whole GPUs come free when the task leaves.
+                freed = gpu.devices * GPU if gpu.shared else gpu.whole
+                self._change(self._row_of[node], freed)
 
     def suffices(self) -> bool:
         """Return whether the tasks could fit if all victims so far left."""
@@ -77,9 +79,3 @@ def _wanted(tasks: Sequence[Task]) -> dict[int, int]:
     if len(different) == 1:
         return {sizes[0]: len(sizes)}
     return {size: sum(other >= size for other in sizes) for size in different}
-
-
-def _freed(task: Task) -> int:
-    """Return at most how many hundredths of whole GPUs come free when the task leaves."""
-    gpu = task.request.gpu
-    return gpu.devices * GPU if gpu.shared else gpu.whole

@@ -23,7 +23,7 @@ def set_fair_shares(shares: Shares, roots: list[Queue], k_value: float) -> None:
 
 
 def _divide_level(shares: Shares, queues: list[Queue], total: Amounts, k_value: float) -> None:
-    siblings = shares.siblings(queues)
+    siblings = [shares[queue.name] for queue in queues]
     columns = [
         Division(siblings, resource, total[resource], k_value).divide() for resource in range(3)
     ]
@@ -51,7 +51,12 @@ class Division:
 
     def divide(self) -> dict[str, float]:
         """Return each queue's fair share."""
-        self._give_quotas()
+        # Every queue has its quota, even if the quotas exceed the total.
+        for share in self._siblings:
+            deserved = share.deserved[self._resource]
+            promised = self._total if deserved == UNLIMITED else deserved
+            self._fair[share.name] = min(promised, share.requestable(self._resource))
+            self._left -= self._fair[share.name]
         by_priority = sorted({share.queue.priority for share in self._siblings}, reverse=True)
         levels = [
             [share for share in self._siblings if share.queue.priority == priority]
@@ -63,14 +68,6 @@ class Division:
         for level in levels:
             self._give_remainders(level)
         return self._fair
-
-    def _give_quotas(self) -> None:
-        """Give every queue its quota, even if the quotas exceed the total."""
-        for share in self._siblings:
-            deserved = share.deserved[self._resource]
-            promised = self._total if deserved == UNLIMITED else deserved
-            self._fair[share.name] = min(promised, share.requestable(self._resource))
-            self._left -= self._fair[share.name]
 
     def _give_round(self, level: list[QueueShare]) -> bool:
         """Give every queue its part of the rest; return whether some of it was not needed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
+from navarch.scheduler.model.capacity import CapacityVerdict
 from navarch.scheduler.model.quantity import GPU, RESOURCE_NAMES, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
 OVER_LIMIT = "OverLimit"
 OVER_QUOTA = "NonPreemptibleOverQuota"
-
-
-def check_limits(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
-    """Return whether every queue from the leaf up stays within its limit."""
-    return next(beyond_limits(lineage, request), SCHEDULABLE)
-
-
-def check_quotas(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
-    """Return whether non-preemptible work stays within quota in every queue from the leaf up."""
-    return next(beyond_quotas(lineage, request), SCHEDULABLE)
 
 
 def beyond_limits(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
@@ -42,27 +32,22 @@ def beyond_quotas(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[C
 def _beyond(
     share: QueueShare, used: Amounts, request: Amounts, bound: Amounts, reason: str
 ) -> Iterator[CapacityVerdict]:
-    for index, name in enumerate(RESOURCE_NAMES):
-        requested, limit = request[index], bound[index]
-        if requested and limit != UNLIMITED and used[index] + requested > limit:
-            yield _reject(share.name, reason, name, (requested, used[index], limit))
-
-
-def _reject(
-    queue: str, reason: str, resource: str, figures: tuple[float, float, float]
-) -> CapacityVerdict:
-    requested, used, bound = (figure / GPU if resource == "gpu" else figure for figure in figures)
     what = "limit" if reason == OVER_LIMIT else "quota for non-preemptible work"
-    return CapacityVerdict(
-        schedulable=False,
-        reason=reason,
-        queue=queue,
-        resource=resource,
-        requested=requested,
-        used=used,
-        bound=bound,
-        message=(
-            f"queue {queue!r}: {resource} {what} is {bound:g}, "
-            f"in use {used:g}, requested {requested:g}"
-        ),
-    )
+    for index, resource in enumerate(RESOURCE_NAMES):
+        requested, has, most = request[index], used[index], bound[index]
+        if requested and most != UNLIMITED and has + requested > most:
+            if resource == "gpu":
+                requested, has, most = requested / GPU, has / GPU, most / GPU
+            yield CapacityVerdict(
+                schedulable=False,
+                reason=reason,
+                queue=share.name,
+                resource=resource,
+                requested=requested,
+                used=has,
+                bound=most,
+                message=(
+                    f"queue {share.name!r}: {resource} {what} is {most:g}, "
+                    f"in use {has:g}, requested {requested:g}"
+                ),
+            )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -19,12 +20,7 @@ from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.plugins.base import BuiltInPlugin
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
-from navarch.scheduler.plugins.proportion.limits import (
-    beyond_limits,
-    beyond_quotas,
-    check_limits,
-    check_quotas,
-)
+from navarch.scheduler.plugins.proportion.limits import beyond_limits, beyond_quotas
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Charges, Shares
@@ -93,31 +89,26 @@ class Proportion(BuiltInPlugin):
 
     def _enter(self, jobs: Iterable[Job]) -> None:
         """Add what jobs use and request to the accounts of their queues and all ancestors."""
-        entries: dict[tuple[str, bool], tuple[Amounts, Amounts]] = {}
+        used: defaultdict[tuple[str, bool], list[Amounts]] = defaultdict(list)
+        wanted: defaultdict[tuple[str, bool], list[Amounts]] = defaultdict(list)
         for job in jobs:
-            has, wants = self._has_and_wants(job)
-            known = entries.get(key := (job.queue, job.preemptible))
-            if known is not None:
-                has = known[0] if has is NOTHING else known[0].plus(has)
-                wants = known[1] if wants is NOTHING else known[1].plus(wants)
-            entries[key] = (has, wants)
-        for (queue, preemptible), (has, wants) in entries.items():
+            key = (job.queue, job.preemptible)
+            for pod_set in job.pod_sets.values():
+                if pod_set.untouched(TaskStatus.PENDING):
+                    wanted[key].append(self._wanted(job, pod_set))
+                elif job.is_materialised:
+                    used[key].append(self._placed(pod_set))
+                    waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
+                    wanted[key].append(requested_quota(waiting))
+                elif pod_set.untouched(ACTIVE_ALLOCATED_MASK):
+                    # Equal tasks that are not materialised.
+                    quota = job.spec.tasks[0].request.fixed_quota or NOTHING
+                    used[key].append(quota.times(pod_set.size))
+        for queue, preemptible in used | wanted:
+            has, wants = _sum(used[queue, preemptible]), _sum(wanted[queue, preemptible])
             for share in self._shares.lineage(queue):
                 share.charge(has, preemptible=preemptible)
                 share.request = share.request.plus(has).plus(wants)
-
-    def _has_and_wants(self, job: Job) -> tuple[Amounts, Amounts]:
-        has, wants = NOTHING, NOTHING
-        for pod_set in job.pod_sets.values():
-            if pod_set.untouched(TaskStatus.PENDING):
-                wants = _sum(wants, self._wanted(job, pod_set))
-            elif not job.is_materialised:
-                has = _sum(has, self._had(job, pod_set))
-            else:
-                has = has.plus(self._placed(pod_set))
-                waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
-                wants = wants.plus(requested_quota(waiting))
-        return has, wants
 
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
@@ -125,22 +116,12 @@ class Proportion(BuiltInPlugin):
         if pod_set.shapes:
             wanted = job.quota_of(pod_set.shapes)
         elif pod_set.alike:
-            wanted = job.quota_each
-            if pod_set.size > 1:
-                wanted = wanted.times(pod_set.size)
+            wanted = job.quota_each.times(pod_set.size)
         else:
             return requested_quota(pod_set.tasks)
         if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
             job.requested_quota = (0, wanted)  # all of them are placed together
         return wanted
-
-    @staticmethod
-    def _had(job: Job, pod_set: PodSet) -> Amounts:
-        """Return the quota that equal tasks use which are not materialised."""
-        quota = job.spec.tasks[0].request.fixed_quota
-        if quota is None or not pod_set.untouched(ACTIVE_ALLOCATED_MASK):
-            return NOTHING
-        return quota.times(pod_set.size) if pod_set.size > 1 else quota
 
     def _placed(self, pod_set: PodSet) -> Amounts:
         """Return the quota that the tasks of a pod set use, and record each task's part."""
@@ -152,35 +133,24 @@ class Proportion(BuiltInPlugin):
         return has
 
     def _on_allocate(self, event: Event) -> None:
-        task = event.task
-        self._losses.forget()
-        quota = self._charges.enter(task, self._session.nodes[event.node])
-        for share in self._shares.lineage(task.job.queue):
-            share.charge(quota, preemptible=task.job.preemptible)
+        self._book(event.task.job, self._charges.enter(event.task, self._session.nodes[event.node]))
 
     def _on_deallocate(self, event: Event) -> None:
-        task = event.task
-        self._losses.forget()
-        quota = self._session.nodes[event.node].quota_of(task.request)
-        for share in self._shares.lineage(task.job.queue):
-            share.credit(quota, preemptible=task.job.preemptible)
+        quota = self._session.nodes[event.node].quota_of(event.task.request)
+        self._book(event.task.job, quota.times(-1))
 
     def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         # These use whole GPUs or none, so their quota does not depend on the node.
-        job = tasks[0].job
-        self._losses.forget()
-        total = nodes[0].quota_of(tasks[0].request)
-        if len(tasks) > 1:
-            total = total.times(len(tasks))
-        for share in self._shares.lineage(job.queue):
-            share.charge(total, preemptible=job.preemptible)
+        self._book(tasks[0].job, nodes[0].quota_of(tasks[0].request).times(len(tasks)))
 
     def _on_deallocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        first = tasks[0]
+        self._book(tasks[0].job, nodes[0].quota_of(tasks[0].request).times(-len(tasks)))
+
+    def _book(self, job: Job, amount: Amounts) -> None:
+        """Add to what the job's queue and its ancestors use."""
         self._losses.forget()
-        quota = nodes[0].quota_of(first.request).times(len(tasks))
-        for share in self._shares.lineage(first.job.queue):
-            share.credit(quota, preemptible=first.job.preemptible)
+        for share in self._shares.lineage(job.queue):
+            share.charge(amount, preemptible=job.preemptible)
 
     def _compare_queues(
         self,
@@ -219,47 +189,34 @@ class Proportion(BuiltInPlugin):
     def _request(self, job: Job | None) -> Amounts:
         return NOTHING if job is None else request_to_place(self._session, job)
 
+    def _is_bounded(self, job: Job) -> bool:
+        """Return whether a limit or quota applies to the job."""
+        limited, promised = self._shares.limited(job.queue), self._shares.promised(job.queue)
+        return bool(limited or (promised and not job.preemptible))
+
     def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         # The sum was computed before, when the next queue was chosen.
         if tasks is tasks_to_place(self._session, job, real=False):
-            return self._check_all(job, request_to_place(self._session, job))
-        return self._check_all(job, requested_quota(tasks))
+            request = request_to_place(self._session, job)
+        else:
+            request = requested_quota(tasks)
+        exceeded = list(self._exceeded(job, request))
+        if not exceeded:
+            return SCHEDULABLE
+        return replace(exceeded[0], also=tuple(exceeded[1:]))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
-        if job.preemptible:
-            return CapacityVerdict()
-        return check_quotas(self._shares.promised(job.queue), requested_quota(tasks))
+        quotas = () if job.preemptible else self._shares.promised(job.queue)
+        return next(beyond_quotas(quotas, requested_quota(tasks)), SCHEDULABLE)
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
-        return self._check(job, node.quota_of(task.request))
+        return next(self._exceeded(job, node.quota_of(task.request)), SCHEDULABLE)
 
-    def _is_bounded(self, job: Job) -> bool:
-        """Return whether a limit or quota applies to the job."""
-        if job.preemptible:
-            return bool(self._shares.limited(job.queue))
-        return self._shares.bounds(job.queue)
-
-    def _check_all(self, job: Job, request: Amounts) -> CapacityVerdict:
-        """Return whether all queues allow the request; otherwise the verdict names every bound."""
-        verdict = self._check(job, request)
-        if verdict.schedulable:
-            return verdict
-        quotas = () if job.preemptible else self._shares.promised(job.queue)
-        _, *others = (
-            *beyond_limits(self._shares.limited(job.queue), request),
-            *beyond_quotas(quotas, request),
-        )
-        return replace(verdict, also=tuple(others)) if others else verdict
-
-    def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
-        limited, promised = self._shares.limited(job.queue), self._shares.promised(job.queue)
-        if limited:
-            verdict = check_limits(limited, request)
-            if not verdict.schedulable:
-                return verdict
-        if promised and not job.preemptible:
-            return check_quotas(promised, request)
-        return SCHEDULABLE
+    def _exceeded(self, job: Job, request: Amounts) -> Iterator[CapacityVerdict]:
+        """Yield every limit and quota that the request of the job exceeds."""
+        yield from beyond_limits(self._shares.limited(job.queue), request)
+        if not job.preemptible:
+            yield from beyond_quotas(self._shares.promised(job.queue), request)
 
     def _can_reclaim(self, job: Job) -> bool:
         share = self._shares[job.queue]
@@ -289,6 +246,5 @@ class Proportion(BuiltInPlugin):
         return check.allows(scenario)
 
 
-def _sum(left: Amounts, right: Amounts) -> Amounts:
-    """Return the sum; most jobs have one pod set, so one side is often empty."""
-    return right if left is NOTHING else left.plus(right)
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    return Amounts(*map(sum, zip(NOTHING, *amounts, strict=True)))

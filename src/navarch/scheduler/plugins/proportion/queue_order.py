@@ -32,9 +32,12 @@ def compare(
     right_keys = rank(right, requests[1], taken[1], total)
     if left_keys != right_keys:
         return -1 if left_keys < right_keys else 1
-    smaller = _smaller_share(left.allocatable_share(), right.allocatable_share())
-    if smaller:
-        return smaller
+    left_share, right_share = left.allocatable_share(), right.allocatable_share()
+    if left_share != right_share:
+        if left_share.within(right_share):
+            return -1
+        if right_share.within(left_share):
+            return 1
     age = (left.queue.created_at, left.name), (right.queue.created_at, right.name)
     return (age[0] > age[1]) - (age[0] < age[1])
 
@@ -94,14 +97,6 @@ def _served(cpu: float, memory: float, gpu: float, due: Amounts) -> float:
     )
 
 
-def _smaller_share(left: Amounts, right: Amounts) -> int:
-    if left == right:
-        return 0
-    if left.within(right):
-        return -1
-    return 1 if right.within(left) else 0
-
-
 class Losses:
     """What queues would lose with their victims, summed job by job.
 
@@ -112,32 +107,22 @@ class Losses:
         self._charges = charges
         self._known: dict[int, tuple[list[Job], int, Amounts, set[str]]] = {}
         """By id of the list: the list, how many jobs are summed, the sum, and their tasks."""
-        self._first: tuple[Job, Amounts] | None = None
-        """The last single job and its sum: all ancestors of its queue need the same."""
 
     def forget(self) -> None:
         """Drop the cache after placements have changed."""
         self._known.clear()
-        self._first = None
 
     def of(self, jobs: Sequence[Job]) -> Amounts:
         """Return the quota that the tasks of `jobs` use, each task counted once."""
         if not isinstance(jobs, VictimList):
-            return self._add(NOTHING, jobs, set()) if jobs else NOTHING
+            return self._add(NOTHING, jobs, set())
         if not jobs.before:
-            first = self._first
-            if first is None or first[0] is not jobs.following:
-                first = (jobs.following, self._add(NOTHING, (jobs.following,), set()))
-                self._first = first
-            return first[1]
-        known = self._known.get(id(jobs.before))
-        if known is None:
-            known = (jobs.before, 0, NOTHING, set())
-        _, done, total, seen = known
+            return self._add(NOTHING, [jobs.following], set())
+        unknown = (jobs.before, 0, NOTHING, set[str]())
+        _, done, total, seen = self._known.get(id(jobs.before), unknown)
         if done < len(jobs.before):
             total = self._add(total, jobs.before[done:], seen)
-            known = (jobs.before, len(jobs.before), total, seen)
-        self._known[id(jobs.before)] = known
+            self._known[id(jobs.before)] = (jobs.before, len(jobs.before), total, seen)
         return self._add(total, [jobs.following], set(), besides=seen)
 
     def _add(
@@ -148,10 +133,10 @@ class Losses:
         *,
         besides: Collection[str] = (),
     ) -> Amounts:
+        """Return the total with the tasks that were not seen, and add these to `seen`."""
         for job in jobs:
             for uid, task in job.tasks.items():
                 if uid not in seen and uid not in besides and task.placement.counts:
                     seen.add(uid)
-                    charge = self._charges.of(task)
-                    total = charge if total is NOTHING else total.plus(charge)
+                    total = total.plus(self._charges.of(task))
         return total

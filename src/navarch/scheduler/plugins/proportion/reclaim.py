@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.framework.gang import requested_quota
-from navarch.scheduler.model.quantity import NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.model.quantity import UNLIMITED, Amounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,13 +66,7 @@ class ReclaimCheck:
             for task in tasks[pod_set.min_available :]:
                 yield self._charges.of(task)
         if core:
-            yield self._sum(core)
-
-    def _sum(self, tasks: list[Task]) -> Amounts:
-        total = NOTHING
-        for task in tasks:
-            total = total.plus(self._charges.of(task))
-        return total
+            yield reduce(Amounts.plus, map(self._charges.of, core))
 
     def _may_take(self, job: Job, request: Amounts, victim_queue: str) -> bool:
         """Return whether the victim's side can spare more, where the two queues diverge."""
@@ -95,22 +90,15 @@ class ReclaimCheck:
         resources = [index for index in range(3) if involved[index] > 0]
         for share in self._shares.lineage(job.queue):
             has = self._has(share).plus(request)
-            siblings = self._losing_siblings(share)
-            if any(self._exceeds(share, has, other, resources) for other in siblings):
-                return False
+            parent = share.queue.parent
+            for sibling in self._tree.roots if parent is None else parent.children:
+                lost = sibling.name != share.name and sibling.name in self._remaining
+                if lost and self._exceeds(share, has, self._shares[sibling.name], resources):
+                    return False
         return job.preemptible or all(
             self._fixed[share.name].plus(request).within(share.deserved)
             for share in self._shares.lineage(job.queue)
         )
-
-    def _losing_siblings(self, share: QueueShare) -> list[QueueShare]:
-        parent = share.queue.parent
-        siblings = self._tree.roots if parent is None else parent.children
-        return [
-            self._shares[queue.name]
-            for queue in siblings
-            if queue.name != share.name and queue.name in self._remaining
-        ]
 
     def _exceeds(
         self, share: QueueShare, has: Amounts, other: QueueShare, resources: list[int]

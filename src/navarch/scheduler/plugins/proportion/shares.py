@@ -23,7 +23,6 @@ class QueueShare:
     """One queue's account. Usage is in whole numbers, so undoing a change is exact."""
 
     __slots__ = (
-        "_allocatable_share",
         "_due",
         "allocated",
         "allocated_non_preemptible",
@@ -41,10 +40,8 @@ class QueueShare:
         self.request = NOTHING
         """What the queue uses plus what its pending tasks request."""
         self.fair_share = NOTHING
-        self._allocatable_share: tuple[Amounts, Amounts] | None = None
-        """The fair share that the cached value was computed for, and the value."""
         self._due: tuple[Amounts, tuple[Amounts, Amounts]] | None = None
-        """The same for `due`."""
+        """The fair share that the cached value of `due` was computed for, and the value."""
 
     @property
     def name(self) -> str:
@@ -69,11 +66,8 @@ class QueueShare:
 
     def allocatable_share(self) -> Amounts:
         """Return what the queue may use before other queues can reclaim from it."""
-        known = self._allocatable_share
-        if known is None or known[0] is not self.fair_share:
-            share = Amounts(*(self._allocatable(resource) for resource in range(3)))
-            known = self._allocatable_share = (self.fair_share, share)
-        return known[1]
+        bounds = zip(self.limit, self.deserved, self.fair_share, strict=True)
+        return Amounts(*(_allocatable(*bound) for bound in bounds))
 
     def due(self, total: Amounts) -> tuple[Amounts, Amounts]:
         """Return `allocatable_share` twice, the second time with `total` in place of no bound.
@@ -88,40 +82,42 @@ class QueueShare:
             known = self._due = (self.fair_share, (may, due))
         return known[1]
 
-    def _allocatable(self, resource: int) -> float:
-        limit, deserved = self.limit[resource], self.deserved[resource]
-        if deserved == UNLIMITED:
-            return limit
-        share = max(deserved, self.fair_share[resource])
-        return share if limit == UNLIMITED else min(limit, share)
-
     def charge(self, amount: Amounts, *, preemptible: bool) -> None:
         """Add to what the queue uses."""
         self.allocated = self.allocated.plus(amount)
         if not preemptible:
             self.allocated_non_preemptible = self.allocated_non_preemptible.plus(amount)
 
-    def credit(self, amount: Amounts, *, preemptible: bool) -> None:
-        """Subtract from what the queue uses."""
-        self.allocated = self.allocated.minus(amount)
-        if not preemptible:
-            self.allocated_non_preemptible = self.allocated_non_preemptible.minus(amount)
+
+def _allocatable(limit: float, deserved: float, fair_share: float) -> float:
+    if deserved == UNLIMITED:
+        return limit
+    share = max(deserved, fair_share)
+    return share if limit == UNLIMITED else min(limit, share)
 
 
 class Shares:
     """The accounts of all queues."""
 
     def __init__(self, session: Session) -> None:
-        self._tree = session.queues
         usage = session.cluster.usage
         self.by_name: dict[str, QueueShare] = {
             name: QueueShare(queue, usage.get(name, QueueUsage()))
             for name, queue in session.queues.by_name.items()
         }
-        self._lineages: dict[str, tuple[QueueShare, ...]] = {}
-        self._limited: dict[str, tuple[QueueShare, ...]] = {}
-        self._promised: dict[str, tuple[QueueShare, ...]] = {}
-        self._bounded: dict[str, bool] = {}
+        # A queue with its ancestors; of these, those with a limit and those with a quota.
+        self._lineages = {
+            name: tuple(self.by_name[ancestor.name] for ancestor in queue.lineage())
+            for name, queue in session.queues.by_name.items()
+        }
+        self._limited = {
+            name: tuple(share for share in lineage if share.limit != UNBOUNDED)
+            for name, lineage in self._lineages.items()
+        }
+        self._promised = {
+            name: tuple(share for share in lineage if share.deserved != UNBOUNDED)
+            for name, lineage in self._lineages.items()
+        }
         ready = [spec for spec in session.node_list.specs if spec.health.ready]
         sliced = [spec.mig for spec in ready if spec.mig]
         slices = sum(mig_slices(name) * n for mig in sliced for name, n in mig.items())
@@ -134,42 +130,17 @@ class Shares:
     def __getitem__(self, name: str) -> QueueShare:
         return self.by_name[name]
 
-    def siblings(self, queues: list[Queue]) -> list[QueueShare]:
-        """Return the accounts of `queues`."""
-        return [self.by_name[queue.name] for queue in queues]
-
     def lineage(self, name: str) -> tuple[QueueShare, ...]:
         """Return the accounts of a queue and all its ancestors; none for an unknown queue."""
-        known = self._lineages.get(name)
-        if known is None:
-            queue = self._tree.by_name.get(name)
-            ancestors = () if queue is None else queue.lineage()
-            known = tuple(self.by_name[ancestor.name] for ancestor in ancestors)
-            self._lineages[name] = known
-        return known
+        return self._lineages.get(name, ())
 
     def limited(self, name: str) -> tuple[QueueShare, ...]:
         """Return the accounts of `lineage` with a limit."""
-        known = self._limited.get(name)
-        if known is None:
-            known = tuple(share for share in self.lineage(name) if share.limit != UNBOUNDED)
-            self._limited[name] = known
-        return known
-
-    def bounds(self, name: str) -> bool:
-        """Return whether a limit or quota bounds non-preemptible work of the queue."""
-        known = self._bounded.get(name)
-        if known is None:
-            known = self._bounded[name] = bool(self.limited(name) or self.promised(name))
-        return known
+        return self._limited.get(name, ())
 
     def promised(self, name: str) -> tuple[QueueShare, ...]:
         """Return the accounts of `lineage` with a quota, which bounds non-preemptible work."""
-        known = self._promised.get(name)
-        if known is None:
-            known = tuple(share for share in self.lineage(name) if share.deserved != UNBOUNDED)
-            self._promised[name] = known
-        return known
+        return self._promised.get(name, ())
 
 
 class Charges:

@@ -38,9 +38,6 @@ class Domain:
         for child in self.children:
             yield from child.at_level(level)
 
-    def __repr__(self) -> str:
-        return f"Domain({self.id or 'root'}, nodes={len(self.nodes)})"
-
 
 def build_tree(topology: Topology, nodes: Sequence[Node]) -> Domain:
     """Return the tree of the nodes that have a label for every level."""

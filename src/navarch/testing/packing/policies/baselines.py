@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from navarch.scheduler.packing.shape import WHOLE, Numbers
-from navarch.testing.packing.policy import ScoringPolicy
+from navarch.testing.packing.policy import Policy
 from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 LARGEST_CPU: Final = 128_000
@@ -18,7 +18,7 @@ USED_NODE_MIN: Final = 33
 """GPU packing gives each way to place a pod a band of scores: those that open less score higher."""
 
 
-class BestFit(ScoringPolicy):
+class BestFit(Policy):
     """Prefers the node with the least left afterwards, relative to the largest machine."""
 
     def score(self, node: int) -> Numbers:
@@ -28,7 +28,7 @@ class BestFit(ScoringPolicy):
         return np.floor(100 * (1 - (cpu * 0.5 + gpu * 0.5)))
 
 
-class DotProduct(ScoringPolicy):
+class DotProduct(Policy):
     """Prefers a small dot product of free and requested resources."""
 
     def score(self, node: int) -> Numbers:
@@ -38,7 +38,7 @@ class DotProduct(ScoringPolicy):
         return np.floor(100 * (1 - (cpu + gpu) / 2))
 
 
-class GpuPacking(ScoringPolicy):
+class GpuPacking(Policy):
     """Prefers shared GPUs, then free GPUs of used nodes, then free nodes."""
 
     def score(self, node: int) -> Numbers:
@@ -56,7 +56,7 @@ class GpuPacking(ScoringPolicy):
         return opened
 
 
-class GpuClustering(ScoringPolicy):
+class GpuClustering(Policy):
     """Keeps pods with the same number of GPUs on the same nodes.
 
     Nodes that hold only such pods come first, then nodes that also hold others, then empty nodes.
@@ -87,7 +87,7 @@ class GpuClustering(ScoringPolicy):
         return scores
 
 
-class RandomPlacement(ScoringPolicy):
+class RandomPlacement(Policy):
     """Places a pod on a random node and GPU with room.
 
     The draws come from a generator of their own, so the arrivals equal those of other policies.

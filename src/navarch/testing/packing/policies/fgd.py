@@ -18,14 +18,14 @@ from typing import Final
 import numpy as np
 
 from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers, Shape
-from navarch.testing.packing.policy import NOWHERE, ScoringPolicy
+from navarch.testing.packing.policy import NOWHERE, Policy
 from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 TYPICAL_PART: Final = 0.95
 """Typical pods are the most frequent shapes that make up this part of all pods."""
 
 
-class FragmentationGradient(ScoringPolicy):
+class FragmentationGradient(Policy):
     """FGD with the pod list known from the start, as in the published experiments."""
 
     def __init__(

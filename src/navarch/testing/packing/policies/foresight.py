@@ -21,7 +21,7 @@ from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds, slots_after
 from navarch.scheduler.packing.waste import expected_waste
-from navarch.testing.packing.policy import NOWHERE, ScoringPolicy
+from navarch.testing.packing.policy import NOWHERE, Policy
 from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 FIRST_ESTIMATE: Final = 50
@@ -41,7 +41,7 @@ NEGLIGIBLE: Final = 1.0
 NO_NODES: Final[Ids] = np.zeros(0, dtype=np.int64)
 
 
-class ForesightPolicy(ScoringPolicy):
+class ForesightPolicy(Policy):
     """Foresight without a history: it uses only pods that have arrived."""
 
     def __init__(
@@ -63,16 +63,9 @@ class ForesightPolicy(ScoringPolicy):
             ],
             dtype=np.int64,
         )
-        # Waste and shortage do not depend on memory and models: shapes that differ in nothing else
-        # share one computation, and `_like` maps each shape to it.
-        keys = list(zip(problem.cpu.tolist(), self._column.tolist(), strict=True))
-        alike = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        self._like = np.array([alike[key] for key in keys], dtype=np.int64)
-        first = [keys.index(key) for key in alike]
-        self._column_of_like = self._column[first]
-        # The request of each; a request of 0 comes first, for the state before the pod.
-        self._cpu = np.concatenate([[0.0], problem.cpu[first]])
-        self._demand = np.concatenate([[0.0], problem.demand[first]])
+        # The request of each shape; a request of 0 comes first, for the state before the pod.
+        self._cpu = np.concatenate([[0.0], problem.cpu])
+        self._demand = np.concatenate([[0.0], problem.demand])
 
         self._kind_of = np.array(problem.kind_of)
         self._contention = Contention(problem.shapes, problem.could_use)
@@ -105,17 +98,9 @@ class ForesightPolicy(ScoringPolicy):
         if not total:
             return np.zeros(len(self._column))
         short = self._shortage.of_each(self.free.cpu[node] - self._cpu, total - self._demand)
-        first, *others = set(left)
-        best = self._gain_of_like[first]
-        for milli in others:
-            best = np.maximum(best, self._gain_of_like[milli])
-        gains: Numbers = best + short[0]
-        gains -= short[1:]
-        gains *= 1 / GRAIN
-        np.rint(gains, out=gains)
-        gains *= GRAIN
-        each: Numbers = gains.take(self._like)
-        return each
+        best = self._gain_of_shape[list(set(left))].max(axis=0)
+        gains: Numbers = np.rint((best + short[0] - short[1:]) * (1 / GRAIN)) * GRAIN
+        return gains
 
     def adjust(self, shape: int, scores: Numbers) -> Numbers:
         """Subtract the price of the node's GPUs and the value of the slots the pod would break."""
@@ -158,7 +143,7 @@ class ForesightPolicy(ScoringPolicy):
         parts = np.where(after < 0, NOWHERE, waste[:, None] - waste[np.maximum(after, 0)])
         whole = np.arange(problem.gpus_max + 1) * waste[WHOLE]
         self._gain = np.hstack([parts, np.broadcast_to(whole, (WHOLE + 1, len(whole)))])
-        self._gain_of_like = self._gain[:, self._column_of_like]
+        self._gain_of_shape = self._gain[:, self._column]
         self._set_prices()
 
     def _set_prices(self) -> None:
@@ -189,8 +174,6 @@ class _SlotLedger:
             self._left[node, : len(free.gpus[node])] = free.gpus[node]
         self._on = np.array([self._count(node) for node in nodes]).T.copy()
         self._count_of = self._on.sum(axis=1)
-        self._some = [bool(column.any()) for column in self._on.T]
-        """Whether each node has any slot."""
         self.holders = NO_NODES
         """Nodes that hold slots with a value."""
         self.holds = np.zeros(len(nodes), dtype=bool)
@@ -199,19 +182,12 @@ class _SlotLedger:
     def update(self, node: int) -> bool:
         """Read a node's free capacity again; return whether it lost slots with a value."""
         left = self._nodes.gpus[node]
-        self._cpu[node], self._memory[node] = (
-            self._nodes.cpu[node],
-            self._nodes.memory[node],
-        )
+        self._cpu[node] = self._nodes.cpu[node]
+        self._memory[node] = self._nodes.memory[node]
         self._left[node, : len(left)] = left
         self._whole[node] = left.count(WHOLE)
-        if not self._some[node]:
-            return False
         after = self._count(node)
         broken = self._on[:, node] - after
-        if not broken.any():
-            return False
-        self._some[node] = bool(after.any())
         self._count_of -= broken
         self._on[:, node] = after
         return bool((self._count_of < self._enough)[broken > 0].any())

@@ -1,6 +1,6 @@
 """Clusters for scheduler benchmarks, and random clusters for comparing its engines."""
 
-import random  # noqa: TID251 - always from a given seed
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
