@@ -1,5 +1,7 @@
 """`navarch logs`: the output of the set-up commands on a node's machine."""
 
+from collections.abc import Sequence
+
 import click
 
 from navarch.cli.commands import Command
@@ -24,13 +26,17 @@ def logs(session: Session, node: str, bootstrap: bool, show_all: bool) -> None: 
     """
     found = session.call(lambda api: _bringup_api(api).list_bringups(NodeId(node)))
     shown = found if show_all else found[-1:]
-    text = "\n\n".join(_attempt(log, len(found)) for log in shown)
-    nothing = "No set-up logs: no commands were run on this machine over SSH."
-    session.show(shown, lambda _: text or nothing)
+    session.show(shown, lambda _: render_bringups(shown, attempts=len(found)))
 
 
 def _bringup_api(api: FleetApi) -> BringUpApi:
     return api if isinstance(api, BringUpApi) else refuse_over_grpc("set-up logs are")
+
+
+def render_bringups(logs: Sequence[BringUpLog], *, attempts: int) -> str:
+    """Return the attempts as text; `attempts` is how many there were in all."""
+    text = "\n\n".join(_attempt(log, attempts) for log in logs)
+    return text or "No set-up logs: no commands were run on this machine over SSH."
 
 
 def _attempt(log: BringUpLog, attempts: int) -> str:

@@ -74,26 +74,10 @@ class OffersQuery:
 
 def fleet_routes(fleet: FleetApi) -> list[Route]:
     """Return every operation of FleetApi."""
-    return [*_readings(fleet), *_node_actions(fleet), *_pool_actions(fleet)]
+    return [*_readings(fleet), *_history(fleet), *_node_actions(fleet), *_pool_actions(fleet)]
 
 
 def _readings(fleet: FleetApi) -> list[Route]:
-    async def incidents(request: Request) -> Items[Incident]:
-        query = request.query(IncidentsQuery)
-        node = None if query.node is None else NodeId(query.node)
-        return await listed(
-            fleet.list_incidents(node=node, only_open=query.only_open, limit=query.limit)
-        )
-
-    async def events(request: Request) -> Items[Recorded]:
-        query = request.query(EventsQuery)
-        subject = None if query.about is None else Subject(query.about)
-        return await listed(fleet.events(after=query.after, about=subject, limit=query.limit))
-
-    async def cost(request: Request) -> CostReport:
-        query = request.query(CostQuery)
-        return await fleet.cost(query.by, since=query.since)
-
     return [
         get("/v1/status", "Summary of the fleet", lambda _: fleet.status(), FleetStatus),
         get(
@@ -135,6 +119,27 @@ def _readings(fleet: FleetApi) -> list[Route]:
             lambda request: fleet.get_command(CommandId(request.names["command"])),
             Command,
         ),
+    ]
+
+
+def _history(fleet: FleetApi) -> list[Route]:
+    async def incidents(request: Request) -> Items[Incident]:
+        query = request.query(IncidentsQuery)
+        node = None if query.node is None else NodeId(query.node)
+        return await listed(
+            fleet.list_incidents(node=node, only_open=query.only_open, limit=query.limit)
+        )
+
+    async def events(request: Request) -> Items[Recorded]:
+        query = request.query(EventsQuery)
+        subject = None if query.about is None else Subject(query.about)
+        return await listed(fleet.events(after=query.after, about=subject, limit=query.limit))
+
+    async def cost(request: Request) -> CostReport:
+        query = request.query(CostQuery)
+        return await fleet.cost(query.by, since=query.since)
+
+    return [
         get(
             "/v1/incidents/{incident}",
             "One incident",

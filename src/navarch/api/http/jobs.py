@@ -26,13 +26,6 @@ def job_routes(jobs: JobApi) -> list[Route]:
         query = request.query(JobsQuery)
         return await listed(jobs.list_jobs(queue=query.queue, over=query.over))
 
-    async def cancel(request: Request) -> Job:
-        return await jobs.cancel_job(_name(request), reason=request.json(Reason).reason)
-
-    async def requeue(request: Request) -> Job:
-        body = request.json(Requeue)
-        return await jobs.requeue_job(_name(request), reason=body.reason, placed_at=body.placed_at)
-
     return [
         post(
             "/v1/jobs",
@@ -60,6 +53,19 @@ def job_routes(jobs: JobApi) -> list[Route]:
             lambda request: jobs.explain_job(_name(request)),
             Explanation,
         ),
+        *_job_actions(jobs),
+    ]
+
+
+def _job_actions(jobs: JobApi) -> list[Route]:
+    async def cancel(request: Request) -> Job:
+        return await jobs.cancel_job(_name(request), reason=request.json(Reason).reason)
+
+    async def requeue(request: Request) -> Job:
+        body = request.json(Requeue)
+        return await jobs.requeue_job(_name(request), reason=body.reason, placed_at=body.placed_at)
+
+    return [
         post("/v1/jobs/{job}:cancel", "Cancel a waiting or running job", cancel, Job, Reason),
         post(
             "/v1/jobs/{job}:finish",
