@@ -21,20 +21,19 @@ from navarch.control.runtime.operations import OperationRunner
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.effects import SimWorkloads
+from navarch.stores.evidence import read_whole, write_whole
 from navarch.stores.memory import MemoryStore
-from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool
 
 POOLS = 100
 READINGS = NodeMetrics(

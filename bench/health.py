@@ -27,11 +27,11 @@ from typing import Any
 import structlog
 
 from bench.kernel_line import NODE, figures, measure
-from navarch.api.collector import settle_collector
+from navarch.api.metrics import settle_collector
 from navarch.app.control_plane import build_control_plane
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config.policy import default_policy
-from navarch.control.runtime.updates import until_no_conflict
+from navarch.control.runtime.controller import until_no_conflict
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId

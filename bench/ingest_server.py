@@ -13,12 +13,12 @@ from datetime import timedelta
 import uvloop
 
 from navarch.api.auth import BearerToken
-from navarch.api.collector import settle_collector
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.api.metrics import settle_collector
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
@@ -27,7 +27,7 @@ from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
+from navarch.testing.worlds import indexed
 
 INTERVAL = timedelta(seconds=10)
 

@@ -32,7 +32,7 @@ from navarch.agent.transport import open_link
 from navarch.agent.transport.http_link import HttpLink
 from navarch.api.http.app import HttpApp
 from navarch.api.http.exchange import Receive, Scope, Send
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus

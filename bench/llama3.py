@@ -47,7 +47,7 @@ from bench.llama3_evidence import (
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.instance import Notice, NoticeKind
-from navarch.health.checks.notices import judge_notices
+from navarch.health.checks.issues import judge_notices
 from navarch.ports.store import Committed
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool

@@ -10,13 +10,19 @@ from random import Random
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.patterns import PatternsCheck
+from navarch.health.checks.diagnostics import PatternsCheck
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.diagnostics import BurnFigures, CopyFigures, PatternFigures, ToolRun
+from navarch.ports.checks import (
+    BurnFigures,
+    CopyFigures,
+    HealthCheck,
+    MachineView,
+    PatternFigures,
+    ToolRun,
+)
 from navarch.ports.gpu import GpuHealth
 from navarch.ports.host import Filesystem, MemoryErrors, NetworkPort
 from navarch.sim.world.world import World

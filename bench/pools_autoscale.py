@@ -21,7 +21,7 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics
+from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
 from navarch.meters.pools import HeartbeatMeter
 from navarch.sim.kernel.clock import SimClock

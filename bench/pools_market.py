@@ -33,7 +33,7 @@ from navarch.core.launch import Offering, Refusal
 from navarch.core.records import evolve
 from navarch.fleet.selection import Market, UnderWay
 from navarch.fleet.stockouts import Stockouts
-from navarch.provision.strategies import FirstAvailable
+from navarch.provision import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
 OFFERINGS = tuple(evolve(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))

@@ -9,7 +9,7 @@ from navarch.core.ids import Token
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.replacement import plan_replacements
-from navarch.fleet.invariants import check_plans
+from navarch.fleet.plan import check_plans
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market
 from navarch.fleet.stockouts import Stockouts

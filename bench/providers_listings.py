@@ -27,11 +27,10 @@ from tests.support.docker_engine import EngineDidNotStartError, docker_engine, e
 from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 from tests.support.lambda_server import KEY, local_lambda
 
-from navarch.api.collector import settle_collector
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.api.metrics import settle_collector
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.providers.guard import GuardedProvider
-from navarch.control.providers.inventory import InventoryController
-from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.inventory import InventoryController, PendingObservations
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
@@ -43,14 +42,12 @@ from navarch.core.records import evolve
 from navarch.http.blocking import request
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.providers.baremetal.leases import Lease, LeaseState
 from navarch.providers.docker import Containers, Docker, engine_at
-from navarch.providers.docker.engine import decode
-from navarch.providers.docker.provider import PROVIDER, container_name
-from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import anonymous
+from navarch.providers.docker.provider import PROVIDER, container_name, decode
+from navarch.providers.gcp.client import ComputeClient, anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits

@@ -8,7 +8,7 @@ from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 
 from bench.providers_listings import AT_AWS, CLUSTER, POOL, aws_account, spread
 from navarch.app.control_plane import Plane, build_control_plane
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.event import Event
 from navarch.core.pool import Pool
 from navarch.core.records import evolve

@@ -18,7 +18,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
@@ -28,7 +28,7 @@ from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
-from navarch.sim.kernel.running import run_simulated
+from navarch.sim.kernel.loop import run_simulated
 from navarch.state.index import Index
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable

@@ -22,7 +22,7 @@ import structlog
 from tests.support.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_missing
 
 from navarch.app.control_plane import build_control_plane
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.fleet import Change
@@ -35,7 +35,7 @@ from navarch.core.records import evolve
 from navarch.notifiers.log import LogWorkloads
 from navarch.ports.shell import Login
 from navarch.ssh.client import SshShells
-from navarch.stores.bringup import FolderBringUpLogs
+from navarch.stores.evidence import FolderBringUpLogs
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -15,11 +15,9 @@ from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Provider
-from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import anonymous
+from navarch.providers.gcp.client import ComputeClient, anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_rate_limits

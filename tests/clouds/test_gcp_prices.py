@@ -9,9 +9,8 @@ import pytest
 from tests.support.compute_server import PROJECT, local_compute, refusal
 from tests.support.price_list_server import LocalPriceList, local_price_list, sku
 
-from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import anonymous
-from navarch.providers.gcp.pricelist import REFRESH_INTERVAL, RETRY_INTERVAL, PriceList
+from navarch.providers.gcp.client import ComputeClient, anonymous
+from navarch.providers.gcp.prices import REFRESH_INTERVAL, RETRY_INTERVAL, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.sim.kernel.clock import InlineOffload, SimClock

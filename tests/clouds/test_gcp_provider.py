@@ -15,7 +15,7 @@ from tests.support.compute_server import PROJECT, LocalCompute, local_compute, r
 from tests.support.google_discovery import Discovery
 from tests.support.metadata_service import metadata_service
 
-from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.clock import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -30,19 +30,18 @@ from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus, NoticeKind
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
-from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, anonymous, credentials_for
+from navarch.providers.gcp.client import COMPUTE, ComputeClient, anonymous, credentials_for
 from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import (
     LOSE_ANSWER,
     LOSE_REQUEST,
     Fault,
     HttpRequest,
     HttpResponse,
+    LoopbackContract,
 )
 from navarch.testing.provider_contract import Story
 
@@ -402,7 +401,7 @@ def test_missing_credentials_raise_before_any_call(tmp_path: Any) -> None:
 AS_THE_MACHINE = """
 import asyncio, sys
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, credentials_for
+from navarch.providers.gcp.client import COMPUTE, credentials_for
 from navarch.sim.kernel.clock import InlineOffload
 
 ours = credentials_for(COMPUTE)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
-from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.clock import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -28,13 +28,13 @@ from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, 
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import (
     LOSE_ANSWER,
     LOSE_REQUEST,
     Fault,
     HttpRequest,
     HttpResponse,
+    LoopbackContract,
 )
 from navarch.testing.provider_contract import Story
 

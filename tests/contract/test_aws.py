@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 from tests.support.ec2_server import Ec2Server
 
-from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.clock import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -18,7 +18,7 @@ from navarch.core.errors import (
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 from navarch.testing.provider_contract import ProviderContract, Story
 
 CODES: dict[type[ProviderError], tuple[str, int]] = {

@@ -17,7 +17,7 @@ from tests.support.ssh_machines import (
     sshd_missing,
 )
 
-from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.clock import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,

@@ -23,8 +23,7 @@ from navarch.http.message import Endpoint, NoResponseError, NotSentError, Respon
 from navarch.http.pool import NO_HEADERS, ConnectionPool
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine, engine_at
-from navarch.providers.docker.engine import decode
-from navarch.providers.docker.provider import container_name
+from navarch.providers.docker.provider import container_name, decode
 from navarch.testing.provider_contract import ProviderContract, Story
 
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")

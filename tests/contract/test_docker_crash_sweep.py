@@ -14,11 +14,10 @@ from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
 from navarch.http.message import Endpoint, Response
 from navarch.http.pool import ConnectionPool
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine
-from navarch.providers.docker.engine import decode, target
+from navarch.providers.docker.provider import decode, target
 from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
 

@@ -10,8 +10,7 @@ import pytest
 
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Provider
 from navarch.ports.shell import Login, Ran, Shell, ShellError
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory

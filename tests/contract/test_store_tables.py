@@ -15,7 +15,7 @@ from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import CommandId, JobName, NodeId
 from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
-from navarch.core.table import Table
+from navarch.core.records import Table
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from navarch.clock.system import ThreadOffload
+from navarch.clock import ThreadOffload
 from navarch.core.errors import StoreError
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
-from navarch.stores.migrations import migrations
-from navarch.stores.sqlite import SqliteStore
+from navarch.stores.sqlite import SqliteStore, migrations
 from navarch.testing.store_contract import NODE, StoreContract
 
 

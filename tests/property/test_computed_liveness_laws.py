@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.kernel.running import run_simulated
-from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.liveness import ComputedLiveness
+from navarch.sim.kernel.loop import run_simulated
+from navarch.sim.world.liveness import ComputedLiveness, HeartbeatSchedule
 from navarch.stores.telemetry import TelemetryTable
 
 NAMES = [NodeId(name) for name in "abcde"]

@@ -13,8 +13,12 @@ from navarch.core.instance import Topology
 from navarch.core.node import DRIVER, IMAGE, Node, Phase, Retirement, Trait
 from navarch.core.records import evolve
 from navarch.core.recovery import LADDER, Recovery, RecoveryState
-from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
-from navarch.fleet.disruption.governor.domains import Place, domains_of
+from navarch.fleet.disruption.governor.domain_stats import (
+    DomainStats,
+    Place,
+    domains_of,
+    fingerprints,
+)
 from navarch.fleet.disruption.governor.governor import (
     GovernorDecision,
     Obstacles,

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.command import Command, CommandKind, CommandStatus
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, Condition, Health
@@ -17,11 +16,17 @@ from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.node import DRIVER, Node, Phase, Retirement, Trait
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
+from navarch.core.recovery import (
+    Command,
+    CommandKind,
+    CommandStatus,
+    Recovery,
+    RecoveryState,
+    RecoveryStep,
+)
 from navarch.state.index import Index
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, a_node, a_pool, indexed
 
 POOLS = [PoolName("training"), PoolName("serving")]
 NAMES = [NodeId(f"{pool}-{number}") for pool in POOLS for number in range(3)]

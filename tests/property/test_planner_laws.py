@@ -15,8 +15,7 @@ from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.drains import plan_drains
-from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Request, Retire
+from navarch.fleet.plan import Plan, Request, Retire, check_plans
 from navarch.fleet.planner import plan_pool
 from navarch.testing.worlds import NOW, a_node, a_pool
 

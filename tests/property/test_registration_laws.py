@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import BOOT, HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
@@ -19,8 +19,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, a_node, a_pool, indexed
 
 NAME = NodeId("training-0")
 CHECKS = [BOOT, "gpu", "xid/79/GPU-1", "xid/31/GPU-1"]

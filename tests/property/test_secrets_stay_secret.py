@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from navarch.app.control_plane import build_control_plane
 from navarch.app.providers import build_provider
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import parse_config
 from navarch.core.errors import ProviderError
 from navarch.core.ids import ProviderName
@@ -28,9 +28,8 @@ from navarch.core.launch import Offering
 from navarch.notifiers.log import LogWorkloads
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
-from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, credentials_for
+from navarch.providers.aws.ec2 import AwsSettings
+from navarch.providers.gcp.client import COMPUTE, ComputeClient, credentials_for
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.table import Table
+from navarch.core.records import Table
 
 KEYS = st.integers(0, 60)
 CHANGES = st.lists(st.dictionaries(KEYS, st.sampled_from([None, "a", "b"]), max_size=40))

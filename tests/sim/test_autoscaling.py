@@ -14,12 +14,12 @@ from navarch.core.autoscaling import (
     QueueSettings,
     ReactiveSettings,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.errors import MetricsError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.core.schedule import Window
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.store import Committed
 from navarch.service.views import pool_spec

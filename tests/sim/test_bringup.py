@@ -10,10 +10,10 @@ from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.shell import Ran
 from navarch.providers.simulated import Habits, Machine
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.sim.world.world import World, simulate
 from navarch.ssh.simulated import SimulatedShells
-from navarch.stores.bringup import MemoryBringUpLogs
+from navarch.stores.evidence import MemoryBringUpLogs
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

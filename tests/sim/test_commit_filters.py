@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from navarch.control.health.recovery import RecoveryController
-from navarch.control.pools.planning import PoolPlanningController
+from navarch.control.pools.sizing import PoolPlanningController
 from navarch.control.runtime.runtime import Runtime
 from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health

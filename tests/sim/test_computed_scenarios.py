@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from navarch.control.health.ingest import HealthIngest, IngestResult
-from navarch.core.command import Command
 from navarch.core.fleet import Fleet
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.inventory import NodeMetrics
+from navarch.core.instance import NodeMetrics
 from navarch.core.node import Node
+from navarch.core.recovery import Command
 from navarch.service.agents import AgentService
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario

@@ -9,7 +9,7 @@ from navarch.app.control_plane import Opinions
 from navarch.config.policy import parse_policy
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import PoolName
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
 from navarch.core.recovery import Remediation

@@ -6,9 +6,9 @@ import pytest
 
 from navarch.core.health import CheckResult, Health, History
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.core.recovery import Remediation
-from navarch.health.checks.nvlink import NvlinkCheck
+from navarch.health.checks.links import NvlinkCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from navarch.sim.kernel.chance import Chance
-from navarch.sim.kernel.clock import SeededEntropy
-from navarch.sim.runner.rate import failure_moments
+from navarch.sim.kernel.clock import Chance, SeededEntropy
+from navarch.sim.runner.generation import failure_moments
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario
 

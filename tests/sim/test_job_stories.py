@@ -10,7 +10,7 @@ from navarch.core.job import Job, JobState
 from navarch.core.records import evolve
 from navarch.fleet.jobs.placement import gpus_held
 from navarch.meters.pools import JobsMeter
-from navarch.ports.jobs import JobRequest
+from navarch.ports.api import JobRequest
 from navarch.service.jobs import JobQueue
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool, storm

@@ -16,7 +16,7 @@ import pytest
 
 from navarch.app.control_plane import Opinions
 from navarch.control.nodes.launch import LaunchController
-from navarch.control.pools.planning import PoolPlanningController
+from navarch.control.pools.sizing import PoolPlanningController
 from navarch.control.providers.guard import GuardedProvider
 from navarch.core.autoscaling import Autoscaling, ReactiveSettings
 from navarch.core.disruption import Disruption

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from navarch.app.control_plane import Opinions
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.disruption import GovernorSettings
 from navarch.core.errors import NotPossibleError
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus, Phase, instance_state
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.providers.simulated import Habits
 from navarch.service.views import pool_spec
 from navarch.sim.world.world import World, simulate

@@ -7,7 +7,7 @@ import pytest
 from navarch.core.disruption import DeferredBy
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 

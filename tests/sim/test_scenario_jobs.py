@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import navarch.sim
-from navarch.control.jobs import controller as job_loop
+from navarch.control import jobs as job_loop
 from navarch.service.jobs import JobService
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario

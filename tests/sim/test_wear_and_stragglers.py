@@ -8,7 +8,7 @@ import pytest
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.rows import RowsCheck
+from navarch.health.checks.memory import RowsCheck
 from navarch.health.checks.work import WorkCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView

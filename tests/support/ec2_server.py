@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 from xml.sax.saxutils import escape
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.ports.clock import Clock
 
 CONTROL = "/navarch-control"

@@ -15,30 +15,28 @@ from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
 from navarch.api.http.server import HttpServer, listen
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
-from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.placement import Scheduling
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
-from navarch.service.fleet_health import FleetHealthService
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
-from navarch.service.joining import JoinService
-from navarch.service.records import EvidenceService
+from navarch.service.joining import EvidenceService, JoinService
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
+from navarch.testing.worlds import indexed
 
 H100 = Offering(
     provider=ProviderName("sim"),

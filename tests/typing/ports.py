@@ -5,7 +5,7 @@ from navarch.agent.transport.http_link import HttpLink
 from navarch.app.control_plane import LivenessTracker
 from navarch.client.grpc_link import GrpcLink
 from navarch.client.http import HttpFleetClient
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
@@ -17,21 +17,14 @@ from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
-from navarch.ports.agents import AgentApi
-from navarch.ports.api import FleetApi
-from navarch.ports.bringup import BringUpLogs
-from navarch.ports.clock import Clock, Entropy
-from navarch.ports.diagnostics import Diagnostics
-from navarch.ports.effects import Effects
+from navarch.ports.agents import AgentApi, Joins, Link
+from navarch.ports.api import FleetApi, JobApi
+from navarch.ports.checks import Diagnostics
+from navarch.ports.clock import Clock, Entropy, Offload
+from navarch.ports.fleet_health import HeldApi
 from navarch.ports.gpu import GpuReader
-from navarch.ports.held import HeldApi
-from navarch.ports.host import Host
-from navarch.ports.jobs import JobApi
-from navarch.ports.joining import Joins
-from navarch.ports.link import Link
-from navarch.ports.metadata import NoticeSource, NoticeWatch
+from navarch.ports.host import Effects, Host, NoticeSource, NoticeWatch
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.offload import Offload
 from navarch.ports.provider import (
     AnnouncesNotices,
     BuysOncePerToken,
@@ -43,7 +36,7 @@ from navarch.ports.provider import (
     Reboots,
 )
 from navarch.ports.remediator import Remediator
-from navarch.ports.shell import DescribesLogins, Shells
+from navarch.ports.shell import BringUpLogs, DescribesLogins, Shells
 from navarch.ports.store import Store
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.baremetal import BareMetal
@@ -53,15 +46,15 @@ from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.world.effects import SimWorkloads
 from navarch.sim.world.leader import LeaderNotifier, LeaderProvider, LeaderStore
-from navarch.sim.world.workloads import SimWorkloads
 from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
-from navarch.stores.bringup import FolderBringUpLogs, MemoryBringUpLogs
+from navarch.stores.evidence import FolderBringUpLogs, MemoryBringUpLogs
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable

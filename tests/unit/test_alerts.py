@@ -2,7 +2,7 @@
 
 import asyncio
 
-from navarch.control.housekeeping.alerts import READ_AGAIN_MAX, AlertController
+from navarch.control.housekeeping import READ_AGAIN_MAX, AlertController
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
@@ -11,8 +11,7 @@ from navarch.core.ownership import Cluster
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import NOW
+from navarch.testing.worlds import NOW, ControllerDriver
 
 
 class RecordingNotifier:

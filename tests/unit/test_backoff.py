@@ -2,7 +2,7 @@
 
 import pytest
 
-from navarch.core.backoff import backoff_s
+from navarch.core.duration import backoff_s
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.kernel.running import run_simulated
-from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.liveness import ComputedLiveness
+from navarch.sim.kernel.loop import run_simulated
+from navarch.sim.world.liveness import ComputedLiveness, HeartbeatSchedule
 
 TIMEOUT = timedelta(seconds=30)
 A, B = NodeId("a"), NodeId("b")

@@ -12,10 +12,9 @@ from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.effects import SimWorkloads
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 

@@ -5,7 +5,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.sim.world.heartbeats import HeartbeatSchedule
+from navarch.sim.world.liveness import HeartbeatSchedule
 
 SCHEDULES = st.builds(
     HeartbeatSchedule.of,

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from navarch.control.nodes.drain import POLL, DrainController, plan_drains_of
-from navarch.control.nodes.notification import NotificationController
+from navarch.control.nodes.drain import (
+    POLL,
+    DrainController,
+    NotificationController,
+    plan_drains_of,
+)
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import TransientError
 from navarch.core.fleet import Change
@@ -15,8 +19,7 @@ from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool
 
 NAME = NodeId("training-0")
 LEAVING = a_node(

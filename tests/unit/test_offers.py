@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.app.offer_catalog import REFRESH, Account, OfferCatalog
-from navarch.cli.render.canvas import Canvas
+from navarch.app.provider_registry import REFRESH, Account, OfferCatalog
 from navarch.cli.render.offers import render_offers
+from navarch.cli.render.table import Canvas
 from navarch.core.errors import InvalidError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering

@@ -15,8 +15,7 @@ from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch
+from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch, check_plans
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.pool_index import SteadyNodes
 from navarch.fleet.selection import Market, ProposedLaunch

@@ -16,7 +16,7 @@ from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.core.launch import Refusal
 from navarch.ports.autoscaler import PoolState, Recommendation
-from navarch.provision.strategies import (
+from navarch.provision import (
     Availability,
     CarbonAware,
     Cost,

@@ -4,13 +4,12 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from navarch.app.extensions import Extensions
-from navarch.app.parts import load_parts
+from navarch.app.parts import Extensions, load_parts
 from navarch.config import default_config
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import PoolState, Recommendation
-from navarch.provision.strategies import RegionPreference
+from navarch.provision import RegionPreference
 from navarch.registry import build_part
 
 KIND = "provision_schedulers"
@@ -75,7 +74,7 @@ def test_a_class_is_found_by_its_module_and_built_with_its_settings() -> None:
 def test_an_extension_is_loaded_by_the_name_of_its_entry_point() -> None:
     installed = [
         point("owl", OWL),
-        point("regions", "navarch.provision.strategies:RegionPreference"),
+        point("regions", "navarch.provision:RegionPreference"),
     ]
     made = build_part(KIND, "regions", {"regions": ("a",)}, method="score", installed=installed)
     assert isinstance(made, RegionPreference)

@@ -8,21 +8,20 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.core.autoscaling import Autoscaling, CostAwareSettings, ScheduledSettings
-from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.autoscaling import Autoscaling, CostAwareSettings, ScheduledSettings, Window
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus, Phase
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
-from navarch.core.schedule import Window
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.ports.agents import Registration
 from navarch.ports.api import Capacity, Query
 from navarch.service.agents import AgentService
@@ -32,8 +31,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, a_node, a_pool, indexed
 
 TRAINING = PoolName("training")
 

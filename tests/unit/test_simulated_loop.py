@@ -6,8 +6,7 @@ import gc
 import pytest
 
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.kernel.running import run_simulated
+from navarch.sim.kernel.loop import SimLoop, run_simulated
 
 
 class CostlyRepr:

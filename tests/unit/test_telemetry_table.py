@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from navarch.core.ids import NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW
 

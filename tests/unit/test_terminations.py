@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from navarch.control.nodes.termination import TerminationController
 from navarch.control.providers.guard import GuardedProvider, Providers
-from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.inventory import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError, ProviderError, RejectedError, TransientError
 from navarch.core.fleet import Change
@@ -18,8 +18,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, ControllerDriver, a_node, a_pool
 
 NAME = NodeId("training-0")
 LEAVING = a_node(NAME, phase=Phase.TERMINATING, registered_at=NOW)

@@ -17,8 +17,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import a_node
+from navarch.testing.worlds import a_node, indexed
 
 SLOW = Timing(heartbeat_interval=timedelta(seconds=30))
 QUICK = Timing(heartbeat_interval=timedelta(seconds=5))

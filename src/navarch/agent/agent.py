@@ -15,34 +15,28 @@ import structlog
 
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.commands import CommandLoop, Handler
-from navarch.agent.connection import ConnectionState
-from navarch.agent.context import AgentContext
+from navarch.agent.connection import ConnectionState, Signals
+from navarch.agent.context import AgentContext, Probe
 from navarch.agent.dead_man import DeadManSwitch, Lease
 from navarch.agent.diagnostics import DiagnosticLoop
 from navarch.agent.evidence import EvidenceCollector
 from navarch.agent.heartbeat import HeartbeatLoop
 from navarch.agent.notices import NoticeLoop
-from navarch.agent.probe import Probe
 from navarch.agent.remediation import Permissions, Remediation
 from navarch.agent.settings import Identity, Timing
-from navarch.agent.signals import Signals
 from navarch.agent.spool import Spool
 from navarch.agent.spool.disk import Disk
 from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX
 from navarch.agent.uploader import Uploader
-from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
-from navarch.ports.checks import EventSource, HealthCheck
-from navarch.ports.clock import Clock, Entropy
-from navarch.ports.diagnostics import Diagnostics
-from navarch.ports.effects import Effects
+from navarch.core.recovery import CommandKind
+from navarch.ports.agents import Link
+from navarch.ports.checks import Diagnostics, EventSource, HealthCheck
+from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuReader
-from navarch.ports.host import Host, HostError
-from navarch.ports.link import Link
-from navarch.ports.metadata import NoticeWatch
-from navarch.ports.offload import Offload
+from navarch.ports.host import Effects, Host, HostError, NoticeWatch
 
 log = structlog.get_logger(__name__)
 

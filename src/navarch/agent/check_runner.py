@@ -13,9 +13,8 @@ from navarch.agent.evidence import EvidenceCollector
 from navarch.agent.schedule import CheckSchedule, ReportThrottle
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health, History
-from navarch.core.inventory import Gpu, GpuMetrics
-from navarch.ports.checks import EventSource, HealthCheck, MachineView
-from navarch.ports.diagnostics import Diagnostics
+from navarch.core.instance import Gpu, GpuMetrics
+from navarch.ports.checks import Diagnostics, EventSource, HealthCheck, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuReader
 
 log = structlog.get_logger(__name__)

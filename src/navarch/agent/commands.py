@@ -9,9 +9,9 @@ from navarch.agent.check_runner import CheckRunner
 from navarch.agent.connection import Backoff
 from navarch.agent.context import AgentContext
 from navarch.agent.spool.command_journal import CommandRecord
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import CommandId
+from navarch.core.recovery import Command, CommandKind
 
 log = structlog.get_logger(__name__)
 

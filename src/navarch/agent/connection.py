@@ -1,13 +1,15 @@
 """The state of the connection to the control plane, and the delay between retries."""
 
-from dataclasses import dataclass
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
 
 import structlog
 
-from navarch.core.backoff import backoff_s
+from navarch.core.duration import backoff_s
 from navarch.core.ids import NodeId
+from navarch.ports.agents import UnauthorizedError
 from navarch.ports.clock import Entropy
-from navarch.ports.link import UnauthorizedError
 
 log = structlog.get_logger(__name__)
 
@@ -88,3 +90,42 @@ class Backoff:
     def reset(self) -> None:
         """Record a success."""
         self.failures = 0
+
+
+class Signal(asyncio.Event):
+    """An event with one waiter. A signal set before the wait begins is not lost."""
+
+    async def sleep(self, seconds: float | None) -> None:
+        """Return when the signal is set, or after `seconds`; then reset it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
+                await self.wait()
+        self.clear()
+
+
+@dataclass(slots=True)
+class Signals:
+    """One signal for each loop of an agent, and the flag that stops them all."""
+
+    heartbeat: Signal = field(default_factory=Signal)
+    checks: Signal = field(default_factory=Signal)
+    uploads: Signal = field(default_factory=Signal)
+    commands: Signal = field(default_factory=Signal)
+    diagnostics: Signal = field(default_factory=Signal)
+    notices: Signal = field(default_factory=Signal)
+    dead_man: Signal = field(default_factory=Signal)
+    stopping: bool = False
+
+    def stop(self) -> None:
+        """Make every loop return after its current step."""
+        self.stopping = True
+        for signal in (
+            self.heartbeat,
+            self.checks,
+            self.uploads,
+            self.commands,
+            self.diagnostics,
+            self.notices,
+            self.dead_man,
+        ):
+            signal.set()

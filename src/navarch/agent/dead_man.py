@@ -13,9 +13,8 @@ from functools import partial
 import msgspec
 import structlog
 
-from navarch.agent.context import AgentContext
+from navarch.agent.context import AgentContext, HungError
 from navarch.agent.heartbeat import busy_pct
-from navarch.agent.probe import HungError
 from navarch.agent.spool.disk import DiskError
 from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes, HostError

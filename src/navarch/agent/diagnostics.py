@@ -11,15 +11,14 @@ import structlog
 
 from navarch.agent.check_runner import CheckRunner, GpuSnapshot
 from navarch.agent.context import AgentContext
-from navarch.agent.scan import run_check_safely
-from navarch.core.command import Command
+from navarch.agent.recording import run_check_safely
 from navarch.core.health import TESTING, CheckResult, Health
+from navarch.core.recovery import Command
 from navarch.health.checks.issues import WEEKLY
 from navarch.health.checks.standard import active_checks, choose_active
-from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.checks import Diagnostics, HealthCheck, MachineView
+from navarch.ports.clock import Offload
 from navarch.ports.gpu import GpuError
-from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
 

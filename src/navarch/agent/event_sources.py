@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.health.xid.fusion import Fusion, Observation, XidEvent
 from navarch.health.xid.line import LineReader
 from navarch.ports.checks import EventSource

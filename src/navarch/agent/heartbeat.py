@@ -9,12 +9,11 @@ import structlog
 
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.connection import Backoff
-from navarch.agent.context import AgentContext
-from navarch.agent.probe import HungError
+from navarch.agent.context import AgentContext, HungError
 from navarch.agent.spool.disk import DiskError
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import HealthReport
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
 from navarch.core.records import evolve
 from navarch.core.version import VERSION
 from navarch.ports.agents import Registration

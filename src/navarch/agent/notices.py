@@ -8,8 +8,8 @@ import structlog
 
 from navarch.agent.context import AgentContext
 from navarch.core.instance import Notice
-from navarch.health.checks.notices import judge_notices
-from navarch.ports.metadata import NoticeWatch
+from navarch.health.checks.issues import judge_notices
+from navarch.ports.host import NoticeWatch
 
 log = structlog.get_logger(__name__)
 

@@ -10,10 +10,10 @@ import structlog
 
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.context import AgentContext
-from navarch.core.command import Command
 from navarch.core.errors import NotPossibleError
 from navarch.core.health import Health
-from navarch.ports.effects import Effects
+from navarch.core.recovery import Command
+from navarch.ports.host import Effects
 
 log = structlog.get_logger(__name__)
 

@@ -16,13 +16,13 @@ from navarch.agent.recording import Record, Recording
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.health.xid.line import parse_record
+from navarch.ports.agents import Link
 from navarch.ports.checks import HealthCheck
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth
 from navarch.ports.host import Host, KernelRecord
-from navarch.ports.link import Link
 
 T = TypeVar("T")
 

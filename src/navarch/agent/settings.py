@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from navarch.core.ids import NodeId, Token
-from navarch.core.inventory import MachineKind
+from navarch.core.instance import MachineKind
 from navarch.core.launch import Offering
 from navarch.ports.clock import Entropy
 

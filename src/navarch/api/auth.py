@@ -7,7 +7,7 @@ from typing import Protocol
 
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX
-from navarch.ports.joining import Joins
+from navarch.ports.agents import Joins
 
 AUTHORIZATION = b"authorization"
 REALM = 'Bearer realm="navarch"'

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from navarch.core.command import Command
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.ids import NodeId
+from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi
 from navarch.ports.clock import Clock
 from navarch.wire.v1.agent_pb2 import AgentCommand, HeartbeatRequest, HeartbeatResponse

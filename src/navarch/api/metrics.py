@@ -1,5 +1,6 @@
 """Metrics in Prometheus' text format: the fleet, the server, and the instruments of its parts."""
 
+import gc
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,6 +11,21 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.node import NodeStatus, node_status
 from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
+
+YOUNG_MAX = 50_000
+
+
+def settle_collector() -> None:
+    """Collect less often, and exclude the objects that exist now.
+
+    Requests create few cycles, but by default Python searches for them after every few hundred
+    objects: with thousands of open connections that takes a fifth of all CPU time. Call this once,
+    after start-up and before the first request.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_MAX, 20, 20)
+
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "unknown"

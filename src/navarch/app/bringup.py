@@ -8,7 +8,7 @@ from datetime import timedelta
 from importlib.resources import files
 from importlib.util import find_spec
 
-from navarch.app.addresses import Address, StartError
+from navarch.app.servers import Address, StartError
 from navarch.config import Config
 from navarch.config.provider import CLOUDS
 from navarch.core.ids import NodeId, PoolName, Token

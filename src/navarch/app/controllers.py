@@ -11,30 +11,25 @@ from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
-from navarch.control.housekeeping.alerts import AlertController
-from navarch.control.housekeeping.nodes import HousekeepingController
-from navarch.control.housekeeping.snapshots import SnapshotController
-from navarch.control.jobs.controller import HeldReadings, JobAwareNotifier, JobController
+from navarch.control.housekeeping import AlertController, HousekeepingController, SnapshotController
+from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
-from navarch.control.nodes.commands import CommandController
-from navarch.control.nodes.drain import DrainController, plan_drains_of
+from navarch.control.nodes.controller import CommandController
+from navarch.control.nodes.drain import DrainController, NotificationController, plan_drains_of
 from navarch.control.nodes.launch import LaunchController, MissingAgent, UserData
 from navarch.control.nodes.liveness import LivenessController
-from navarch.control.nodes.notification import NotificationController
 from navarch.control.nodes.termination import TerminationController
 from navarch.control.pools.autoscaling import AutoscalingController
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.emptiness import EmptinessController
 from navarch.control.pools.ledger import Ledger
 from navarch.control.pools.loads import Loads
+from navarch.control.pools.loads import Readings as Utilizations
 from navarch.control.pools.sizing import SizingController
 from navarch.control.pools.stockouts import StockoutMemory
-from navarch.control.pools.usage import Readings as Utilizations
 from navarch.control.providers.guard import Providers
-from navarch.control.providers.inventory import InventoryController
-from navarch.control.providers.notices import ProviderNoticeController
-from navarch.control.providers.pending_observations import PendingObservations
-from navarch.control.providers.topology import TopologyController
+from navarch.control.providers.inventory import InventoryController, PendingObservations
+from navarch.control.providers.topology import ProviderNoticeController, TopologyController
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.budget import Budget
@@ -47,22 +42,19 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
-from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.placement import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet
-from navarch.ports.alerts import AlertNotifier
+from navarch.ports.agents import Liveness
 from navarch.ports.api import Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
-from navarch.ports.clock import Clock, Entropy
-from navarch.ports.liveness import Liveness
+from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.offload import Offload
-from navarch.ports.provider import Provider
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
-from navarch.provision.strategies import FirstAvailable
+from navarch.provision import FirstAvailable
 from navarch.service.agents import LivenessSink, Timing
 from navarch.service.fleet import Readings, no_offerings, not_simulated
 from navarch.state.index import Index

@@ -4,21 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from navarch.app.extensions import Extensions
+from navarch.app.parts import Extensions
 from navarch.app.server import Running, Server
 from navarch.config import Config, default_config
 from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
-from navarch.ports.alerts import AlertNotifier
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.checks import HealthCheck
-from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import Provider
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
-from navarch.provision.strategies import FirstAvailable
+from navarch.provision import FirstAvailable
 from navarch.scheduler import (
     Cluster,
     CycleResult,

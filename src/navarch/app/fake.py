@@ -23,10 +23,9 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedEffects, SimulatedFacts, SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.clock import Clock, Entropy
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
-from navarch.stores.snapshot import read_whole, write_whole
+from navarch.stores.evidence import read_whole, write_whole
 
 log = structlog.get_logger(__name__)
 

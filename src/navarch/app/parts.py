@@ -1,18 +1,17 @@
 """The parts that a configuration and its extensions choose: buying, sizing, meters, notifiers."""
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
-from navarch.app.addresses import StartError
-from navarch.app.extensions import Extensions
-from navarch.clock.system import ThreadOffload
+from navarch.app.servers import StartError
+from navarch.clock import ThreadOffload
 from navarch.config import Config
 from navarch.config import scheduler as written
 from navarch.config.autoscaling import CustomConfig
-from navarch.config.budget import to_budget
+from navarch.config.disruption import to_budget
 from navarch.config.pool import PoolConfig
 from navarch.config.pool_providers import Strategy
 from navarch.config.scheduler import to_queue
@@ -20,18 +19,19 @@ from navarch.config.server import NotifierConfig, PrometheusConfig
 from navarch.core.budget import Budget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
-from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.disruption.unhealthy import CordonAndReplace
+from navarch.fleet.jobs.placement import Scheduling
 from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
-from navarch.notifiers.combined import CombinedWorkloads
-from navarch.notifiers.log import LogWorkloads
+from navarch.notifiers.log import CombinedWorkloads, LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.checks import HealthCheck
 from navarch.ports.clock import Clock
-from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
-from navarch.provision.strategies import (
+from navarch.provision import (
     Availability,
     CarbonAware,
     Cost,
@@ -44,6 +44,28 @@ from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, Sche
 from navarch.service.jobs import JobQueue
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extensions:
+    """Everything that an embedding program may replace or add. Each is a port."""
+
+    providers: Sequence[Provider] = ()
+    provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
+    """For pools without a strategy in the configuration."""
+    provision_schedulers: Mapping[PoolName, ProvisionScheduler] = field(default_factory=dict)
+    """By pool; takes precedence over the configuration."""
+    autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
+    """By pool."""
+    health_checks: Sequence[HealthCheck] = ()
+    """Run by the agents of simulated machines, which are part of this process."""
+    remediator: Remediator = field(default_factory=CordonAndReplace)
+    workload_notifiers: Sequence[WorkloadNotifier] = ()
+    alert_notifiers: Sequence[AlertNotifier] = ()
+    metrics_sources: Sequence[MetricsSource] = ()
+    """Queried in order; a later source fills in what the earlier ones lack."""
+    budgets: Sequence[Budget] = ()
+    """Spending limits, in addition to those of the configuration."""
 
 
 @dataclass(slots=True)

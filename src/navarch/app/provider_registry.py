@@ -1,19 +1,168 @@
 """The providers of a server: those of its configuration, simulated ones, and extensions."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 
-from navarch.app.addresses import Address
-from navarch.app.extensions import Extensions
+import structlog
+
 from navarch.app.fake import FakeMachines
-from navarch.app.offer_catalog import Account
+from navarch.app.parts import Extensions
 from navarch.app.providers import ProviderContext, build_provider, renew_provider
+from navarch.app.servers import Address
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.config import Config
 from navarch.config.provider import FakeConfig
+from navarch.core.errors import ProviderError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
+from navarch.core.launch import Offering
+from navarch.core.records import evolve
+from navarch.ports.api import Offer
+from navarch.ports.clock import Clock
 from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
 from navarch.service.fleet import not_simulated
+
+log = structlog.get_logger(__name__)
+
+REFRESH = timedelta(minutes=15)
+"""The age at which a provider's list is fetched again. Prices change daily; stock-outs are
+known from refused launches."""
+
+TIMEOUT_S = 20.0
+"""How long a request for offers waits for a cloud that does not respond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A provider, as the offer catalog needs it."""
+
+    name: ProviderName
+    type: str
+    region: str = ""
+    """Its default region."""
+    list_offerings: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """Fetches what the provider sells; None if the provider has no such list."""
+    list_sold_out: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """Fetches what is sold out everywhere; None if the provider has no such list."""
+
+
+class OfferCatalog:
+    """The offers of every account, and of the clouds without an account."""
+
+    def __init__(self, clock: Clock, accounts: Iterable[Account]) -> None:
+        self._clock = clock
+        self._accounts = tuple(accounts)
+        self._lists: dict[ProviderName, tuple[datetime, Sequence[Offering], set[Offering]]] = {}
+        """When each list was fetched, what is on it, and what of that is sold out."""
+
+    async def offers(self) -> list[Offer]:
+        """Return every offer, those of accounts first."""
+        answers = await asyncio.gather(*(self._at(account) for account in self._accounts))
+        found = [offer for offers in answers for offer in offers]
+        types = {account.type for account in self._accounts}
+        return found + [
+            evolve(offer, configured=False)
+            for machine in all_machines()
+            if machine.provider not in types
+            for offer in _catalogue_offers(machine, ProviderName(machine.provider), "")
+        ]
+
+    async def offerings(self) -> list[Offering]:
+        """Return what can be bought.
+
+        A machine without a price in the catalogue is not sold on demand.
+        """
+        return [
+            offer.offering
+            for offer in await self.offers()
+            if offer.configured
+            and offer.sold_out is None
+            and (
+                offer.offering.price_per_hour
+                or find_machine(offer.provider_type, offer.offering.instance_type) is None
+            )
+        ]
+
+    async def _at(self, account: Account) -> list[Offer]:
+        await self._refresh(account)
+        at, offerings, sold_out = self._lists.get(account.name, (self._clock.now(), (), set()))
+        if offerings:
+            return [
+                evolve(
+                    _as_offer(offering, account.type, at),
+                    sold_out=f"{account.name} has none anywhere" if offering in sold_out else None,
+                )
+                for offering in offerings
+            ]
+        return [
+            offer
+            for machine in all_machines()
+            if machine.provider == account.type
+            for offer in _catalogue_offers(machine, account.name, account.region)
+        ]
+
+    async def _refresh(self, account: Account) -> None:
+        """Fetch the list of an account, if it has one and the last one is too old."""
+        now = self._clock.now()
+        at = self._lists[account.name][0] if account.name in self._lists else None
+        if account.list_offerings is None or (at is not None and now < at + REFRESH):
+            return
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                on_sale = await account.list_offerings()
+                sold_out = () if account.list_sold_out is None else await account.list_sold_out()
+        except (ProviderError, TimeoutError) as error:
+            # The previous list stays in use, with its date.
+            log.warning("offers.not_refreshed", provider=account.name, error=str(error))
+            return
+        self._lists[account.name] = (now, [*on_sale, *sold_out], set(sold_out))
+
+
+def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
+    """Return an offering of a provider as an offer, completed from the catalogue."""
+    known = find_machine(provider_type, offering.instance_type)
+    offer = Offer(offering=offering, provider_type=provider_type, priced_at=at)
+    if known is None:
+        return offer
+    # The catalogue has the exact GPU model; some clouds call all of them H100.
+    full = evolve(offering, gpu_type=known.gpu_model)
+    if not offering.price_per_hour and not offering.spot:
+        full = evolve(full, price_per_hour=known.usd_per_hour)
+        offer = evolve(offer, priced_at=_catalogue_day())
+    return evolve(_described(offer, known), offering=full)
+
+
+def _catalogue_offers(
+    machine: CataloguedMachine, name: ProviderName, region: str
+) -> Iterator[Offer]:
+    on_demand = Offering(
+        provider=name,
+        instance_type=machine.instance_type,
+        region=region or machine.priced_in,
+        gpus=machine.gpus,
+        gpu_type=machine.gpu_model,
+        price_per_hour=machine.usd_per_hour,
+    )
+    plain = Offer(offering=on_demand, provider_type=machine.provider, priced_at=_catalogue_day())
+    yield _described(plain, machine)
+    if machine.spot_usd_per_hour:
+        spot = evolve(on_demand, spot=True, price_per_hour=machine.spot_usd_per_hour)
+        yield _described(evolve(plain, offering=spot), machine)
+
+
+def _described(offer: Offer, machine: CataloguedMachine) -> Offer:
+    return evolve(
+        offer,
+        gpu_memory_gib=machine.gpu_memory_gib,
+        interconnect=machine.interconnect,
+        fabric=machine.fabric,
+    )
+
+
+def _catalogue_day() -> datetime:
+    return datetime.combine(priced_on(), time(), UTC)
 
 
 class ProviderRegistry:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from navarch.app.addresses import StartError
 from navarch.app.bringup import AgentEnvironment, open_shells
-from navarch.clock.system import ThreadOffload
+from navarch.app.servers import StartError
+from navarch.clock import ThreadOffload
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
     from navarch.providers.baremetal import Host
-    from navarch.providers.gcp.pricelist import PriceList
+    from navarch.providers.gcp.prices import PriceList
     from navarch.providers.gcp.translation import GcpSettings
     from navarch.providers.lambdalabs.account import RateLimits
 
@@ -98,8 +98,7 @@ def renew_provider(provider: Provider, config: ProviderConfig) -> None:
 
 def _aws(config: ProviderConfig, context: ProviderContext) -> Provider:
     from navarch.providers.aws.account import AwsAccount
-    from navarch.providers.aws.ec2 import CALLS_AT_ONCE
-    from navarch.providers.aws.settings import AwsSettings
+    from navarch.providers.aws.ec2 import CALLS_AT_ONCE, AwsSettings
 
     assert isinstance(config, AwsConfig), config
     settings = AwsSettings(
@@ -123,8 +122,7 @@ def _aws(config: ProviderConfig, context: ProviderContext) -> Provider:
 
 
 def _gcp(config: ProviderConfig, context: ProviderContext) -> Provider:
-    from navarch.providers.gcp.client import ComputeClient
-    from navarch.providers.gcp.credentials import COMPUTE
+    from navarch.providers.gcp.client import COMPUTE, ComputeClient
     from navarch.providers.gcp.provider import GcpCloud
 
     assert isinstance(config, GcpConfig), config
@@ -143,8 +141,8 @@ def _gcp_prices(
     config: GcpConfig, context: ProviderContext, threads: ThreadOffload
 ) -> "PriceList | None":
     """Return the price list; None if the compute API has an endpoint of its own and prices none."""
-    from navarch.providers.gcp.credentials import PRICES
-    from navarch.providers.gcp.pricelist import ENDPOINT, PriceList
+    from navarch.providers.gcp.client import PRICES
+    from navarch.providers.gcp.prices import ENDPOINT, PriceList
 
     endpoint = config.billing_endpoint or (ENDPOINT if config.endpoint is None else None)
     if endpoint is None:
@@ -158,7 +156,7 @@ def _gcp_prices(
 def _gcp_credentials(
     scope: str, endpoint: str | None, config: GcpConfig
 ) -> "Callable[[], Credentials]":
-    from navarch.providers.gcp.credentials import anonymous, credentials_for
+    from navarch.providers.gcp.client import anonymous, credentials_for
 
     # An endpoint without TLS is a local one, for tests: never send it a key.
     if endpoint is not None and endpoint.startswith("http://"):
@@ -220,7 +218,7 @@ def lambda_limits_of(endpoint: str, key: str, now_s: float) -> "RateLimits":
 
 def _docker(config: ProviderConfig, context: ProviderContext) -> Provider:
     from navarch.providers.docker import Containers, Docker, engine_at
-    from navarch.providers.docker.engine import DEFAULT_HOST
+    from navarch.providers.docker.provider import DEFAULT_HOST
 
     assert isinstance(config, DockerConfig), config
     host = config.host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST

@@ -9,12 +9,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from navarch.api.collector import settle_collector
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
-from navarch.api.metrics import PrometheusMetrics, server_metrics
-from navarch.app.addresses import Address, parse_listen_address
+from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
 from navarch.app.bringup import (
     INSTALL,
     AgentEnvironment,
@@ -25,18 +23,27 @@ from navarch.app.bringup import (
     render_user_data,
 )
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
-from navarch.app.extensions import Extensions
-from navarch.app.leadership import Standby, acquire_leadership, wait_for_port
-from navarch.app.offer_catalog import OfferCatalog
-from navarch.app.parts import build_meter, build_notifier, load_parts, to_scheduling
-from navarch.app.policies import load_policies, record_policies
-from navarch.app.provider_registry import ProviderRegistry
+from navarch.app.leadership import (
+    Standby,
+    acquire_leadership,
+    load_policies,
+    record_policies,
+    wait_for_port,
+)
+from navarch.app.parts import Extensions, build_meter, build_notifier, load_parts, to_scheduling
+from navarch.app.provider_registry import OfferCatalog, ProviderRegistry
 from navarch.app.providers import ProviderContext
-from navarch.app.servers import BearerAuth, build_grpc_server, listen_at
+from navarch.app.servers import (
+    Address,
+    BearerAuth,
+    build_grpc_server,
+    listen_at,
+    parse_listen_address,
+)
 from navarch.app.telemetry import Snapshots, TimeoutMigration
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
-from navarch.config.remediation import to_governor
+from navarch.config.disruption import to_governor
 from navarch.config.server import to_pauses
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
@@ -46,12 +53,9 @@ from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.agents import Timing
-from navarch.service.fleet_health import FleetHealthService
-from navarch.service.held import HeldService
-from navarch.service.joining import JoinService
-from navarch.service.records import BringUpService, EvidenceService
-from navarch.stores.bringup import FolderBringUpLogs
-from navarch.stores.evidence import FolderArchive
+from navarch.service.fleet_health import FleetHealthService, HeldService
+from navarch.service.joining import BringUpService, EvidenceService, JoinService
+from navarch.stores.evidence import FolderArchive, FolderBringUpLogs
 from navarch.stores.sqlite import SqliteStore
 
 BRINGUP = "bringup"

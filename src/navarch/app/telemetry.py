@@ -9,11 +9,10 @@ import structlog
 from navarch.control.pools.loads import Loads
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.store import Store
 from navarch.service.agents import Timing
-from navarch.stores.snapshot import read_whole, write_whole
+from navarch.stores.evidence import read_whole, write_whole
 from navarch.stores.telemetry import TelemetryTable
 
 log = structlog.get_logger(__name__)

@@ -1,11 +1,7 @@
 """Builds autoscalers from the settings that are stored with a pool."""
 
-from navarch.autoscale.composite import Composite
-from navarch.autoscale.cost_aware import CostAware
 from navarch.autoscale.predictive import Predictive
-from navarch.autoscale.queue import Queue
-from navarch.autoscale.reactive import Reactive
-from navarch.autoscale.scheduled import Scheduled
+from navarch.autoscale.strategies import Composite, CostAware, Queue, Reactive, Scheduled
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -13,9 +9,9 @@ from navarch.core.autoscaling import (
     PredictiveSettings,
     QueueSettings,
     ReactiveSettings,
+    Schedule,
     ScheduledSettings,
 )
-from navarch.core.schedule import Schedule
 from navarch.ports.autoscaler import Autoscaler
 
 

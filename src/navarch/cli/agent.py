@@ -25,7 +25,7 @@ from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity, machine_key
 from navarch.agent.spool.disk import DiskError, FolderDisk
 from navarch.agent.transport import LINKS, open_link
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Offering
@@ -34,17 +34,15 @@ from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
-from navarch.health.machines import find_kind
+from navarch.health.conditions import find_kind
 from navarch.hosts.effects import LinuxEffects
 from navarch.hosts.facts import LinuxFacts
-from navarch.hosts.kmsg import FileBookmark, open_kmsg
+from navarch.hosts.kmsg import FileBookmark, open_kmsg, open_tracepoint
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.watch import Service, watch_service
-from navarch.hosts.tracepoint import open_tracepoint
+from navarch.ports.agents import Link
 from navarch.ports.gpu import GpuReader
-from navarch.ports.host import HostError, KernelLog
-from navarch.ports.link import Link
-from navarch.ports.metadata import NoticeWatch
+from navarch.ports.host import HostError, KernelLog, NoticeWatch
 
 log = structlog.get_logger("navarch.agent")
 

@@ -15,19 +15,18 @@ from navarch.agent.replay import LoopClock, ScaledTimeLoop
 from navarch.agent.replay import replay as play
 from navarch.agent.transport import open_link
 from navarch.cli.agent import kernel_boot_id
-from navarch.clock.system import SystemClock, SystemEntropy
-from navarch.core.command import Command
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.health import Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Command
 from navarch.gpus.nvml import NvmlGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import Link
+from navarch.ports.agents import Link, Registration, Welcome
 
 POLL_S = 0.05
 """Pause between two reads of the kernel log, in seconds."""

@@ -3,17 +3,17 @@
 import click
 
 from navarch.agent.event_sources import EventSources
-from navarch.agent.scan import scan_machine
+from navarch.agent.recording import scan_machine
 from navarch.cli.agent import setting
 from navarch.cli.commands import Command
-from navarch.cli.render.scan import render_scan
+from navarch.cli.render.nodes import render_scan
 from navarch.cli.session import Session, with_session
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import choose_active, standard_checks
-from navarch.health.machines import find_kind
+from navarch.health.conditions import find_kind
 from navarch.hosts.kmsg import MemoryBookmark, open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.ports.gpu import GpuReader

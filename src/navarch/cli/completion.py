@@ -1,5 +1,7 @@
-"""`navarch completion`, and the names that shells complete: nodes, pools and jobs."""
+"""`navarch completion` with the names that shells complete, and `navarch version`."""
 
+import platform
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -8,11 +10,11 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from navarch.cli.commands import Command
 from navarch.cli.options import global_options
-from navarch.cli.pagination import list_all
-from navarch.cli.session import get_session
+from navarch.cli.output import list_all
+from navarch.cli.session import Session, get_session, with_session
 from navarch.core.errors import NavarchError
-from navarch.ports.api import FleetApi, Query
-from navarch.ports.jobs import JobApi
+from navarch.core.version import VERSION
+from navarch.ports.api import FleetApi, JobApi, Query
 
 COMPLETION_TIMEOUT = timedelta(seconds=2)
 """A shell is unresponsive while it waits for names, so give up early."""
@@ -66,3 +68,17 @@ def _completer(
 complete_job = _completer(_list_jobs)
 complete_node = _completer(_list_nodes)
 complete_pool = _completer(_list_pools)
+
+
+@click.command("version", cls=Command)
+@with_session
+def version(session: Session) -> None:
+    """Show the version of this program, without contacting the server."""
+    facts = {
+        "version": VERSION,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    lines = [f"navarch version {VERSION}"]
+    lines += [f"  {name}: {facts[name]}" for name in ("python", "platform")]
+    session.show(facts, lambda _: "\n".join(lines))

@@ -9,12 +9,12 @@ import click
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
 from navarch.cli.errors import FAILED, UNREACHABLE, CommandError
-from navarch.cli.render.scan import render_results
+from navarch.cli.render.nodes import render_results
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
-from navarch.core.command import Command as Order
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
+from navarch.core.recovery import Command as Order
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.ports.api import FleetApi
 
 TESTS = ("burn", "patterns", "bandwidth", "dcgm", "nccl", "all")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from navarch.cli.errors import CommandError
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 
@@ -95,7 +95,7 @@ def execute(command: Sequence[str]) -> None:
 
 def check(cloud: str, fields: Mapping[str, str]) -> str:
     """Return the account of these credentials, or raise CommandError."""
-    from navarch.cli.credential_checks import CHECKS
+    from navarch.cli.credentials import CHECKS
 
     return CHECKS[cloud](fields)
 

@@ -6,8 +6,7 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.options import When, resolve_when, since_option
-from navarch.cli.output import Output, render_line
-from navarch.cli.pagination import list_all_events
+from navarch.cli.output import Output, list_all_events, render_line
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
 from navarch.core.event import Recorded, Subject

@@ -9,13 +9,11 @@ from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.options import reason_option
 from navarch.cli.output import Output
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, count, printable
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.table import Canvas, Column, age, count, printable, render_table
 from navarch.cli.session import Session, with_session
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi
-from navarch.ports.held import HeldApi, HeldNode
+from navarch.ports.fleet_health import HeldApi, HeldNode
 
 
 @click.group("held", cls=Group, invoke_without_command=True)

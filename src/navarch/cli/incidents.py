@@ -6,14 +6,14 @@ from navarch.cli.commands import Group
 from navarch.cli.completion import complete_node
 from navarch.cli.held import held_api, release_held
 from navarch.cli.options import reason_option
-from navarch.cli.render.incidents import render_incident, render_incidents
+from navarch.cli.render.events import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
 from navarch.ports.api import FleetApi
-from navarch.ports.held import HeldApi, HeldNode
+from navarch.ports.fleet_health import HeldApi, HeldNode
 
 
 @click.group("incident", cls=Group)

@@ -14,8 +14,7 @@ from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job, JobState
-from navarch.ports.api import FleetApi
-from navarch.ports.jobs import JobApi, JobRequest
+from navarch.ports.api import FleetApi, JobApi, JobRequest
 
 POLL_S = 1.0
 TIMED_OUT = 124

@@ -7,7 +7,7 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node, complete_pool
-from navarch.cli.errors import describe_error
+from navarch.cli.errors import NOT_ALLOWED, CommandError, describe_error, refuse_over_grpc
 from navarch.cli.options import (
     health_option,
     labels_option,
@@ -15,16 +15,16 @@ from navarch.cli.options import (
     sort_option,
     status_option,
 )
-from navarch.cli.output import Output, render_data
-from navarch.cli.pagination import list_all
-from navarch.cli.render.formatting import duration
-from navarch.cli.render.nodes import render_node, render_nodes
+from navarch.cli.output import Output, list_all, render_data
+from navarch.cli.render.nodes import render_node, render_nodes, status_word
+from navarch.cli.render.table import duration
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.errors import NavarchError
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
+from navarch.ports.agents import JoinApi
 from navarch.ports.api import FleetApi, NodeView, Query
 
 STALE = timedelta(minutes=2)
@@ -191,3 +191,76 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
             f"Warning: node {name} last heartbeat was {duration(silent)} ago (may be offline)",
             err=True,
         )
+
+
+@click.command("ssh", cls=Command, context_settings={"ignore_unknown_options": False})
+@click.argument("node", shell_complete=complete_node)
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
+@click.option("-l", "--user", help="Login name.  [default: NAVARCH_SSH_USER, or ssh's default]")
+@click.option("-i", "--identity", type=click.Path(), help="Private key file.")
+@click.option("-p", "--port", type=click.IntRange(1, 65535), help="SSH port.")
+@click.option("--private", is_flag=True, help="Use the private address.")
+@with_session
+def ssh(
+    session: Session,
+    node: str,
+    command: tuple[str, ...],
+    user: str | None,
+    identity: str | None,
+    port: int | None,
+    private: bool,
+) -> None:
+    """Open a shell on a node, or run a command there: navarch ssh NODE -- nvidia-smi."""
+    view = session.call(lambda api: api.get_node(NodeId(node))).node
+    login = user or session.environment.environ.get("NAVARCH_SSH_USER")
+    words = ["ssh"]
+    words += ["-l", login] if login else []
+    words += ["-i", identity] if identity else []
+    words += ["-p", str(port)] if port else []
+    # The address comes from a cloud; after `--` ssh cannot parse it as an option.
+    words += ["--", _address(view, private=private), *command]
+    try:
+        session.environment.execute(words)
+    except FileNotFoundError as error:
+        raise CommandError("ssh not found; install the OpenSSH client") from error
+
+
+def _address(node: NodeView, *, private: bool) -> str:
+    found = node.private_address if private else node.public_address or node.private_address
+    if not found:
+        raise CommandError(
+            f"node {node.id} has no {'private ' if private else ''}address: "
+            f"it is {status_word(node).lower()}",
+            NOT_ALLOWED,
+        )
+    return found
+
+
+@click.command("join-token", cls=Command)
+@click.argument("node", shell_complete=complete_node)
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Issue a token even if a machine has joined; the next one replaces it.",
+)
+@reason_option
+@with_session
+def join_token(session: Session, node: str, again: bool, reason: str) -> None:
+    r"""Print the one-time token with which the machine of NODE joins.
+
+    Cloud-init and set-up commands receive it automatically. To set up a machine by hand:
+
+    \b
+      navarch join-token training-0 > join-token
+      NAVARCH_JOIN_TOKEN=$(cat join-token) navarch agent --server URL --node-id training-0
+
+    A reinstalled machine has lost its key; --again lets it join once more.
+    """
+    token = session.call(
+        lambda api: _join_api(api).issue_join_token(NodeId(node), again=again, reason=reason)
+    )
+    session.show({"node": node, "token": token}, lambda _: token)
+
+
+def _join_api(api: FleetApi) -> JoinApi:
+    return api if isinstance(api, JoinApi) else refuse_over_grpc("join tokens are")

@@ -9,12 +9,12 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.completion import complete_pool
-from navarch.cli.down import down
 from navarch.cli.errors import NOT_ALLOWED, CommandError
 from navarch.cli.options import duration, label
-from navarch.cli.render.formatting import count
 from navarch.cli.render.pools import render_pool, render_pools
+from navarch.cli.render.table import count
 from navarch.cli.session import Session, with_session
+from navarch.cli.up import down
 from navarch.cli.watch import show_or_watch, watch_option
 from navarch.core.autoscaling import (
     Autoscaling,

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from navarch.cli.render.explanation import explanation_to_dict, format_explanation
-from navarch.clock.system import SystemClock
+from navarch.cli.render.why import explanation_to_dict, format_explanation
+from navarch.clock import SystemClock
 from navarch.core.errors import NavarchError
-from navarch.core.explanation import Explanation
+from navarch.core.event import Explanation
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job, why_pending
 from navarch.scheduler.framework.hooks import POINTS
@@ -19,7 +19,7 @@ from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.snapshot.document import read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
-from navarch.testing.scheduler_conformance.load import load_all, load_any
+from navarch.testing.scheduler_conformance.case import load_all, load_any
 from navarch.testing.scheduler_conformance.run import CaseResult, run_cases
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 import structlog
 
-from navarch.api.http.host import is_loopback
+from navarch.api.http.exchange import is_loopback
 from navarch.app.server import Running, Server
 from navarch.cli.credentials import as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment

@@ -14,7 +14,7 @@ from navarch.cli.credentials import read_credentials
 from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.options import GlobalOptions, global_options
 from navarch.cli.output import Output, render_data
-from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Canvas
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 

@@ -62,7 +62,7 @@ def run(
             session, scenario, first=seed or 0, count=seeds, processes=processes, json=as_json
         )
     if real_time:
-        from navarch.cli.sim_real_time import run_in_real_time
+        from navarch.cli.sim_run import run_in_real_time
 
         url = session.options.server or session.environment.environ.get("NAVARCH_SERVER")
         return run_in_real_time(
@@ -146,7 +146,7 @@ def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> 
     navarch sim import openb.yaml --nodes openb_node_list.csv --jobs openb_pod_list.csv
     navarch sim import spot.yaml --nodes node_info_df.csv --jobs job_info_df.csv --hours 48
     """
-    from navarch.cli.sim_trace import import_tables
+    from navarch.cli.sim_files import import_tables
 
     import_tables(scenario, nodes=nodes, jobs=jobs, lasts=timedelta(hours=hours))
 
@@ -180,7 +180,7 @@ def record(
     navarch -s https://fleet.example.com sim record last-day.yaml --since 24h
     navarch sim run last-day.yaml
     """
-    from navarch.cli.sim_trace import record_fleet
+    from navarch.cli.sim_files import record_fleet
 
     record_fleet(session, scenario, since=since, prices=prices, config=config)
 

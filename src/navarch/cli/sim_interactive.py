@@ -8,16 +8,15 @@ from pathlib import Path
 
 import click
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.table import Canvas, Column, render_table
 from navarch.cli.session import Session
 from navarch.cli.sim_run import quiet_logs
 from navarch.config.errors import ConfigError
-from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.node import Node, NodeStatus, node_status
+from navarch.core.recovery import CommandKind
 from navarch.ports.store import Committed
-from navarch.sim.kernel.pacing import PacedLoop
+from navarch.sim.kernel.loop import PacedLoop
 from navarch.sim.runner.outcome import Happening
 from navarch.sim.runner.runner import ScenarioRunner
 from navarch.sim.scenario.event import EventParams, ScenarioEvent

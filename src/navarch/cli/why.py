@@ -7,8 +7,7 @@ import click
 from navarch.cli.commands import Command
 from navarch.cli.errors import BAD_USAGE, NOT_FOUND, CommandError
 from navarch.cli.jobs import job_api
-from navarch.cli.render.explanation import format_explanation
-from navarch.cli.render.why import render_why
+from navarch.cli.render.why import format_explanation, render_why
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Subject, about
@@ -46,7 +45,7 @@ def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None
         # Imported late: the scheduler is not part of a light install.
         from navarch.scheduler.explain import why_job
         from navarch.scheduler.snapshot.document import read_document
-        from navarch.testing.scheduler_conformance.load import load_any
+        from navarch.testing.scheduler_conformance.case import load_any
 
         loaded = load_any(read_document(snapshot.read_bytes()), None)
         explanation = why_job(loaded.cluster, loaded.config, name)

@@ -1,15 +1,175 @@
 """`navarch xid`: explain NVIDIA XID and SXid errors, and find them in logs."""
 
+import re
 import sys
 from typing import BinaryIO
 
 import click
+import msgspec
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.session import Session, with_session
-from navarch.cli.xid_log import write_xids_as_json
-from navarch.health.xid.assessment import Assessment, assess
+from navarch.health.xid.assessment import Assessment, assess, decisive, is_decided_by_number
 from navarch.health.xid.catalogue import Kind, driver_branch
+from navarch.health.xid.line import ADDRESS, LineReader, XidLine, read_details
+
+CHUNK_BYTES = 1 << 18
+LINE_BYTES_MAX = 1 << 20
+"""Longer lines, as in a binary file, are truncated to this."""
+REMEMBERED_MAX = 10_000
+
+_USUAL = re.compile(
+    r"(?:[0-7],\d+,\d+,[^;]*;)?"
+    r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8} [\w.-]+ kernel: )?"
+    r"(?:\[ *\d+\.\d+\] )?"
+    rf"(NVRM: |nvidia-nvswitch\d+:? S)Xid \(PCI:({ADDRESS})(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
+    # Characters that need no escape in a JSON string
+    r"([ !#-\[\]-~]*)"
+)
+
+
+class _Found(msgspec.Struct):
+    line: int
+    code: int
+    kind: str
+    pci: str | None
+    pid: int | None
+    name: str | None
+    text: str
+    action: str
+    fatal: bool
+
+
+class XidLogParser:
+    """Parses one log chunk by chunk, for one driver branch."""
+
+    def __init__(self, *, branch: int | None = None) -> None:
+        self._reader = LineReader()
+        self._decisions = {kind: _Decisions(kind, branch) for kind in Kind}
+        of_gpus, of_switches = (_Parts(kind, self._decisions[kind]) for kind in Kind)
+        self._parts = {"NVRM: ": of_gpus}
+        self._of_switches = of_switches
+        self._number = 0
+
+    def read(self, text: str) -> list[str]:
+        """Return a JSON line for every line of `text` that reports an error, in order."""
+        found_lines: list[str] = []
+        append = found_lines.append
+        usual, parts_of, of_switches = _USUAL.fullmatch, self._parts.get, self._of_switches
+        number = self._number
+        for number, line in enumerate(text.split("\n"), start=number + 1):  # noqa: B020
+            if "Xid (" in line:
+                found = usual(line)
+                if found is not None:
+                    driver, pci, words = found.groups()
+                    parts = parts_of(driver, of_switches)[words]
+                    if parts is not None:
+                        append(f'{{"line":{number},{parts[0]}"pci":"{pci}",{parts[1]}')
+                    continue
+            elif "NVRM: " not in line:
+                continue
+            odd = self._reader.read(line.rstrip())
+            if odd is not None:
+                append(self._encode(number, odd))
+        self._number = number
+        return found_lines
+
+    def _encode(self, number: int, found: XidLine) -> str:
+        kind, code, pci, pid, name, text, _, _ = found
+        action, fatal = self._decisions[kind][code, decisive(kind, code, text)]
+        whole = _Found(number, code, kind.value, pci, pid, name, text, action, fatal)
+        return msgspec.json.encode(whole).decode() + "\n"
+
+
+def write_xids_as_json(file: BinaryIO, out: BinaryIO, *, branch: int | None = None) -> None:
+    """Write a JSON line for every error in `file`, flushing after each chunk."""
+    log, rest = XidLogParser(branch=branch), b""
+    read = getattr(file, "read1", file.read)
+    while chunk := read(CHUNK_BYTES):
+        whole, newline, after = chunk.rpartition(b"\n")
+        if not newline:
+            rest = (rest + after)[:LINE_BYTES_MAX]
+            continue
+        out.write("".join(log.read((rest + whole).decode("utf-8", "replace"))).encode())
+        out.flush()
+        rest = after
+    out.write("".join(log.read(rest.decode("utf-8", "replace"))).encode())
+    out.flush()
+
+
+class _Decisions(dict[tuple[int, str], tuple[str, bool]]):
+    """A cache of (action, fatal) by (code, deciding text)."""
+
+    def __init__(self, kind: Kind, branch: int | None) -> None:
+        super().__init__()
+        self._kind = kind
+        self._branch = branch
+
+    def __missing__(self, key: tuple[int, str]) -> tuple[str, bool]:
+        if len(self) >= REMEMBERED_MAX:
+            self.clear()
+        assessment = assess(self._kind, *key, branch=self._branch)
+        self[key] = decided = assessment.action.value, assessment.fatal
+        return decided
+
+
+class _Parts(dict[str, tuple[str, str] | None]):
+    """A cache of the JSON around the address, by the text after it; None if it is no error."""
+
+    def __init__(self, kind: Kind, decisions: _Decisions) -> None:
+        super().__init__()
+        self._kind = kind
+        self._decisions = decisions
+        self._numbers: dict[str, tuple[int, str]] = {}
+        self._endings: dict[str, str] = {}
+        """The end of the JSON line for codes that are decided without their text."""
+
+    def __missing__(self, words: str) -> tuple[str, str] | None:
+        if len(self) >= REMEMBERED_MAX:
+            self.clear()
+        self[words] = parts = self._read_plain(words) or self._read_any(words)
+        return parts
+
+    def _read_plain(self, words: str) -> tuple[str, str] | None:
+        """Parse words separated by single commas and spaces; return None for any other format."""
+        number, _, rest = words.partition(", ")
+        known = self._numbers.get(number)
+        if known is None or "  " in words:
+            return None
+        pid = name = "null"
+        if rest.startswith("pid="):
+            pid, _, rest = rest[4:].partition(", ")
+            if not pid.isdecimal() or pid[0] == "0":
+                return None
+        if rest.startswith("name="):
+            name, _, rest = rest[5:].partition(", ")
+            if not name.isalnum():
+                return None
+            name = f'"{name}"'
+        code, head = known
+        ending = self._endings.get(number) or self._ending(code, rest)
+        return head, f'"pid":{pid},"name":{name},"text":"{rest.strip()}",{ending}'
+
+    def _read_any(self, words: str) -> tuple[str, str] | None:
+        details = read_details(self._kind, words)
+        if details is None:
+            return None
+        kind, (code, pid, name, text) = self._kind, details
+        head = f'"code":{code},"kind":"{kind.value}",'
+        ending = self._ending(code, text)
+        number = words.partition(", ")[0]
+        if number == str(code):
+            self._numbers[number] = code, head
+            if is_decided_by_number(kind, code):
+                self._endings[number] = ending
+        named = "null" if name is None else f'"{name}"'
+        ours = f'"pid":{"null" if pid is None else pid},"name":{named},"text":"{text}",'
+        return head, ours + ending
+
+    def _ending(self, code: int, text: str) -> str:
+        action, fatal = self._decisions[code, decisive(self._kind, code, text)]
+        return f'"action":"{action}","fatal":{"true" if fatal else "false"}}}\n'
+
 
 SXIDS_FROM = 10_000
 """Codes from here on are SXids, of NVSwitches."""

@@ -3,8 +3,7 @@
 import ssl
 from typing import Protocol
 
-from navarch.client.address import parse_address
-from navarch.client.connection import ServerConnection
+from navarch.client.connection import ServerConnection, parse_address
 from navarch.client.http import HttpFleetClient
 from navarch.ports.api import FleetApi
 

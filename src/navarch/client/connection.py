@@ -4,10 +4,34 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
 
-from navarch.core.errors import UnreachableError
+from navarch.core.errors import InvalidError, UnreachableError
 from navarch.http.message import Endpoint, HttpError, Response
 from navarch.http.pool import ConnectionPool, StreamedResponse
+
+_PORTS = {"http": 50051, "https": 443, "grpc": 50052}
+
+
+def parse_address(url: str) -> Endpoint:
+    """Return the server in `url`; the default scheme is http."""
+    whole = url if "://" in url else f"http://{url}"
+    try:
+        parts = urlsplit(whole)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidError(f"{url!r} is not a server URL: {error}") from error
+    if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.username:
+        raise InvalidError(
+            f"{url!r} is not a server URL; try http://localhost:50051 or grpc://localhost:50052"
+        )
+    return Endpoint(
+        scheme=parts.scheme,
+        host=parts.hostname,
+        port=_PORTS[parts.scheme] if port is None else port,
+        prefix=parts.path.rstrip("/"),
+    )
+
 
 BODY_BYTES_MAX = 256 * 2**20
 

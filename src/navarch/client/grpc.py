@@ -9,12 +9,12 @@ from typing import Any
 
 import grpc
 
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
+from navarch.core.recovery import Command, CommandKind
 from navarch.http.message import Endpoint
 from navarch.ports.api import (
     Capacity,
@@ -32,8 +32,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
-from navarch.wire.errors import error_from
-from navarch.wire.fleet import FLEET_CALLS
+from navarch.wire.fleet import FLEET_CALLS, error_from
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", 256 * 2**20),

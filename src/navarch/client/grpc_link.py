@@ -6,18 +6,17 @@ from datetime import UTC, datetime
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from navarch.client.address import parse_address
-from navarch.core.command import Command, CommandKind
+from navarch.client.connection import parse_address
 from navarch.core.errors import NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
-from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import Link, UnauthorizedError
+from navarch.core.recovery import Command, CommandKind
+from navarch.ports.agents import Link, Registration, UnauthorizedError, Welcome
 from navarch.wire.bodies import LateReadings
-from navarch.wire.errors import error_from
+from navarch.wire.fleet import error_from
 from navarch.wire.messages import read_message, write_message
 from navarch.wire.v1 import agent_pb2 as pb
 

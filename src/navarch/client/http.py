@@ -12,22 +12,21 @@ import msgspec
 
 from navarch.client.connection import ServerConnection
 from navarch.core.bringup import BringUpLog
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
-from navarch.core.event import Recorded, Subject
-from navarch.core.explanation import Explanation
+from navarch.core.event import Explanation, Recorded, Subject
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote, Incident
 from navarch.core.job import Job
 from navarch.core.records import record_fields
-from navarch.core.recovery import Recovery
+from navarch.core.recovery import Command, CommandKind, Recovery
 from navarch.ports.api import (
     Capacity,
     CostBy,
     CostReport,
     FleetStatus,
     InstanceView,
+    JobRequest,
     NodeDetail,
     NodeView,
     Offer,
@@ -38,9 +37,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
-from navarch.ports.fleet_health import FleetHealth
-from navarch.ports.held import HeldNode
-from navarch.ports.jobs import JobRequest
+from navarch.ports.fleet_health import FleetHealth, HeldNode
 from navarch.wire.bodies import (
     Injection,
     Items,
@@ -52,7 +49,7 @@ from navarch.wire.bodies import (
     Requeue,
     Size,
 )
-from navarch.wire.errors import error_from
+from navarch.wire.fleet import error_from
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from navarch.config.loading import default_config, load_config, parse_config
 from navarch.config.pool import PoolConfig
 from navarch.config.pool_specs import to_pool, to_pool_spec, to_pool_specs
 from navarch.config.provider import ProviderConfig
+from navarch.config.reference import render_config, render_verdict
 from navarch.config.reload import Reload, compare
-from navarch.config.rendering import render_config, render_verdict
 from navarch.config.secret import Secret
 from navarch.config.server import ServerConfig
 

@@ -14,14 +14,16 @@ from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
     CostAwareSettings,
+    Day,
     Mode,
     PredictiveSettings,
     QueueSettings,
     ReactiveSettings,
     ScheduledSettings,
+    Window,
+    is_time_zone,
 )
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.schedule import Day, Window, is_time_zone
 
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")

@@ -17,10 +17,9 @@ from navarch.config.document import (
     is_empty,
     is_nothing,
 )
-from navarch.config.errors import Place
+from navarch.config.errors import MOVED, Place, suggest
 from navarch.config.kinds import SECRET, name_remedy, read_secret_file
 from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
-from navarch.config.suggestion import MOVED, suggest
 
 B = TypeVar("B")
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from navarch.catalogue.gpus import parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, parse_gpu_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,14 @@ from dataclasses import field
 from urllib.parse import urlsplit
 
 from navarch.config.block import Named, Nested
-from navarch.config.budget import BudgetConfig, to_budget
-from navarch.config.errors import Problem
+from navarch.config.disruption import BudgetConfig, to_budget
+from navarch.config.errors import Problem, suggest
 from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.server import ServerConfig
-from navarch.config.suggestion import suggest
 from navarch.core.budget import BudgetOf
 
 _LOCAL_NAMES = ("localhost", "localhost.localdomain")

@@ -1,15 +1,43 @@
-"""The `disruption` block of a pool: which healthy nodes are replaced, how many at once, when."""
+"""The blocks `disruption`, `remediation`, `governor` and `budgets`: limits on automation."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
 from navarch.config.block import Nested
-from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree, is_nothing
+from navarch.config.errors import suggest
+from navarch.config.kinds import (
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    MONEY,
+    TEXT,
+    Choice,
+    Integer,
+    ListOf,
+    Real,
+    Text,
+)
 from navarch.config.schema import Fault, block, copied, key
-from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
+from navarch.core.autoscaling import DAYS, Day
+from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.disruption import (
+    Cause,
+    Disruption,
+    DisruptionBudget,
+    Domain,
+    DomainBudget,
+    GovernorSettings,
+    default_budgets,
+    window,
+)
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.schedule import DAYS, Day
+from navarch.core.recovery import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, RecoveryStep, Remediation
 
 SHARE = Real(least=0, most=1, example="0.1")
 
@@ -136,3 +164,192 @@ def to_disruption(config: DisruptionConfig) -> Disruption:
         for budget in config.budgets
     )
     return copied(Disruption, config, budgets=budgets)
+
+
+STRATEGIES = BUILT_IN_STRATEGIES
+
+_CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+
+
+def _strategy_remedy(text: str) -> str | None:
+    if text in STRATEGIES or _CUSTOM.fullmatch(text):
+        return None
+    close = suggest(text, STRATEGIES)
+    if close:
+        return f'did you mean "{close}"?'
+    return f"valid: {', '.join(STRATEGIES)}, or package.module:Class for a custom one"
+
+
+STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)
+
+
+@block()
+class RemediationConfig:
+    """What is done about unhealthy nodes. The file may hold just the name of a strategy."""
+
+    strategy: str = key(
+        STRATEGY,
+        "`cordon_and_replace`, `ladder`, `alert_only`, or a custom one as `module:Class`",
+        default=CORDON_AND_REPLACE,
+    )
+    dry_run: bool = key(
+        BOOLEAN, "record every decision in the journal, but carry out none", default=False
+    )
+    steps: tuple[RecoveryStep, ...] = key(
+        ListOf(each=Choice(options=RecoveryStep, unknown="unknown step")),
+        "the steps of the ladder; all if left out",
+        default=(),
+    )
+    reboot_deadline: timedelta = key(
+        DURATION,
+        "how long a machine may take to return from a reboot or a power cycle",
+        default=timedelta(minutes=15),
+    )
+
+
+class RemediationKind(Nested[RemediationConfig]):
+    """A block, or only the name of a strategy."""
+
+    __slots__ = ()
+
+    def read(self, node: Tree, scope: Scope) -> RemediationConfig:
+        """Return the block."""
+        if isinstance(node, Leaf) and not is_nothing(node):
+            return RemediationConfig(strategy=STRATEGY.read(node, scope))
+        return Nested.read(self, node, scope)
+
+
+REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapping")
+
+
+def to_remediation(config: RemediationConfig) -> Remediation:
+    """Return the settings as they are stored with the pool."""
+    # The default stays empty: a program that embeds Navarch may use a different one.
+    named = config.strategy != CORDON_AND_REPLACE
+    return copied(Remediation, config, strategy=config.strategy if named else "")
+
+
+SHARE_OF_NODES = Real(least=0.0, most=1.0, example="0.05")
+
+
+@block()
+class DomainBudgetConfig:
+    """How many nodes of one domain automation may act on within the window."""
+
+    nodes: int | None = key(COUNT, "at least this many, however small the domain", default=None)
+    share: float | None = key(
+        SHARE_OF_NODES, "the share of the domain's nodes, from 0 to 1", default=None
+    )
+
+
+_BUDGET = Nested(cls=DomainBudgetConfig)
+
+
+@block()
+class GovernorConfig:
+    """Limits on what automation may do without approval."""
+
+    window: timedelta = key(
+        DURATION, "the window in which actions are counted", default=timedelta(hours=1)
+    )
+    pool: DomainBudgetConfig = key(
+        _BUDGET, "for each pool; 1 node or 0.05 of it", default=DomainBudgetConfig()
+    )
+    zone: DomainBudgetConfig = key(
+        _BUDGET, "for each zone; 3 nodes or 0.05 of it", default=DomainBudgetConfig()
+    )
+    rack: DomainBudgetConfig = key(
+        _BUDGET,
+        "for nodes with the same label `rack`; 1 node or 0.25 of it",
+        default=DomainBudgetConfig(),
+    )
+    nvlink: DomainBudgetConfig = key(
+        _BUDGET,
+        "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
+        default=DomainBudgetConfig(),
+    )
+    driver: DomainBudgetConfig = key(
+        _BUDGET,
+        "for nodes with the same driver; 3 nodes or 0.05 of them",
+        default=DomainBudgetConfig(),
+    )
+    image: DomainBudgetConfig = key(
+        _BUDGET,
+        "for nodes with the same image; 3 nodes or 0.05 of them",
+        default=DomainBudgetConfig(),
+    )
+    change_window: timedelta = key(
+        DURATION, "how long a change is a possible cause of failures", default=timedelta(hours=24)
+    )
+    suspect_nodes: int = key(
+        Integer(least=2, most=1_000_000),
+        "how many nodes with the same fault after the same change make it suspect",
+        default=5,
+    )
+
+
+def to_governor(config: GovernorConfig) -> GovernorSettings:
+    """Return the settings, with defaults for keys that are left out."""
+    budgets: dict[Domain, DomainBudget] = {}
+    for domain, usual in default_budgets().items():
+        configured: DomainBudgetConfig = getattr(config, str(domain))
+        budgets[domain] = replace(
+            usual,
+            nodes_min=usual.nodes_min if configured.nodes is None else configured.nodes,
+            share_max=usual.share_max if configured.share is None else configured.share,
+        )
+    return GovernorSettings(
+        budgets=budgets,
+        window=config.window,
+        change_window=config.change_window,
+        suspect_nodes=config.suspect_nodes,
+    )
+
+
+def _name_unless_fleet(of: BudgetOf, name: str | None) -> Iterator[Fault]:
+    if of is BudgetOf.FLEET and name:
+        yield Fault(
+            "the budget of the fleet has no name",
+            "leave name out, or write of: team or of: pool",
+            at=("name",),
+        )
+    if of is not BudgetOf.FLEET and not name:
+        yield Fault(
+            f"name is required for the budget of a {of.value}",
+            f"add name: with the name of the {of.value}",
+        )
+
+
+def _limit_above_zero(limit_per_month: Decimal) -> Iterator[Fault]:
+    if limit_per_month <= 0:
+        yield Fault(
+            "limit_per_month must be above zero",
+            "write the most to spend in a calendar month, such as 5000",
+            at=("limit_per_month",),
+        )
+
+
+@block(rules=(_name_unless_fleet, _limit_above_zero))
+class BudgetConfig:
+    """A limit on the spending of one calendar month, in UTC and in the currency of the prices."""
+
+    of: BudgetOf = key(Choice(options=BudgetOf), "the scope of the limit")
+    name: str | None = key(
+        TEXT, "the name of the pool, or of the team in the pools' label `team`", default=None
+    )
+    limit_per_month: Decimal = key(MONEY, "the most to spend in a calendar month")
+    when_spent: OverBudget = key(
+        Choice(options=OverBudget),
+        "once the limit is reached: only warn, buy only spot or the cheapest, or buy nothing",
+        default=OverBudget.WARN,
+    )
+    warn_at: float = key(
+        Real(least=0.01, most=1, example="0.8"),
+        "the share of the limit at which to warn",
+        default=0.8,
+    )
+
+
+def to_budget(config: BudgetConfig) -> Budget:
+    """Return a budget as the control plane stores it."""
+    return copied(Budget, config, name=config.name or "")

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from navarch.config.context import Refused, Scope, escape
 from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
-from navarch.config.errors import Place
+from navarch.config.errors import Place, join_names, suggest
 from navarch.config.secret import Secret
-from navarch.config.suggestion import join_names, suggest
 from navarch.core.duration import parse_duration, render_duration
 
 T = TypeVar("T")

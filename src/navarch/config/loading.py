@@ -5,15 +5,109 @@ import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from navarch.config.block import read_block
 from navarch.config.config import Config
-from navarch.config.context import FileText, ReadFile, Refused, Scope
-from navarch.config.document import Entries
-from navarch.config.errors import ConfigError, by_place
+from navarch.config.context import (
+    FileText,
+    ReadContext,
+    ReadFile,
+    Refused,
+    Scope,
+    TooManyProblems,
+    no_files,
+)
+from navarch.config.document import TEXT_MAX, Entries, Tree, is_nothing, parse_document
+from navarch.config.errors import ConfigError, Problem, Source, by_place
 from navarch.config.provider import PROVIDER_TYPES, BareMetalConfig, InventoryConfig
-from navarch.config.reading import read_context, read_document, read_text
 from navarch.config.server import ServerConfig
+
+T = TypeVar("T")
+
+
+def read_text(path: str | os.PathLike[str], *, noun: str = "config") -> str:
+    """Return the text of a file, or raise ConfigError."""
+    source = os.fspath(path)
+    try:
+        return read_bytes(source, most=4 * TEXT_MAX).decode()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        reason = f"line {line} is not UTF-8 text"
+        raise _unreadable(source, reason, noun) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(source, reason, noun) from error
+
+
+def read_bytes(path: str | os.PathLike[str], *, most: int) -> bytes:
+    """Return up to `most` bytes of a file, and one more if it is longer."""
+    with open(path, "rb") as file:
+        return file.read(most + 1)
+
+
+def _unreadable(source: str, reason: str, noun: str) -> ConfigError:
+    return ConfigError([Problem(source=source, message=reason)], stage=f"reading {noun}")
+
+
+def read_context(
+    text: str,
+    *,
+    source: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    read_file: ReadFile | None = None,
+) -> ReadContext:
+    """Return the context for reading a text.
+
+    `source` names the text in messages, relative paths start from `folder` (by default the folder
+    of `source`), and `read_file` opens the files that the text names (by default none).
+    """
+    return ReadContext(
+        source=Source(source, text.removeprefix("\ufeff")),
+        folder=Path(source).parent if folder is None else folder,
+        environment=environment or {},
+        read_file=read_file or no_files,
+    )
+
+
+def read_document(
+    cls: type[T], context: ReadContext, *, noun: str, label: str = "", publish: bool = False
+) -> T:
+    """Return the block that the whole document is, or raise ConfigError with every problem.
+
+    `noun` names the document in the first line of the error and `label` in messages about it. With
+    `publish`, the rules of later blocks can use each value.
+    """
+    try:
+        root = parse_document(context.source, context.problems)
+    except ConfigError as error:
+        raise ConfigError(error.problems, stage=f"parsing {noun}") from error.__cause__
+    found = None
+    try:
+        scope = Scope(context=context)
+        tree = root if root is not None else Entries(entries=(), place=scope.home)
+        if not isinstance(tree, Entries) and not is_nothing(tree):
+            scope.within(label or f"a {noun}").wrong_type(tree, "a mapping", "")
+        else:
+            context.published["provider_names"] = _names(tree, "providers")
+            found = read_block(cls, tree, scope, publish=publish)
+    except TooManyProblems:
+        pass
+    except Refused:
+        assert context.problems, "refused without a problem"
+    if found is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place), stage=f"invalid {noun}")
+    return found
+
+
+def _names(tree: Tree, section: str) -> tuple[str, ...]:
+    """Return the names in a section, also of invalid blocks, which are reported later."""
+    entry = tree.get(section) if isinstance(tree, Entries) else None
+    if entry is None or not isinstance(entry.value, Entries):
+        return ()
+    return tuple(each.key.text for each in entry.value.entries)
+
 
 SECRET_MAX = 64 * 1024
 

@@ -14,7 +14,7 @@ from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree
 from navarch.config.errors import Place, Source
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
-from navarch.config.reading import read_context, read_document, read_text
+from navarch.config.loading import read_context, read_document, read_text
 from navarch.config.schema import Fault, block, copied, key, repeated
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
@@ -27,7 +27,7 @@ from navarch.health.policy.policy import (
     Rule,
 )
 from navarch.health.policy.policy import Scope as CountedPer
-from navarch.health.xid.action import Action
+from navarch.health.xid.catalogue import Action
 
 VERSIONS = ("v1", "1")
 SOURCES_MAX = 3

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig
 from navarch.config.block import Nested
-from navarch.config.disruption import DisruptionConfig
+from navarch.config.disruption import REMEDIATION, DisruptionConfig, RemediationConfig
 from navarch.config.kinds import (
     BOOLEAN,
     COMMAND,
@@ -31,7 +31,6 @@ from navarch.config.pool_providers import (
     Strategy,
 )
 from navarch.config.pool_sizes import SIZE_RULES
-from navarch.config.remediation import REMEDIATION, RemediationConfig
 from navarch.config.schema import Fault, block, key
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
+from navarch.config.errors import suggest
 from navarch.config.kinds import TEXT, Choice, Integer, ListOf
 from navarch.config.schema import Fault, block, key, repeated
-from navarch.config.suggestion import suggest
 
 
 class Strategy(StrEnum):

@@ -7,7 +7,7 @@ from decimal import Decimal
 from navarch.config.autoscaling import to_autoscaling
 from navarch.config.catalogue import Catalogue, MachineKind
 from navarch.config.config import Config
-from navarch.config.disruption import to_disruption
+from navarch.config.disruption import to_disruption, to_remediation
 from navarch.config.pool import PoolConfig
 from navarch.config.pool_providers import CapacityType, PoolProviderConfig, Strategy
 from navarch.config.provider import (
@@ -18,7 +18,6 @@ from navarch.config.provider import (
     GcpConfig,
     ProviderConfig,
 )
-from navarch.config.remediation import to_remediation
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool

@@ -1,25 +1,29 @@
-"""The reference: tables of all keys for the documentation.
-
-`python -m navarch.config.reference docs/reference/configuration.md` updates the tables. A test
-fails while they are out of date.
-"""
+"""Configurations as text: YAML, the outcome of a validation, and tables of all keys."""
 
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
-from navarch.config.budget import BudgetConfig
 from navarch.config.config import Config
-from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
+from navarch.config.disruption import (
+    BudgetConfig,
+    DisruptionBudgetConfig,
+    DisruptionConfig,
+    DomainBudgetConfig,
+    GovernorConfig,
+    RemediationConfig,
+)
+from navarch.config.errors import ConfigError
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, HealthConfig, PoolConfig
 from navarch.config.pool_providers import PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
-from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
 from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig
-from navarch.config.schema import Key, keys_of
+from navarch.config.schema import Key, keys_of, plain_block
 from navarch.config.server import (
     MetricsConfig,
     NotifierConfig,
@@ -106,3 +110,33 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         path = Path(name)
         path.write_text(render_reference(path.read_text("utf-8")), "utf-8")
+
+
+def render_config(config: Config) -> str:
+    """Return a configuration as YAML, defaults filled in and secrets masked.
+
+    The text can be loaded again; only the secrets are lost.
+    """
+    plain = plain_block(config)
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, allow_unicode=True)
+
+
+def render_verdict(source: str, verdict: Config | ConfigError) -> str:
+    """Return what `navarch config validate` prints about a file."""
+    if isinstance(verdict, ConfigError):
+        return f"{verdict}\n"
+    lines = [f"{source} is valid: {_summary(verdict)}"]
+    lines += [f"\nwarning: {warning}" for warning in verdict.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(config: Config) -> str:
+    nodes = sum(pool.max_nodes for pool in config.pools.values())
+    return (
+        f"{_count(len(config.pools), 'pool')}, {_count(len(config.providers), 'provider')}, "
+        f"at most {_count(nodes, 'node')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

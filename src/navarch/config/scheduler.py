@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from navarch.config.block import Named, Nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree, is_nothing
+from navarch.config.errors import suggest
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
 from navarch.config.schema import Fault, block, copied, key
-from navarch.config.suggestion import suggest
 from navarch.core.job import Queue
 
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from enum import StrEnum
 
 from navarch.config.block import Nested
+from navarch.config.disruption import GovernorConfig
 from navarch.config.kinds import ADDRESS, DURATION, HEADER, PATH, SECRET, URL, Choice, MapOf, Text
-from navarch.config.remediation import GovernorConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 from navarch.core.launch import Refusal

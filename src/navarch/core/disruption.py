@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from navarch.core.schedule import time_zone, window_day
+from navarch.core.autoscaling import time_zone, window_day
 
 
 class Cause(StrEnum):

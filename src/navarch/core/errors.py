@@ -9,7 +9,7 @@ NavarchError
 ├── UnauthenticatedError       the token is missing or wrong; use a valid one
 ├── UnreachableError           the control plane does not answer; retry later
 ├── ConfigError                a configuration file is wrong; see config/problem.py
-├── StartError                 the server cannot start as configured; see app/addresses.py
+├── StartError                 the server cannot start as configured; see app/servers.py
 ├── ExtensionError             an extension cannot be loaded; install or correct it
 ├── StoreError                 the durable state cannot be read or written; stop
 │   ├── InUseError             another control plane leads; wait until it ends

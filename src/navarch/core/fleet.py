@@ -5,18 +5,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from navarch.core.command import Command
 from navarch.core.event import Event
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.core.records import evolve
-from navarch.core.recovery import Recovery
-from navarch.core.table import Table
+from navarch.core.records import Table, evolve
+from navarch.core.recovery import Command, Recovery
 
 NO_NODES: Table[NodeId, Node] = Table()
 

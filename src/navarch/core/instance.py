@@ -1,7 +1,4 @@
-"""Machines as their provider describes them: instances, notices and topology.
-
-A node is our record of a machine; an instance is the provider's.
-"""
+"""Machines: as the provider lists them, and the hardware that an agent found in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,3 +89,66 @@ class Topology:
         """The labels of a node for its levels, widest first."""
         named = {level: getattr(self, level) for level in LEVELS}
         return {f"{LABEL}{level}": name for level, name in named.items() if name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineKind:
+    """The GPUs of one instance type in the catalogue."""
+
+    provider: str
+    instance_type: str
+    gpu_model: str
+    gpus: int
+    gpu_memory_gib: float
+    """The advertised memory of each GPU."""
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as its agent reports it."""
+
+    index: int
+    uuid: str
+    name: str = ""
+    pci_bus_id: str = ""
+    memory_bytes: int = 0
+    driver_version: str = ""
+    cuda_version: str = ""
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """The hardware, addresses and versions of one machine."""
+
+    gpus: tuple[Gpu, ...] = ()
+    hostname: str = ""
+    internal_ip: str = ""
+    external_ip: str = ""
+    kernel_version: str = ""
+    image: str = ""
+    """The name of the image from which the machine booted."""
+    agent_version: str = ""
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of one GPU."""
+
+    temperature_c: float = 0.0
+    power_w: float = 0.0
+    utilization_pct: float = 0.0
+    memory_used_bytes: float = 0.0
+
+
+class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of one machine."""
+
+    cpu_pct: float = 0.0
+    memory_pct: float = 0.0
+    gpus: tuple[GpuMetrics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Readings that were buffered because they could not be sent."""
+
+    at: datetime
+    metrics: NodeMetrics

@@ -1,13 +1,14 @@
-"""Launches: attempts to buy one machine, with the offerings, gangs and refusals they refer to."""
+"""Launches: attempts to buy a machine, and the pauses between them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
 import msgspec
 
 from navarch.core.budget import cost
+from navarch.core.duration import backoff_s
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -17,6 +18,19 @@ from navarch.core.errors import (
     RejectedError,
 )
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(minutes=5)
+
+HUMAN_PAUSE = timedelta(minutes=15)
+"""The pause between attempts that fail until an operator acts: a quota, a key, a typo. Long
+enough to spare the provider, short enough to find the correction soon."""
+
+
+def pause(failures: int) -> timedelta:
+    """Return the pause after that many failures in a row."""
+    first_s, longest_s = FIRST_PAUSE.total_seconds(), LONGEST_PAUSE.total_seconds()
+    return timedelta(seconds=backoff_s(failures, first_s=first_s, longest_s=longest_s))
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.launch import pause
 from navarch.core.node import Node
-from navarch.fleet.pacing import pause
 
 REDIAL = timedelta(seconds=5)
 """The pause between attempts to reach a machine before its SSH is up."""

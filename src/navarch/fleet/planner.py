@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.launch import Gang, Launch, Offering
+from navarch.core.launch import Gang, Launch, Offering, pause
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
@@ -17,14 +17,13 @@ from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
 from navarch.fleet.disruption.unregistered import unregistered
 from navarch.fleet.gangs import GangPlan, group, plan_gangs, worth_keeping
 from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
-from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, Plan, Request, Retire, RetryLaunch, SetLaunchBreaker
 from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.fleet.sizing import why_paused
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
-from navarch.ports.provision import ProvisionScheduler
-from navarch.provision.strategies import FirstAvailable
+from navarch.ports.provider import ProvisionScheduler
+from navarch.provision import FirstAvailable
 
 LOOK_AGAIN = timedelta(seconds=30)
 """How often to query a closed market: it may open without a known date."""

@@ -20,7 +20,7 @@ from navarch.fleet.planner import plan_pool, was_lost
 from navarch.fleet.pool_index import PoolIndex
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.provider import ProvisionScheduler
 
 WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
 """How often to check whether agents can start now: a reload of the configuration commits nothing.

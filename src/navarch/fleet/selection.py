@@ -14,7 +14,7 @@ from navarch.core.launch import Gang, Offering
 from navarch.core.pool import Pool
 from navarch.fleet.launch_breaker import QuarantinedOffering
 from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
-from navarch.ports.provision import ProvisionOption, ProvisionScheduler
+from navarch.ports.provider import ProvisionOption, ProvisionScheduler
 
 PROBE_PATIENCE = timedelta(minutes=1)
 """How long a launch without an answer blocks other probes of a half-open offering."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.autoscaling import Schedule
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.limits import NODES_PER_POOL_MAX, PAUSED
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
-from navarch.core.schedule import Schedule
 
 BUSY_PCT = 50.0
 """A node with at least this utilization is not removed when an autoscaler shrinks its pool."""

@@ -15,9 +15,8 @@ import msgspec
 
 from navarch.core.event import Event
 from navarch.core.ids import ProviderName
-from navarch.core.launch import Launch, Offering, Refusal
+from navarch.core.launch import HUMAN_PAUSE, Launch, Offering, Refusal
 from navarch.core.records import evolve
-from navarch.fleet.pacing import HUMAN_PAUSE
 
 QUIET = timedelta(minutes=30)
 """A refusal expires after this long without another request."""

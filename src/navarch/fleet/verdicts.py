@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.health import BOOT, CheckResult, Health
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.node import AGENT, DRIVER, IMAGE, KERNEL, Node, Trait
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours

@@ -17,7 +17,7 @@ from navarch.gpus.kernels import (
     patterns_ptx,
     wgmma_ptx,
 )
-from navarch.ports.diagnostics import (
+from navarch.ports.checks import (
     BurnFigures,
     CopyFigures,
     NotRunError,

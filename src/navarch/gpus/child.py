@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.gpus.messages import LENGTH, Query, ReadFailure, Reply, decode, frame
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuHungError, GpuLostError

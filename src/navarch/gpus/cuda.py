@@ -4,7 +4,7 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 
-from navarch.ports.diagnostics import NotRunError, TestFailedError
+from navarch.ports.checks import NotRunError, TestFailedError
 
 LIBRARY = "libcuda.so.1"
 _LOG_BYTES = 8192

@@ -12,7 +12,7 @@ import msgspec
 
 from navarch.gpus.burn import burn, copies, patterns, touch
 from navarch.gpus.cuda import Cuda
-from navarch.ports.diagnostics import (
+from navarch.ports.checks import (
     BurnFigures,
     CopyFigures,
     NotRunError,

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import msgspec
 
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.gpus.diagnostic_process import GpuTestOutcome
-from navarch.ports.diagnostics import (
+from navarch.ports.checks import (
     BurnFigures,
     CopyFigures,
     NotRunError,

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.ports.gpu import GpuEvent, GpuHealth
 
 LENGTH = struct.Struct("<I")

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.gpus.nvml_health import CardReader
 from navarch.gpus.nvml_library import Event, MemoryInfo, NvmlLibrary, PciInfo, Utilization
 from navarch.ports.clock import Clock

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.gpus.messages import LENGTH, Query, ReadFailure, Reply, encode, frame
 from navarch.gpus.nvml import NvmlGpus
 from navarch.ports.gpu import GpuError, GpuLostError, GpuReader

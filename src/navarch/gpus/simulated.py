@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError, SpareRows
 

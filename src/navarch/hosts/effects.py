@@ -10,8 +10,7 @@ from pathlib import Path
 
 from navarch.hosts.facts import gpu_holders
 from navarch.ports.clock import Clock
-from navarch.ports.effects import Holder
-from navarch.ports.host import HostError
+from navarch.ports.host import Holder, HostError
 
 POLL_S = 0.2
 WORDS_MAX = 400

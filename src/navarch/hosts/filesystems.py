@@ -1,4 +1,4 @@
-"""Mounted filesystems, read without blocking on one that does not respond."""
+"""Values in `/proc` and `/sys`, and mounted filesystems, read without blocking."""
 
 import contextlib
 import os
@@ -6,8 +6,38 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from navarch.hosts.sysfs import read_text, word
-from navarch.ports.host import Filesystem
+from navarch.ports.host import Filesystem, HostError
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text; raise HostError if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise HostError(f"{path}: {os.strerror(error.errno or 0)}") from error
+
+
+def word(path: Path) -> str:
+    """Return a file's text without surrounding space; empty if it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def number(path: Path) -> int:
+    """Return the number in a file; zero if there is none."""
+    text = word(path)
+    return int(text) if text.isdecimal() else 0
+
+
+def names(path: Path) -> list[str]:
+    """Return the sorted names in a folder; empty if it cannot be read."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
 
 ON_DISK = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay"})
 NETWORK = frozenset(

@@ -6,8 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from navarch.hosts.filesystems import read_filesystems
-from navarch.hosts.sysfs import names, number, read_text, word
+from navarch.hosts.filesystems import names, number, read_filesystems, read_text, word
 from navarch.ports.host import CpuTimes, Filesystem, HostError, Memory, MemoryErrors, NetworkPort
 
 PCI_VENDOR_NVIDIA = "0x10de"

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.effects import Holder
 from navarch.ports.host import (
     CpuTimes,
     Filesystem,
+    Holder,
     Host,
     HostError,
     Memory,

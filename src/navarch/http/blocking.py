@@ -16,10 +16,11 @@ from navarch.http.message import (
     Endpoint,
     NoResponseError,
     NotSentError,
+    Proxy,
     Request,
     Response,
+    environment_proxy,
 )
-from navarch.http.proxy import Proxy, environment_proxy
 
 
 def request(

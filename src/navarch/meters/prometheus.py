@@ -14,7 +14,7 @@ from navarch.core.ids import PoolName
 from navarch.http.blocking import request
 from navarch.http.message import HttpError
 from navarch.ports.autoscaler import PoolMetrics
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Offload
 
 RESPONSE_BYTES_MAX = 1_048_576
 

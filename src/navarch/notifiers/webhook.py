@@ -11,8 +11,7 @@ from navarch.core.errors import NotifierError
 from navarch.core.ids import NodeId
 from navarch.http.blocking import request
 from navarch.http.message import HttpError
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 
 ERROR_CHARACTERS_MAX = 2_000
 

@@ -1,17 +1,20 @@
-"""The API that the control plane offers to agents."""
+"""The API for agents: registration, reports, heartbeats and join tokens."""
 
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from navarch.core.command import Command
+from navarch.core.errors import UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
-from navarch.core.inventory import Inventory, NodeMetrics, Sample
+from navarch.core.incident import Evidence
+from navarch.core.instance import Inventory, NodeMetrics, Sample
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
+from navarch.core.ownership import Joiner
+from navarch.core.recovery import Command
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,3 +68,108 @@ class AgentApi(Protocol):
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Report the outcome of a command."""
+
+
+Sooner = Callable[[datetime], None]
+"""Called with an earlier time than expected at which a result may change."""
+
+
+class Liveness(Protocol):
+    """The heartbeats of all nodes, as a summary: callers never see single heartbeats."""
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long after its last heartbeat a node is overdue."""
+
+    def silent_since(self, node: NodeId) -> datetime | None:
+        """Return the time of the last heartbeat of `node`, if it is overdue; else None."""
+
+    def silent(self) -> Mapping[NodeId, datetime]:
+        """Return every overdue node with the time of its last heartbeat."""
+
+    def next_change(self) -> datetime | None:
+        """Return when the next node becomes overdue unless heartbeats arrive; None for never."""
+
+    def overdue_from(self) -> datetime | None:
+        """Return when the first node becomes overdue unless heartbeats arrive, or has become so."""
+
+    def has_reported(self, node: NodeId) -> bool:
+        """Return whether `node` has sent a heartbeat since this process started.
+
+        Heartbeats before that prove nothing about the node, in either direction.
+        """
+
+    def subscribe(self, listener: Sooner) -> None:
+        """Call `listener` when a result may change sooner than `next_change` returned.
+
+        That is after the first heartbeat of a node, or the first one after silence.
+        """
+
+
+class Joins(Protocol):
+    """Binds machines to nodes."""
+
+    def recognize(self, shown: str) -> Joiner:
+        """Return the node and launch of a join token, or raise UnauthenticatedError."""
+
+    async def bind(self, joiner: Joiner) -> None:
+        """Bind the node to the machine that has joined; no other machine can join as it."""
+
+
+@runtime_checkable
+class JoinApi(Protocol):
+    """The API for join tokens, served in-process and over HTTP."""
+
+    async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
+        """Return the token with which the machine of a node joins.
+
+        Raises NotPossibleError if no machine is expected: none was bought, or one has joined
+        already; with `again`, another machine may replace that one.
+        """
+
+
+class UnauthorizedError(UnreachableError):
+    """The control plane does not accept the token. An operator may correct that later."""
+
+
+class Link(Protocol):
+    """The control plane over the network. Every call may be repeated.
+
+    Calls raise UnreachableError if it is unknown whether they took effect, NotFoundError if the
+    control plane does not have the node (it should register again) or the command, InvalidError,
+    ConflictError and NotPossibleError with the message of the control plane.
+
+    ```python
+    welcome = await link.register(Registration(node=NodeId("gpu-7")))
+    for command in await link.heartbeat(welcome.node, metrics, sequence=1):
+        await link.acknowledge(welcome.node, command.id)
+    ```
+    """
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Register the machine."""
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
+    ) -> Sequence[Command]:
+        """Send a heartbeat; return the commands that `node` has not acknowledged yet."""
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Report the results of checks; return the node's status after them, if known."""
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Report readings that were taken while the control plane could not be reached."""
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Send a bundle of evidence."""
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Acknowledge the receipt of a command."""
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Report the outcome of a command."""
+
+    async def close(self) -> None:
+        """Close the connection."""

@@ -5,23 +5,22 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
-from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Deferred, Disruption
-from navarch.core.event import Recorded, Subject
+from navarch.core.event import Explanation, Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, PoolName
 from navarch.core.incident import Incident
-from navarch.core.instance import Topology
-from navarch.core.inventory import Inventory, NodeMetrics
+from navarch.core.instance import Inventory, NodeMetrics, Topology
+from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job
 from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus, Phase
-from navarch.core.recovery import Remediation
+from navarch.core.recovery import Command, CommandKind, Remediation
 
 T = TypeVar("T")
 
@@ -404,3 +403,59 @@ class FleetApi(Protocol):
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons for the state of a node, a pool or a launch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A request for GPUs that are allocated together and held until they are released."""
+
+    name: JobName
+    tasks: int = 1
+    gpus: int = 1
+    """Per task, all on one node."""
+    queue: str = DEFAULT_QUEUE
+    pool: PoolName | None = None
+    gpu_type: str = ""
+    priority: int = DEFAULT_PRIORITY
+    preemptible: bool = False
+    runtime: timedelta | None = None
+    """The expected run time."""
+
+
+@runtime_checkable
+class JobApi(Protocol):
+    """The API for jobs, served in-process and over HTTP.
+
+    Raises NotFoundError for an unknown name, InvalidError for an invalid request,
+    NotPossibleError for one that does not fit the state of the job.
+    """
+
+    async def submit_job(self, request: JobRequest) -> Job:
+        """Submit a job; the same request again changes nothing."""
+
+    async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
+        """Return jobs in the order of their submission; with `over`, including ended ones."""
+
+    async def get_job(self, name: JobName) -> Job:
+        """Return one job."""
+
+    async def cancel_job(self, name: JobName, *, reason: str) -> Job:
+        """Cancel a queued or running job; its GPUs are free at once."""
+
+    async def finish_job(self, name: JobName) -> Job:
+        """Mark a job as done and release its GPUs."""
+
+    async def checkpoint_job(self, name: JobName) -> Job:
+        """Record that a job has written a checkpoint just now."""
+
+    async def requeue_job(
+        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+    ) -> Job:
+        """Release the GPUs of a placed job after its program has stopped, and requeue the job.
+
+        With `placed_at`, only the placement that began at that time is ended: a job that has
+        been placed again since, or waits already, is returned unchanged.
+        """
+
+    async def explain_job(self, name: JobName) -> Explanation:
+        """Return the reasons for the state of a job, from the present fleet."""

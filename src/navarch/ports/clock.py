@@ -1,8 +1,8 @@
-"""Time and randomness, which pure code receives as inputs."""
+"""The ports for time, chance and threads."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 class Clock(Protocol):
@@ -29,3 +29,13 @@ class Entropy(Protocol):
 
     def secret(self) -> bytes:
         """Return 32 unpredictable bytes."""
+
+
+T = TypeVar("T")
+
+
+class Offload(Protocol):
+    """Runs blocking calls one after the other, away from the event loop."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`."""

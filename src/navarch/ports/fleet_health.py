@@ -1,11 +1,13 @@
-"""The API for the health of a fleet, and for failure statistics."""
+"""The API for the health of the fleet and for actions that wait for an operator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from navarch.core.disruption import Deferred
 from navarch.core.ids import NodeId, PoolName, ProviderName
+from navarch.core.recovery import Recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +88,32 @@ class FleetHealthApi(Protocol):
 
     async def fleet_health(self) -> FleetHealth:
         """Return the health of the fleet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldNode:
+    """A node with an action that is held back."""
+
+    node: NodeId
+    pool: PoolName | None
+    held: Deferred
+
+
+@runtime_checkable
+class HeldApi(Protocol):
+    """The API for held actions, served in-process and over HTTP."""
+
+    async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
+        """Return every node with a held action, the longest held first."""
+
+    async def release_held(
+        self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
+    ) -> Sequence[HeldNode]:
+        """Release the held actions of some nodes, or of all nodes of a pool.
+
+        A pool that stopped launching, because its machines did not come up, buys again.
+        Raises NotPossibleError if nothing is held, or if the pool's remediation is a dry run.
+        """
+
+    async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
+        """Return the stored recoveries, newest first."""

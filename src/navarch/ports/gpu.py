@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from navarch.core.errors import NavarchError
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 
 
 class GpuError(NavarchError):

@@ -1,11 +1,12 @@
-"""The port for reading the machine of an agent, apart from its GPUs."""
+"""The ports to the machine: its state, changes to it, and its provider's metadata."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from navarch.core.errors import NavarchError
+from navarch.core.instance import Notice
 
 
 class HostError(NavarchError):
@@ -170,3 +171,65 @@ class Bookmark(Protocol):
 
     def save(self, boot_id: str, sequence: int) -> None:
         """Store that everything up to `sequence` was processed; or raise HostError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process that has a GPU open."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})"
+
+
+class Effects(Protocol):
+    """Changes to the machine. Calls block, end by their deadline, and raise only HostError."""
+
+    def holders(self) -> Sequence[Holder]:
+        """Return the processes, other than the agent's own, that have an NVIDIA device open."""
+
+    def reset_gpus(self, gpus: Sequence[str], *, within_s: float) -> str:
+        """Reset GPUs by UUID, all of them if none is given; return the output of the tool."""
+
+    def reboot(self, *, within_s: float) -> None:
+        """Request a restart of the operating system, which begins some time after this returns."""
+
+    def restart_unit(self, unit: str, *, within_s: float) -> None:
+        """Restart a service."""
+
+    def stop(self, pids: Sequence[int], *, within_s: float) -> None:
+        """Terminate processes, and kill them after the deadline."""
+
+
+class MetadataError(NavarchError):
+    """The metadata service did not respond, or its response was invalid."""
+
+
+class NoticeSource(Protocol):
+    """Reads one metadata service. Calls block for a minute at most."""
+
+    @property
+    def name(self) -> str:
+        """The source's name, in logs."""
+
+    @property
+    def pause_s(self) -> float:
+        """The pause between two calls; zero if `look` itself waits for changes."""
+
+    def look(self) -> Sequence[Notice]:
+        """Return every notice in force, possibly none. Raises MetadataError."""
+
+
+class NoticeWatch(Protocol):
+    """Watches for notices in the background, so that reading them never blocks."""
+
+    def start(self, on_change: Callable[[], None]) -> None:
+        """Start watching; call `on_change`, on any thread, when notices have changed."""
+
+    def notices(self) -> Sequence[Notice] | None:
+        """Return the notices in force without blocking; None until the first response."""
+
+    def stop(self) -> None:
+        """Stop, without waiting for pending responses."""

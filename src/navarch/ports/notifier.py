@@ -1,7 +1,8 @@
-"""The port to the system that runs work on the nodes: Kubernetes, Slurm, Ray."""
+"""The ports that notify workload systems of changes, and operators of events."""
 
 from typing import Protocol
 
+from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
 
 
@@ -23,3 +24,18 @@ class WorkloadNotifier(Protocol):
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether no work is left on `node` that would be lost with it."""
+
+
+class AlertNotifier(Protocol):
+    """Sends alerts to people: Slack, PagerDuty, a log.
+
+    Receives every notable event at least once, in order; repetitions have the same `number`.
+    After a NotifierError the event is sent again later.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of its cursor in the journal."""
+
+    async def notify(self, event: Recorded) -> None:
+        """Send one event."""

@@ -1,11 +1,13 @@
-"""A shell on another machine, over SSH."""
+"""The ports for remote shells, and for the logs of machines set up over them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
+from navarch.core.bringup import BringUpLog
 from navarch.core.errors import NavarchError
-from navarch.core.ids import InstanceId
+from navarch.core.ids import InstanceId, NodeId
 
 
 class ShellError(NavarchError):
@@ -70,3 +72,21 @@ class DescribesLogins(Protocol):
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return the login of a machine; None for an unknown machine."""
+
+
+class BringUpLogs(Protocol):
+    """Holds one log for each attempt. Storing one again replaces it."""
+
+    async def keep(self, log: BringUpLog) -> None:
+        """Store a log durably; delete the node's oldest logs if there are too many."""
+
+    async def list(self, node: NodeId) -> Sequence[BringUpLog]:
+        """Return the logs of a node, oldest first, also of a node that is gone."""
+
+
+@runtime_checkable
+class BringUpApi(Protocol):
+    """The API for bring-up logs."""
+
+    async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
+        """Return every attempt to set a node's machine up, oldest first."""

@@ -9,7 +9,7 @@ import msgspec
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster

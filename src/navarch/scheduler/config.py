@@ -1,6 +1,6 @@
 """The configuration of a cycle: actions, plugins and parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -95,3 +95,23 @@ class SchedulerConfig:
     actions: tuple[str, ...] = DEFAULT_ACTIONS
     plugins: tuple[PluginConfig, ...] = DEFAULT_PLUGINS
     parameters: Parameters = field(default_factory=Parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request for a page."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """The response to a request."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+
+
+HttpHandler = Callable[[HttpRequest], HttpResponse]

@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import NotFoundError
-from navarch.core.explanation import (
+from navarch.core.event import (
     Attempt,
     DomainRoom,
     Explanation,
@@ -19,13 +19,13 @@ from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.framework.decision import Bind, DecisionLog, Evict, Nominate
 from navarch.scheduler.framework.gang import requested_quota, tasks_to_place
-from navarch.scheduler.model.quantity import Amounts, gpus
-from navarch.scheduler.model.shortfall import (
+from navarch.scheduler.model.fit import (
     describe_task,
     how_much,
     is_large_enough,
     shortfall,
 )
+from navarch.scheduler.model.quantity import Amounts, gpus
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, TaskStatus
 from navarch.scheduler.plan import describe
 from navarch.scheduler.remedies import Missing
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.framework.registry import PluginRegistry
     from navarch.scheduler.framework.session import Session
-    from navarch.scheduler.model.capacity import CapacityVerdict
     from navarch.scheduler.model.cluster import Cluster
     from navarch.scheduler.model.fit import UnschedulableJob
     from navarch.scheduler.model.job import Job
+    from navarch.scheduler.model.quantity import CapacityVerdict
 
 QUEUE_BOUNDS: Final = "is_task_allocation_on_node_over_capacity"
 """The extension point at which queues reject tasks node by node."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from navarch.core.explanation import Remedy, Step, StepKind
+from navarch.core.event import Remedy, Step, StepKind
 
 if TYPE_CHECKING:
-    from navarch.core.explanation import RuleRefusal, Shortfall
-    from navarch.scheduler.model.capacity import CapacityVerdict
+    from navarch.core.event import RuleRefusal, Shortfall
+    from navarch.scheduler.model.quantity import CapacityVerdict
 
 
 class Missing(NamedTuple):

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from navarch.core.explanation import Attempt, RuleRefusal
-from navarch.scheduler.model.fit import Fit
-from navarch.scheduler.model.shortfall import (
+from navarch.core.event import Attempt, RuleRefusal
+from navarch.scheduler.model.fit import (
+    Fit,
     describe_task,
     how_much,
     is_large_enough,
@@ -20,7 +20,7 @@ from navarch.scheduler.remedies import Missing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from navarch.core.explanation import Shortfall
+    from navarch.core.event import Shortfall
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.job import Job, Task
     from navarch.scheduler.model.node import Node

@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.control.health.ingest import HealthIngest, Utilization
-from navarch.control.runtime.updates import retried
-from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
+from navarch.control.runtime.controller import retried
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
 from navarch.core.records import evolve
+from navarch.core.recovery import NEXT_STATUSES, Command, CommandStatus
 from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.verdicts import traits_after, with_results

@@ -15,16 +15,15 @@ from decimal import Decimal
 from typing import Protocol, TypeVar
 
 from navarch.control.pools.ledger import Ledger
-from navarch.control.runtime.updates import retried
+from navarch.control.runtime.controller import retried
 from navarch.core.budget import Budget
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
-from navarch.core.inventory import NodeMetrics
+from navarch.core.instance import NodeMetrics
 from navarch.core.launch import Offering
 from navarch.core.node import (
     InstanceState,
@@ -37,7 +36,7 @@ from navarch.core.node import (
 )
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.core.recovery import BUILT_IN_STRATEGIES
+from navarch.core.recovery import BUILT_IN_STRATEGIES, Command, CommandKind
 from navarch.core.version import VERSION
 from navarch.fleet import lifecycle
 from navarch.fleet.verdicts import overridden
@@ -60,8 +59,7 @@ from navarch.ports.api import (
 )
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
-from navarch.service.costs import cost_report
-from navarch.service.offers import Closed, filter_offers, plan_capacity
+from navarch.service.offers import Closed, cost_report, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import (
     check_nodes,

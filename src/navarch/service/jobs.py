@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
-from navarch.autoscale.demand import Work
-from navarch.control.runtime.updates import retried
+from navarch.autoscale.strategies import Work
+from navarch.control.runtime.controller import retried
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.event import Event, about
-from navarch.core.explanation import Explanation
+from navarch.core.event import Event, Explanation, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
@@ -17,10 +16,9 @@ from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
 from navarch.fleet.jobs.demand import growth, work_of
-from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.ports.clock import Clock
-from navarch.ports.jobs import JobRequest
-from navarch.ports.offload import Offload
+from navarch.fleet.jobs.placement import Scheduling
+from navarch.ports.api import JobRequest
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.store import Store
 from navarch.scheduler.explain import why_job
 from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota

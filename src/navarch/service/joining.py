@@ -1,13 +1,20 @@
 """Join tokens: each lets one machine join as one node."""
 
-from navarch.control.runtime.updates import retried
-from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
+import hashlib
+from collections.abc import Sequence
+
+from navarch.control.runtime.controller import retried
+from navarch.core.bringup import BringUpLog
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
+from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
 from navarch.core.ownership import Joiner, join_token, read_join_token
 from navarch.core.records import evolve
 from navarch.ports.clock import Clock
+from navarch.ports.evidence import Archive
+from navarch.ports.shell import BringUpLogs
 from navarch.ports.store import Store
 
 
@@ -83,3 +90,50 @@ class JoinService:
             change = Change(nodes=[evolve(found, machine="")], events=[event])
             await self._store.commit(change, based_on=fleet.revision)
         return join_token(self._store.cluster, node, found.launch.token)
+
+
+class EvidenceService:
+    """Stores bundles of evidence, if their content matches their note."""
+
+    def __init__(self, store: Store, archive: Archive) -> None:
+        self._store = store
+        self._archive = archive
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Store a bundle."""
+        note = evidence.note
+        if note.node not in self._store.fleet().nodes:
+            raise NotFoundError(f"no node {note.node}")
+        if not note.id or len(note.id) > 100:
+            raise InvalidError("a bundle needs a unique name of at most 100 characters")
+        if len(evidence.content) > CONTENT_BYTES_MAX:
+            raise InvalidError(f"a bundle may have at most {CONTENT_BYTES_MAX} bytes")
+        if hashlib.sha256(evidence.content).hexdigest() != note.sha256:
+            raise InvalidError("the content does not match the checksum of the bundle")
+        await self._archive.keep(evidence)
+
+    async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
+        """Return the bundles of a node, newest first, also of a node that is gone."""
+        kept = await self._archive.list(node)
+        if not kept and node not in self._store.fleet().nodes:
+            raise NotFoundError(f"no node {node}")
+        return kept
+
+    async def get_evidence(self, node: NodeId, name: str) -> Evidence:
+        """Return one bundle."""
+        return await self._archive.get(node, name)
+
+
+class BringUpService:
+    """Serves the bring-up logs of machines."""
+
+    def __init__(self, store: Store, logs: BringUpLogs) -> None:
+        self._store = store
+        self._logs = logs
+
+    async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
+        """Return every attempt on a node's machine, also of a node that is gone."""
+        kept = await self._logs.list(node)
+        if not kept and node not in self._store.fleet().nodes:
+            raise NotFoundError(f"no node {node}")
+        return kept

@@ -5,13 +5,16 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.catalogue.gpus import machines_for_gpus, parse_gpu_type
+from navarch.catalogue.machines import machines_for_gpus, parse_gpu_type
+from navarch.control.pools.ledger import Ledger
+from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.ports.api import Capacity, Offer, PoolSpec
+from navarch.fleet.money.books import Account, forecast, month_start
+from navarch.ports.api import BudgetView, Capacity, CostBy, CostLine, CostReport, Offer, PoolSpec
 from navarch.service.views import pool_spec
 
 Closed = Callable[[Offering], tuple[str, datetime] | None]
@@ -174,3 +177,52 @@ def _nothing_fits(capacity: Capacity, offerings: Sequence[Offering]) -> str:
     if not known:
         return "gpu_type: no provider lists what it sells; create a pool with `navarch pool create`"
     return f"gpu_type: no matching offer of {capacity.gpu_type!r}; available: {', '.join(known)}"
+
+
+async def cost_report(
+    ledger: Ledger,
+    budgets: Iterable[Budget],
+    *,
+    by: CostBy,
+    since: datetime | None,
+    now: datetime,
+) -> CostReport:
+    """Return the cost of each group since `since`, by default since the month began."""
+    month_began = month_start(now)
+    begin = month_began if since is None else since
+    shown = await ledger.accounts(by, since=begin, until=now)
+    month = await ledger.accounts(by, since=month_began, until=now)
+    lines = tuple(
+        _line(name, account, month.get(name, Account()), now) for name, account in shown.items()
+    )
+    total = sum(shown.values(), Account())
+    return CostReport(
+        by=by,
+        since=begin,
+        until=now,
+        lines=lines,
+        total=_line("total", total, sum(month.values(), Account()), now),
+        budgets=tuple(
+            BudgetView(
+                name=str(each.budget),
+                limit_per_month=each.budget.limit_per_month,
+                spent=each.spent(now),
+                forecast=each.forecast(now),
+                when_spent=each.budget.when_spent,
+                level=str(each.level(now)),
+            )
+            for each in await ledger.spendings(budgets, now=now)
+        ),
+    )
+
+
+def _line(name: str, account: Account, month: Account, now: datetime) -> CostLine:
+    return CostLine(
+        name=name,
+        machines=account.machines,
+        running=account.running,
+        machine_time=account.machine_time,
+        spent=account.spent,
+        per_hour=account.per_hour,
+        forecast=forecast(month.spent, month.per_hour, now),
+    )

@@ -13,6 +13,8 @@ from navarch.core.autoscaling import (
     QueueSettings,
     ReactiveSettings,
     ScheduledSettings,
+    Window,
+    is_time_zone,
 )
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
@@ -20,7 +22,6 @@ from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.pool import Pool, is_pool_name
 from navarch.core.recovery import Remediation
-from navarch.core.schedule import Window, is_time_zone
 from navarch.health.conditions import TIMES_MAX
 from navarch.ports.api import PoolSpec
 

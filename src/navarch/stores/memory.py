@@ -11,7 +11,7 @@ from navarch.core.errors import SupersededError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName, Token
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Committed

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from navarch.core.ids import NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
+from navarch.ports.agents import Sooner
 from navarch.ports.clock import Clock
-from navarch.ports.liveness import Sooner
 
 GPUS = 8
 """The GPUs of a row at first. Rows become wider with the first machine that has more."""

@@ -11,15 +11,14 @@ from datetime import timedelta
 from typing import TypeVar
 
 from navarch.app.control_plane import Plane, build_control_plane
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
 from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.notifiers.log import LogWorkloads
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Provider
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import SeededEntropy, SimClock

@@ -13,7 +13,6 @@ import msgspec
 
 from navarch.agent.transport.http_link import PROTOBUF
 from navarch.agent.transport.protobuf import heartbeat_reply_bytes, parse_heartbeat
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import (
     ConflictError,
     InvalidError,
@@ -24,10 +23,10 @@ from navarch.core.errors import (
 )
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
-from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import UnauthorizedError
+from navarch.core.recovery import Command, CommandKind
+from navarch.ports.agents import Registration, UnauthorizedError, Welcome
 
 
 @dataclass(slots=True)

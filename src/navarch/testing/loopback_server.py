@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
+from navarch.ports.provider import Provider
+from navarch.sim.kernel.clock import SimClock
+from navarch.testing.provider_contract import ProviderContract
+
 
 @dataclass(frozen=True)
 class HttpRequest:
@@ -111,3 +115,41 @@ def serve(answer: Callable[[HttpRequest], HttpResponse], wire: Wire) -> Iterator
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class LoopbackContract(ProviderContract):
+    """Provider contract with requests and responses that are lost on the wire."""
+
+    wire: Wire
+    lag_s: ClassVar[float]
+
+    def is_purchase(self, request: HttpRequest) -> bool:
+        raise NotImplementedError
+
+    def is_termination(self, request: HttpRequest) -> bool:
+        raise NotImplementedError
+
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.wire.fault = lambda request: _lost(effect) if self.is_purchase(request) else None
+        return True
+
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.wire.fault = lambda request: _lost(effect) if self.is_termination(request) else None
+        return True
+
+    def lag(self, provider: Provider) -> bool:
+        del provider
+        return True
+
+    def recover(self, provider: Provider) -> None:
+        del provider
+        self.wire.fault = lambda _: None
+
+    async def settle(self) -> None:
+        await SimClock().sleep(self.lag_s)
+
+
+def _lost(effect: bool) -> Fault:
+    return LOSE_ANSWER if effect else LOSE_REQUEST

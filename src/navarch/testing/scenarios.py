@@ -18,7 +18,7 @@ import yaml
 
 from navarch.app.control_plane import Opinions
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.provider import ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.sim.runner.outcome import Outcome
 from navarch.sim.runner.runner import run_scenario

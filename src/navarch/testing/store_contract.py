@@ -7,19 +7,20 @@ from typing import TypeVar
 
 import pytest
 
-from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
 from navarch.core.node import DRIVER, Phase, Trait
 from navarch.core.records import evolve
 from navarch.core.recovery import (
+    Command,
+    CommandKind,
     Recovery,
     RecoveryAttempt,
     RecoveryState,

@@ -3,13 +3,18 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Generic, TypeVar
 
+from navarch.control.runtime.controller import Controller
 from navarch.core.ids import JobName, NodeId, PoolName, ProviderName, Token
 from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.ports.clock import Clock
+from navarch.ports.store import Store
 from navarch.providers.simulated import Habits
+from navarch.state.index import Index
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -110,3 +115,40 @@ def a_job(name: str, *, on: tuple[str, ...] = (), **facts: object) -> Job:
             **facts,
         }  # type: ignore[arg-type]
     )
+
+
+C = TypeVar("C", bound=Controller)
+
+
+def indexed(store: Store) -> Index:
+    """Return an index that follows the commits of `store`."""
+    index = Index(store.fleet())
+    store.subscribe(index.advance)
+    return index
+
+
+class ControllerDriver(Generic[C]):
+    """Runs the rounds of one controller, one per call."""
+
+    def __init__(self, clock: Clock, store: Store, controller: C) -> None:
+        self.controller = controller
+        self._clock = clock
+        store.subscribe(controller.on_commit)
+
+    async def reconcile(self) -> datetime | None:
+        """Reconcile the keys that are due; return when the next one is."""
+        queue = self.controller.queue
+        keys = queue.take(self._clock.now())
+        if keys:
+            try:
+                await self.controller.reconcile(keys)
+            except BaseException:
+                queue.retry()
+                raise
+            queue.done()
+        return self.due_at()
+
+    def due_at(self) -> datetime | None:
+        """Return when the next round is due: now if a key is ready, None if there is none."""
+        due = self.controller.queue.next_due()
+        return None if due is None else max(due, self._clock.now())

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId, PoolName
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Command, CommandKind
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ from navarch.api.auth import BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk, render_commands
 from navarch.client.grpc_link import grpc_link
-from navarch.clock.system import SystemClock
-from navarch.core.command import CommandKind
+from navarch.clock import SystemClock
 from navarch.core.errors import (
     ConflictError,
     InvalidError,
@@ -27,12 +26,12 @@ from navarch.core.errors import (
 )
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId, ProviderName, Token
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
-from navarch.ports.agents import Registration
-from navarch.ports.link import Link, UnauthorizedError
+from navarch.core.recovery import CommandKind
+from navarch.ports.agents import Link, Registration, UnauthorizedError
 from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 from navarch.wire.v1 import agent_pb2 as pb
 

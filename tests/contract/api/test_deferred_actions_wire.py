@@ -17,7 +17,7 @@ from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.records import evolve
-from navarch.ports.held import HeldApi
+from navarch.ports.fleet_health import HeldApi
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 HELD = Deferred(

@@ -16,8 +16,8 @@ from navarch.client.grpc_link import grpc_link
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence, EvidenceNote
+from navarch.ports.agents import Link
 from navarch.ports.evidence import EvidenceApi
-from navarch.ports.link import Link
 
 
 def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:

@@ -11,15 +11,15 @@ import pytest
 from tests.support.local_api import H100, LocalApi, build_local_api, serve_local_api
 
 from navarch.client.connect import connect_fleet
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import about
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import IncidentKind
-from navarch.core.inventory import GpuMetrics, NodeMetrics
+from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
 
 Story = Callable[[FleetApi, LocalApi], Awaitable[None]]

@@ -10,15 +10,15 @@ from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
-from navarch.clock.system import SystemClock
-from navarch.control.jobs.controller import JobController
+from navarch.clock import SystemClock
+from navarch.control.jobs import JobController
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import JobName
 from navarch.core.job import JobState
-from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.ports.jobs import JobApi, JobRequest
+from navarch.fleet.jobs.placement import Scheduling
+from navarch.ports.api import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
-from navarch.testing.controllers import ControllerDriver
+from navarch.testing.worlds import ControllerDriver
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:

@@ -14,20 +14,18 @@ from tests.support.local_api import LocalApi, build_local_api, call_app, serve_l
 from navarch.agent.transport import open_link
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
-from navarch.clock.system import SystemClock, SystemEntropy
-from navarch.core.command import Command
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
 from navarch.core.node import NodeStatus, Phase
-from navarch.ports.agents import Registration
+from navarch.core.recovery import Command
+from navarch.ports.agents import Link, Registration
 from navarch.ports.api import FleetApi, Query, Update
-from navarch.ports.link import Link
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import a_node, a_pool
+from navarch.testing.worlds import a_node, a_pool, indexed
 from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("training-0")

@@ -22,8 +22,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
 from navarch.core.records import evolve
-from navarch.ports.api import Capacity, FleetApi, PoolSpec
-from navarch.ports.jobs import JobApi, JobRequest
+from navarch.ports.api import Capacity, FleetApi, JobApi, JobRequest, PoolSpec
 from navarch.testing.worlds import a_job, a_pool
 from navarch.wire.reference import navarch_pb2 as pb
 

@@ -14,15 +14,14 @@ from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
 from navarch.config.policy import load_policy
-from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.housekeeping import is_notable
 from navarch.core.event import about
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
 from navarch.health.policy.engine import compile_policies
-from navarch.ports.agents import Registration
+from navarch.ports.agents import Link, Registration
 from navarch.ports.api import FleetApi, NodeView
-from navarch.ports.link import Link
 
 TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
 GREEDY = f"""

@@ -11,13 +11,13 @@ import pytest
 from google.protobuf import json_format
 from tests.support.local_api import H100, AppResponse, LocalApi, build_local_api, call_app
 
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.fleet import Change
 from navarch.core.health import Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.wire.reference import navarch_pb2 as pb
 
 SERVICE = "/navarch.ControlPlaneService/"

@@ -19,9 +19,9 @@ from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.spool.outbox import ReportBuffer
-from navarch.clock.system import SystemClock
-from navarch.core.command import CommandKind
+from navarch.clock import SystemClock
 from navarch.core.health import Health
+from navarch.core.recovery import CommandKind
 from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 
 

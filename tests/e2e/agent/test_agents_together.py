@@ -10,9 +10,9 @@ from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport import open_link
-from navarch.clock.system import SystemClock, SystemEntropy
-from navarch.core.command import CommandKind, CommandStatus
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.ids import NodeId
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost

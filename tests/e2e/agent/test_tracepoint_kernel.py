@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.health.xid.line import parse_line
-from navarch.hosts.tracepoint import open_tracepoint
+from navarch.hosts.kmsg import open_tracepoint
 
 PROGRAM = """
 #include <unistd.h>

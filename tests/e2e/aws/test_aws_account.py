@@ -13,7 +13,7 @@ import pytest
 from tests.support.ec2_server import Ec2Server
 from tests.support.metadata_service import metadata_service
 
-from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.clock import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -28,7 +28,7 @@ from navarch.core.instance import NoticeKind
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 
 REQUEST = ProvisionRequest(
     token=Token("t-1"),

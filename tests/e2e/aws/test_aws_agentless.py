@@ -14,7 +14,7 @@ from tests.support.ec2_server import Ec2Server
 from navarch import ControlPlane
 from navarch.app.server import Running
 from navarch.client.connect import FleetClient, connect_fleet
-from navarch.clock.system import SystemEntropy, ThreadOffload
+from navarch.clock import SystemEntropy, ThreadOffload
 from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.fleet import Change

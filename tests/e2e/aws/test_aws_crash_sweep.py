@@ -7,11 +7,10 @@ from tests.support.ec2_server import Ec2Server
 
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Provider
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 from navarch.sim.world.leader import CrashPoint
 from navarch.testing.adapter_sweep import SweptFleet, sweep_once
 

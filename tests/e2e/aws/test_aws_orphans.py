@@ -5,11 +5,10 @@ from tests.support.ec2_server import Ec2Server
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.records import evolve
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.testing.adapter_sweep import CLUSTER, SweptFleet, live_through
 

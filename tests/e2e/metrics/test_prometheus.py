@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.clock.system import ThreadOffload
+from navarch.clock import ThreadOffload
 from navarch.core.errors import MetricsError
 from navarch.core.ids import PoolName
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries

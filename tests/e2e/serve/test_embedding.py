@@ -9,7 +9,7 @@ import pytest
 
 from navarch import ControlPlane
 from navarch.app.server import Running
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.config import parse_config
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded
@@ -21,7 +21,7 @@ from navarch.core.records import evolve
 from navarch.ports.api import PoolSpec, Query
 from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
 from navarch.ports.checks import MachineView
-from navarch.ports.provision import ProvisionOption
+from navarch.ports.provider import ProvisionOption
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.scheduler import Bind, PluginConfig, SchedulerConfig, Session

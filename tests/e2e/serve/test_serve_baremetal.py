@@ -15,7 +15,7 @@ from navarch.client.connect import connect_fleet
 from navarch.config import parse_config
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
-from navarch.ports.bringup import BringUpApi
+from navarch.ports.shell import BringUpApi
 
 CONFIG = """
 server:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.fleet_process import FleetProcess
 
-from navarch.clock.system import SystemEntropy
+from navarch.clock import SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.node import NodeStatus

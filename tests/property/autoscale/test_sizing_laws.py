@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.autoscale.demand import Work, nodes_needed
 from navarch.autoscale.factory import build_autoscaler
+from navarch.autoscale.strategies import Work, nodes_needed
 from navarch.core.autoscaling import (
+    DAYS,
     Autoscaling,
     CompositeSettings,
     CostAwareSettings,
@@ -16,12 +17,13 @@ from navarch.core.autoscaling import (
     PredictiveSettings,
     QueueSettings,
     ReactiveSettings,
+    Schedule,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.core.schedule import DAYS, Schedule, Window
 from navarch.fleet.sizing import Opinion, bounds_at, plan_size
 from navarch.ports.autoscaler import PoolMetrics, PoolState
 from navarch.service.specs import check_autoscaling

@@ -19,7 +19,7 @@ from navarch.scheduler.plan import render_result
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 from navarch.testing.scheduler_conformance.match import unexplained
-from navarch.testing.scheduler_conformance.settle import settle
+from navarch.testing.scheduler_conformance.run import settle
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from navarch.scheduler.model.cluster import (
 from navarch.scheduler.model.request import Request
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
-from navarch.testing.scheduler_conformance.settle import settle
+from navarch.testing.scheduler_conformance.run import settle
 
 RUNNING, LEAVING, WAITING = TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.PENDING
 FULL = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.core.explanation import Remedy, Step, StepKind
+from navarch.core.event import Remedy, Step, StepKind
 from navarch.scheduler.explain import why_job
 from navarch.scheduler.model.cluster import Cluster, NodeHealth, NodeSpec, QueueSpec
 from navarch.scheduler.model.quantity import UNLIMITED

@@ -26,7 +26,7 @@ from navarch.scheduler.model.cluster import (
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 from navarch.testing.scheduler_conformance.match import unexplained
-from navarch.testing.scheduler_conformance.settle import settle
+from navarch.testing.scheduler_conformance.run import settle
 
 CONFIG = SchedulerConfig(parameters=Parameters(use_scheduling_signatures=False))
 SLICE = "nvidia.com/mig-1g.5gb"

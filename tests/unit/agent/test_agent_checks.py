@@ -7,7 +7,7 @@ import pytest
 from navarch.core.health import CheckResult, Health, History
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.boot import BootCheck
-from navarch.health.checks.nvml import NvmlCheck
+from navarch.health.checks.devices import NvmlCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView

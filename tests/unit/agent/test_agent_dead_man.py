@@ -12,7 +12,7 @@ from navarch.agent.dead_man import IDLE_FOR, Lease
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.errors import UnreachableError
-from navarch.core.inventory import Gpu, GpuMetrics
+from navarch.core.instance import Gpu, GpuMetrics
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.gpu import GpuError

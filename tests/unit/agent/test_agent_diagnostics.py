@@ -10,14 +10,14 @@ from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.core.command import CommandKind
 from navarch.core.errors import UnreachableError
 from navarch.core.health import TESTING
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
+from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.diagnostics import (
+from navarch.ports.checks import (
     BurnFigures,
     CopyFigures,
     NotRunError,

@@ -11,13 +11,13 @@ import pytest
 
 from navarch.agent.agent import Agent
 from navarch.agent.event_sources import EventSources, address, wake_on_kernel_log
-from navarch.agent.scan import scan_machine
+from navarch.agent.recording import scan_machine
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.scan import render_scan
-from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.cli.render.nodes import render_scan
+from navarch.cli.render.table import Canvas
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus

@@ -17,16 +17,16 @@ from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.simulated import SimulatedHost
-from navarch.service.records import EvidenceService
+from navarch.service.joining import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX

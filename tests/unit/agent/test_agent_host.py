@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.heartbeat import MetricsReader, busy_pct, used_pct
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory
 from navarch.ports.gpu import GpuError

@@ -14,20 +14,19 @@ from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity, Timing
 from navarch.agent.spool.disk import DiskError, MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token
-from navarch.core.inventory import Sample
+from navarch.core.instance import Sample
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.agents import Registration, Welcome
+from navarch.ports.agents import Registration, UnauthorizedError, Welcome
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.link import UnauthorizedError
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Offload
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.fake_control_plane import FakeControlPlane

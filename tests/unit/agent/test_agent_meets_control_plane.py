@@ -10,11 +10,11 @@ from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import Plane, build_control_plane
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
 from navarch.core.ownership import Cluster
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
@@ -22,7 +22,7 @@ from navarch.ports.agents import AgentApi
 from navarch.service.agents import Timing
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.effects import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -14,9 +14,9 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Notice, NoticeKind
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.nvml import NvmlCheck
+from navarch.health.checks.devices import NvmlCheck
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Offload
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.fake_control_plane import FakeControlPlane

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.support.nvml_stand_in import build_stand_in
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.gpus.nvml import NvmlGpus
 from navarch.ports.gpu import Fabric, GpuError, GpuLostError, SpareRows
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.nvml_stand_in import Mood, build_stand_in, set_mood
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.nvml import NvmlGpus
 from navarch.ports.gpu import GpuError, GpuHungError, GpuLostError

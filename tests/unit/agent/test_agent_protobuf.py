@@ -14,9 +14,9 @@ from navarch.agent.transport.protobuf import (
     parse_heartbeat,
     parse_heartbeat_reply,
 )
-from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics
+from navarch.core.instance import GpuMetrics, NodeMetrics
+from navarch.core.recovery import Command, CommandKind
 
 NODE = NodeId("gpu-7")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,12 +13,12 @@ from navarch.agent.remediation import FILE, Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.core.command import CommandKind
 from navarch.core.ids import CommandId, NodeId
+from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
-from navarch.ports.effects import Holder
+from navarch.ports.host import Holder
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.fake_control_plane import FakeControlPlane

@@ -14,7 +14,7 @@ from navarch.agent.spool.disk import DiskError, MemoryDisk
 from navarch.agent.spool.outbox import ReportBuffer
 from navarch.agent.spool.segment_log import LogRecord, SegmentLog, parse_records, record_bytes
 from navarch.core.health import CheckResult, Health
-from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

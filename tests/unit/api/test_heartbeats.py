@@ -11,16 +11,15 @@ import pytest
 from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.client.address import parse_address
-from navarch.client.connection import ServerConnection
+from navarch.client.connection import ServerConnection, parse_address
 from navarch.client.http import JSON
-from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
+from navarch.core.recovery import CommandKind
 from navarch.http.message import Response
 from navarch.ports.agents import Registration, Welcome
 from navarch.wire.bodies import (

@@ -17,8 +17,8 @@ from navarch.control.providers.guard import CallMetrics
 from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId
-from navarch.core.table import Table
-from navarch.meters.recording import RecordingMetrics
+from navarch.core.records import Table
+from navarch.meters.pools import RecordingMetrics
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.testing.worlds import a_node
 

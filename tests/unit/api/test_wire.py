@@ -12,16 +12,15 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 from tests.support.local_api import build_local_api, serve_local_api
 
-from navarch.client.address import parse_address
 from navarch.client.connect import connect_fleet
+from navarch.client.connection import parse_address
 from navarch.core.errors import InvalidError, NavarchError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.records import is_record, record_fields
 from navarch.ports.agents import Registration, Welcome
 from navarch.wire.bodies import LateReadings
-from navarch.wire.errors import code_of, error_from, text_of
-from navarch.wire.fleet import FLEET_CALLS
+from navarch.wire.fleet import FLEET_CALLS, code_of, error_from, text_of
 from navarch.wire.messages import hints_of
 from navarch.wire.v1 import agent_pb2 as pb
 

@@ -5,26 +5,24 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from navarch.autoscale.composite import Composite
-from navarch.autoscale.cost_aware import CostAware
 from navarch.autoscale.factory import build_autoscaler
 from navarch.autoscale.predictive import Predictive
-from navarch.autoscale.queue import Queue
-from navarch.autoscale.reactive import Reactive
-from navarch.autoscale.scheduled import Scheduled
+from navarch.autoscale.strategies import Composite, CostAware, Queue, Reactive, Scheduled
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
     CostAwareSettings,
+    Day,
     Mode,
     PredictiveSettings,
     QueueSettings,
     ReactiveSettings,
+    Schedule,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.ids import PoolName
 from navarch.core.records import evolve
-from navarch.core.schedule import Day, Schedule, Window
 from navarch.ports.autoscaler import Load, PoolMetrics, PoolState, Recommendation
 
 SATURDAY = datetime(2026, 1, 3, 10, 0, tzinfo=UTC)

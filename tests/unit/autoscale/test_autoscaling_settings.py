@@ -7,15 +7,16 @@ from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
     CostAwareSettings,
+    Day,
     Mode,
     PredictiveSettings,
     QueueSettings,
     ReactiveSettings,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.errors import InvalidError
 from navarch.core.pool import Pool
-from navarch.core.schedule import Day, Window
 from navarch.ports.api import PoolSpec
 from navarch.service.specs import check_autoscaling
 from navarch.service.views import pool_spec

@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from navarch.autoscale.demand import Work, nodes_needed
-from navarch.control.pools.loads import QUARTERS_MAX, RECENT_MAX, Loads
-from navarch.control.pools.usage import Usage
+from navarch.autoscale.strategies import Work, nodes_needed
+from navarch.control.pools.loads import QUARTERS_MAX, RECENT_MAX, Loads, Usage
 from navarch.core.errors import MetricsError
 from navarch.core.fleet import Change
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.inventory import GpuMetrics, NodeMetrics
+from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
 from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.ports.autoscaler import PoolMetrics

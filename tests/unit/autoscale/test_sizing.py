@@ -11,6 +11,7 @@ from navarch.core.autoscaling import (
     CompositeSettings,
     ReactiveSettings,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
@@ -18,7 +19,6 @@ from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.core.schedule import Window
 from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
 from navarch.ports.api import Capacity
 from navarch.ports.autoscaler import PoolState

@@ -17,7 +17,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, build_http_app
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.errors import (
     NavarchError,
     NotFoundError,
@@ -26,19 +26,17 @@ from navarch.core.errors import (
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.node import Phase, Retirement
 from navarch.core.ownership import Cluster, join_token, read_join_token, with_machine_key
 from navarch.core.records import evolve
-from navarch.ports.agents import Registration
-from navarch.ports.link import UnauthorizedError
+from navarch.ports.agents import Registration, UnauthorizedError
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import indexed
-from navarch.testing.worlds import H100, a_pool
+from navarch.testing.worlds import H100, a_pool, indexed
 
 CLUSTER = Cluster(id="c-1", secret=b"secret")
 NODE, LAUNCH = NodeId("training-0"), Token("t-1")

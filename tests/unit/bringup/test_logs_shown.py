@@ -11,7 +11,7 @@ from navarch.cli.logs import render_bringups
 from navarch.core.bringup import LOGS_MAX, CommandLog
 from navarch.core.ids import NodeId
 from navarch.sim.kernel.clock import InlineOffload
-from navarch.stores.bringup import FolderBringUpLogs
+from navarch.stores.evidence import FolderBringUpLogs
 from navarch.testing.worlds import NOW
 
 NODE = NodeId("training-0")

@@ -5,8 +5,15 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.catalogue.gpus import GpuType, machines_for_gpus, parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
+from navarch.catalogue.machines import (
+    CataloguedMachine,
+    GpuType,
+    all_machines,
+    find_machine,
+    machines_for_gpus,
+    parse_gpu_type,
+    priced_on,
+)
 from navarch.config.catalogue import ABSTRACT_TYPES, BuiltInCatalogue
 
 

@@ -9,21 +9,24 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.core.health import CheckResult, Health
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.bandwidth import BandwidthCheck
 from navarch.health.checks.boot import BootCheck
-from navarch.health.checks.burn import BurnCheck
-from navarch.health.checks.dcgm import DcgmCheck
-from navarch.health.checks.nccl import NcclCheck
-from navarch.health.checks.patterns import PatternsCheck
+from navarch.health.checks.diagnostics import (
+    BandwidthCheck,
+    BurnCheck,
+    DcgmCheck,
+    NcclCheck,
+    PatternsCheck,
+)
 from navarch.health.checks.standard import active_checks, choose_active
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.diagnostics import (
+from navarch.ports.checks import (
     BurnFigures,
     CopyFigures,
+    HealthCheck,
+    MachineView,
     NotRunError,
     PatternFigures,
     TestFailedError,

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.kernels import DEPTH_WGMMA, element, mma_ptx, patterns_ptx, wgmma_ptx
-from navarch.ports.diagnostics import BurnFigures, NotRunError, TestFailedError
+from navarch.ports.checks import BurnFigures, NotRunError, TestFailedError
 
 GPU = Gpu(index=0, uuid="GPU-0", pci_bus_id="00000000:01:00.0")
 

@@ -7,22 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from navarch.core.health import CheckResult, Health, History
-from navarch.core.inventory import Gpu, GpuMetrics, MachineKind
+from navarch.core.instance import Gpu, GpuMetrics, MachineKind
 from navarch.health.checks.boot import BootCheck
-from navarch.health.checks.count import CountCheck
-from navarch.health.checks.ecc import EccCheck
-from navarch.health.checks.fabric import FabricCheck
-from navarch.health.checks.holders import HoldersCheck
+from navarch.health.checks.devices import CountCheck, HoldersCheck, NvmlCheck, RecoveryCheck
 from navarch.health.checks.issues import GpuCheck
-from navarch.health.checks.nvlink import NvlinkCheck
-from navarch.health.checks.nvml import NvmlCheck
-from navarch.health.checks.pcie import PcieCheck
-from navarch.health.checks.power import PowerCheck
-from navarch.health.checks.recovery import RecoveryCheck
-from navarch.health.checks.rows import RowsCheck, spare_rows
-from navarch.health.checks.settings import SettingsCheck
+from navarch.health.checks.links import FabricCheck, NvlinkCheck, PcieCheck
+from navarch.health.checks.memory import EccCheck, RowsCheck, spare_rows
+from navarch.health.checks.power import PowerCheck, SettingsCheck, ThrottleCheck
 from navarch.health.checks.standard import standard_checks
-from navarch.health.checks.throttle import ThrottleCheck
 from navarch.health.checks.work import GpuWork, WorkCheck, gpus_at_work
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView

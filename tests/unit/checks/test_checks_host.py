@@ -6,13 +6,15 @@ import pytest
 
 from navarch.core.health import CheckResult, Health, History
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.clock import ClockCheck
-from navarch.health.checks.disk import DiskCheck
-from navarch.health.checks.edac import EdacCheck
-from navarch.health.checks.infiniband import InfinibandCheck
+from navarch.health.checks.host import (
+    ClockCheck,
+    DiskCheck,
+    EdacCheck,
+    InfinibandCheck,
+    MountsCheck,
+    OomCheck,
+)
 from navarch.health.checks.issues import HostCheck
-from navarch.health.checks.mounts import MountsCheck
-from navarch.health.checks.oom import OomCheck
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView

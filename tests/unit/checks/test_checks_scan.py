@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from tests.support.nvml_stand_in import Mood, build_stand_in, set_mood
 
 from navarch.cli.main import navarch
-from navarch.health.machines import find_kind
+from navarch.health.conditions import find_kind
 
 
 @pytest.fixture(scope="module")

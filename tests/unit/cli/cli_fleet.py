@@ -23,8 +23,8 @@ from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop
+from navarch.sim.world.effects import SimWorkloads
 from navarch.sim.world.hosts import TIMING
-from navarch.sim.world.workloads import SimWorkloads
 from navarch.sim.world.world import World
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from navarch.core.command import Command, CommandKind, CommandStatus
 from navarch.core.event import Event, Recorded, about
 from navarch.core.health import Condition, Health
 from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName, ProviderName
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.records import evolve
+from navarch.core.recovery import Command, CommandKind, CommandStatus
 from navarch.ports.api import (
     FleetStatus,
     InstanceView,

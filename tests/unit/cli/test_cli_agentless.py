@@ -9,7 +9,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.sim.kernel.loop import EPOCH
 
 OLD = Pool(name=PoolName("old"), offerings=(H100,), nodes_min=2, nodes_max=4)

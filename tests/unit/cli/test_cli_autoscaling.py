@@ -11,11 +11,12 @@ from navarch.cli.render.pools import render_pool
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
+    Day,
     PredictiveSettings,
     ScheduledSettings,
+    Window,
 )
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget
-from navarch.core.schedule import Day, Window
 from navarch.service.specs import check_autoscaling
 
 NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)

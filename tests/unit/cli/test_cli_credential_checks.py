@@ -13,7 +13,7 @@ import pytest
 from cli_fleet import make_cli, running_fleet
 from click.testing import Result
 
-from navarch.cli.credential_checks import check_aws, check_gcp, check_lambda
+from navarch.cli.credentials import check_aws, check_gcp, check_lambda
 from navarch.cli.errors import CommandError
 
 SECRET = "hush-hush-hush"

@@ -8,7 +8,7 @@ import pytest
 from cli_views import NOW, ago
 
 from navarch.cli.options import label, parse_duration_or_seconds
-from navarch.cli.render.formatting import (
+from navarch.cli.render.table import (
     age,
     clock_time,
     display_width,

@@ -9,9 +9,14 @@ from cli_views import NOW
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import display_width, truncate, wrap_text
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.table import (
+    Canvas,
+    Column,
+    display_width,
+    render_table,
+    truncate,
+    wrap_text,
+)
 from navarch.core.errors import NotFoundError
 from navarch.ports.api import FleetApi
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from cli_fleet import running_fleet
 
 from navarch.cli.diag import parse_results
-from navarch.cli.render.health import _about, _names
+from navarch.cli.render.fleet_health import _about, _names
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 
 UP = "up --gpus 8 --type h100 --name demo --wait"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

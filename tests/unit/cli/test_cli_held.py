@@ -13,7 +13,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore

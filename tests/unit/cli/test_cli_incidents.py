@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.incidents import render_incident, render_incidents
+from navarch.cli.render.events import render_incident, render_incidents
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
+from navarch.cli.render.table import Canvas
 from navarch.config.policy import default_policy, parse_policy
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.health import CheckResult, Health
@@ -18,7 +18,7 @@ from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import finding_event
 from navarch.health.policy.occurrence import Occurrence
 from navarch.health.policy.policy import MachinePhase
-from navarch.ports.held import HeldNode
+from navarch.ports.fleet_health import HeldNode
 from navarch.testing.worlds import NOW, a_node
 
 NARROW = Canvas(width=80, color=False, now=NOW)

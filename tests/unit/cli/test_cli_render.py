@@ -22,15 +22,13 @@ from cli_views import (
     step,
 )
 
-from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
-from navarch.cli.render.instances import render_instance, render_instances
+from navarch.cli.render.fleet_health import render_status
 from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.render.nodes import render_node, render_nodes
-from navarch.cli.render.pools import render_pool, render_pools
-from navarch.cli.render.progress import render_changes, render_progress
-from navarch.cli.render.status import render_status
-from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.offers import render_instance, render_instances
+from navarch.cli.render.pools import render_changes, render_pool, render_pools, render_progress
+from navarch.cli.render.table import Canvas, Cell, Column, render_table
 from navarch.cli.render.why import render_why
 from navarch.core.event import about
 from navarch.core.ids import NodeId

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from navarch.app.addresses import Address
+from navarch.app.servers import Address
 from navarch.cli.serve import refused_urls, render_banner
 from navarch.config import parse_config
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.cli.main import navarch
-from navarch.cli.xid_log import XidLogParser
+from navarch.cli.xid import XidLogParser
 from navarch.health.xid.line import LineReader
 
 LOG = b"""hello

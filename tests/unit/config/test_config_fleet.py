@@ -28,8 +28,8 @@ from navarch.config.pool_providers import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
 from navarch.config.server import StockoutsConfig, to_pauses
+from navarch.core.autoscaling import Day
 from navarch.core.launch import Refusal
-from navarch.core.schedule import Day
 from navarch.fleet.stockouts import SPANS
 
 ROOT = Path(__file__).parents[3]

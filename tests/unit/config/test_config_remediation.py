@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.config import ConfigError, parse_config
-from navarch.config.remediation import to_governor, to_remediation
+from navarch.config.disruption import to_governor, to_remediation
 from navarch.core.disruption import Domain, DomainBudget
 from navarch.core.recovery import RecoveryStep, Remediation
 

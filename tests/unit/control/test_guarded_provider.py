@@ -14,7 +14,7 @@ from navarch.control.providers.guard import (
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
-from navarch.meters.recording import RecordingMetrics
+from navarch.meters.pools import RecordingMetrics
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract

@@ -12,7 +12,7 @@ from navarch.control.nodes.drain import POLL, DrainController
 from navarch.control.nodes.launch import TRANSIENT_MAX, LaunchController
 from navarch.control.nodes.termination import REPEAT_AFTER, TerminationController
 from navarch.control.providers.guard import Providers
-from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.inventory import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import TransientError
 from navarch.core.fleet import Change
@@ -24,8 +24,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, ControllerDriver, a_node, a_pool
 
 C = TypeVar("C", bound=NodeController)
 

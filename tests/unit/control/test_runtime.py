@@ -12,7 +12,7 @@ from navarch.control.runtime.runtime import Runtime
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError, InvariantError, SupersededError, TransientError
 from navarch.core.fleet import Change, Fleet
-from navarch.meters.recording import RecordingMetrics
+from navarch.meters.pools import RecordingMetrics
 from navarch.ports.store import Committed
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop

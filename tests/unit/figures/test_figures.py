@@ -6,10 +6,9 @@ from decimal import Decimal
 from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.sim.figures.durations import duration_stats
-from navarch.sim.figures.figures import measure
-from navarch.sim.figures.goodput import JobRecord, goodput_of
-from navarch.sim.figures.truth import GroundTruth, InjectedFault, Lease, RequestedOutage
+from navarch.sim.figures.figures import JobRecord, goodput_of, measure
+from navarch.sim.figures.reactions import duration_stats
+from navarch.sim.figures.timeline import GroundTruth, InjectedFault, Lease, RequestedOutage
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from navarch.core.ids import JobName
 from navarch.sim.runner.job_progress import JobProgress
-from navarch.sim.scenario.job import JobConfig
+from navarch.sim.scenario.kinds import JobConfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,8 +14,7 @@ from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver, indexed
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool, indexed
 
 
 class SlowDisk(MemoryStore):

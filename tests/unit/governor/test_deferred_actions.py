@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from navarch.control.health.remediation import RemediationController
-from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.housekeeping import is_notable
 from navarch.control.providers.guard import Providers
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.event import Event, about
@@ -29,8 +29,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import ControllerDriver, indexed
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool, indexed
 
 OURS, OTHER = PoolName("ours"), PoolName("other")
 SICK, WELL, SPARED = NodeId("ours-0"), NodeId("ours-1"), NodeId("other-0")

@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.core.command import Command, CommandStatus
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import CommandId, RecoveryId
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.core.recovery import (
     LADDER,
+    Command,
+    CommandStatus,
     Recovery,
     RecoveryAttempt,
     RecoveryState,

@@ -22,13 +22,12 @@ from navarch.core.recovery import Remediation
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
 from navarch.fleet.plan import Plan, Terminate
 from navarch.health.conditions import evaluate, worst
-from navarch.health.learning.bad_hosts import MACHINE
+from navarch.health.learning.lemons import MACHINE
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver, indexed
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, ControllerDriver, a_node, a_pool, indexed
 
 
 class CordonOnly:

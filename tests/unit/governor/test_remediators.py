@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.app.addresses import StartError
 from navarch.app.parts import load_remediators
+from navarch.app.servers import StartError
 from navarch.core.errors import InvalidError
 from navarch.core.ownership import Cluster
 from navarch.core.recovery import Remediation
@@ -42,7 +42,7 @@ def test_a_custom_remediator_is_loaded_by_module_and_class() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nowhere.to:Be", "navarch.core.pool:Nothing", "navarch.core.table:Table"]
+    "name", ["nowhere.to:Be", "navarch.core.pool:Nothing", "navarch.core.records:Table"]
 )
 def test_an_invalid_remediator_stops_the_start_and_is_named(name: str) -> None:
     with pytest.raises(StartError, match=name):

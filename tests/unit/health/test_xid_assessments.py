@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.health import Health
-from navarch.health.xid.action import Action, strongest
 from navarch.health.xid.assessment import Assessment, assess, decisive
 from navarch.health.xid.catalogue import (
+    Action,
     Kind,
     Origin,
     driver_branch,
     find_sxid,
     find_xid,
+    strongest,
     sxids,
     xids,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.hosts.effects import LinuxEffects
 from navarch.ports.host import HostError
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from navarch.health.xid.line import parse_record
-from navarch.hosts.kmsg import RECORDS_AT_ONCE, FileBookmark, Kmsg
-from navarch.hosts.tracepoint import Tracepoint, open_tracepoint
+from navarch.hosts.kmsg import RECORDS_AT_ONCE, FileBookmark, Kmsg, Tracepoint, open_tracepoint
 from navarch.ports.host import HostError
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

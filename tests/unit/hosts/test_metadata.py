@@ -9,11 +9,11 @@ from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.instance import Notice, NoticeKind
-from navarch.health.checks.notices import judge_notices
+from navarch.health.checks.issues import judge_notices
 from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey, gcp_sources, maintenance_event, preempted
 from navarch.hosts.metadata.watch import Service, SourceWatch, detect, watch_service
-from navarch.ports.metadata import MetadataError
+from navarch.ports.host import MetadataError
 
 ACTION = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from tests.support.http_server import Server, serving
 
-from navarch.clock.system import SystemClock
+from navarch.clock import SystemClock
 from navarch.core.errors import MetricsError, NotifierError
 from navarch.core.ids import NodeId, PoolName
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries

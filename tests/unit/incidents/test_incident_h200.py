@@ -19,7 +19,7 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.service.agents import Timing
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.world.effects import SimWorkloads
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 

@@ -10,7 +10,7 @@ import pytest
 
 from navarch.config.policy import default_policy, parse_policy
 from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
-from navarch.control.housekeeping.alerts import is_notable
+from navarch.control.housekeeping import is_notable
 from navarch.core.event import Recorded, about
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -29,8 +29,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import ControllerDriver, indexed
-from navarch.testing.worlds import a_node, a_pool
+from navarch.testing.worlds import ControllerDriver, a_node, a_pool, indexed
 
 NODE = NodeId("training-0")
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.control.jobs.controller import (
+from navarch.control.jobs import (
     KEEP,
     LOOK_EVERY,
     PAUSE,
@@ -17,14 +17,13 @@ from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import JobState
 from navarch.core.ownership import Cluster
-from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.placement import Scheduling
 from navarch.notifiers.log import LogWorkloads
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import a_job, a_node, a_pool
+from navarch.testing.worlds import ControllerDriver, a_job, a_node, a_pool
 
 T = TypeVar("T")
 

@@ -7,22 +7,20 @@ from datetime import timedelta
 import pytest
 
 from navarch.control.health.bad_hosts import SUBJECT, BadHostController
-from navarch.control.runtime.commit_hooks import CommitHook, no_hook
+from navarch.control.runtime.controller import CommitHook, no_hook
 from navarch.core.event import Recorded
 from navarch.core.fleet import Change
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
-from navarch.core.instance import Topology
-from navarch.core.inventory import Gpu, Inventory
+from navarch.core.instance import Gpu, Inventory, Topology
 from navarch.core.node import Node, Retirement
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
-from navarch.health.learning.bad_hosts import MACHINE, identities
+from navarch.health.learning.lemons import MACHINE, identities
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import a_node, a_pool
+from navarch.testing.worlds import ControllerDriver, a_node, a_pool
 
 UUID = "GPU-{:08x}-0000-0000-0000-000000000000"
 

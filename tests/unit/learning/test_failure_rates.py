@@ -7,8 +7,7 @@ from navarch.core.ids import IncidentId, ProviderName
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.launch import Launch
 from navarch.core.node import Node
-from navarch.core.records import evolve
-from navarch.core.table import Table
+from navarch.core.records import Table, evolve
 from navarch.ports.fleet_health import FailureRate
 from navarch.service.fleet_health import failure_rates
 from navarch.testing.worlds import H100, NOW, a_node

@@ -11,8 +11,7 @@ from navarch.core.incident import Incident, IncidentKind
 from navarch.core.instance import Topology
 from navarch.core.node import Node
 from navarch.core.records import evolve
-from navarch.health.learning.lemons import score_lemons
-from navarch.health.learning.rates import rate
+from navarch.health.learning.lemons import rate, score_lemons
 from navarch.health.learning.stragglers import SlowStreak, update_streaks
 from navarch.health.learning.wear import WearReading, days_left
 from navarch.testing.worlds import NOW, a_node

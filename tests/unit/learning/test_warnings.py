@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
-from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.fleet_health import render_fleet_health
+from navarch.cli.render.table import Canvas
 from navarch.control.health.wear import WearController
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
-from navarch.health.checks.rows import SPARE
+from navarch.health.checks.memory import SPARE
 from navarch.health.learning.wear import WearReading, evaluate_wear
 from navarch.health.policy.engine import compile_policies
 from navarch.health.policy.policy import Policy, Rule
@@ -22,8 +22,7 @@ from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.controllers import ControllerDriver, indexed
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool, indexed
 
 NODE = NodeId("training-0")
 THREE_DAYS = Rule(

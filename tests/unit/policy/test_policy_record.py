@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from navarch.app.policies import SUBJECT, record_policies, revision_of
+from navarch.app.leadership import SUBJECT, record_policies, revision_of
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster

@@ -14,10 +14,8 @@ from navarch.core.instance import Topology
 from navarch.core.launch import Gang, Refusal
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.records import evolve
-from navarch.core.table import Table
-from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Abandon, Action, Plan, Release, Request, Retire
+from navarch.core.records import Table, evolve
+from navarch.fleet.plan import Abandon, Action, Plan, Release, Request, Retire, check_plans
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market
 from navarch.fleet.stockouts import Stockouts

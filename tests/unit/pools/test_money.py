@@ -19,17 +19,23 @@ from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.fleet.instance_state import bought
-from navarch.fleet.money.books import SETTLED_AFTER, Books
+from navarch.fleet.money.books import (
+    SETTLED_AFTER,
+    Account,
+    Books,
+    account,
+    forecast,
+    month_end,
+    month_start,
+)
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
-from navarch.fleet.money.ledger import Account, account, forecast, month_end, month_start
 from navarch.fleet.selection import ProposedLaunch
 from navarch.ports.api import CostBy, CostReport
-from navarch.service.costs import cost_report
+from navarch.service.offers import cost_report
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.controllers import ControllerDriver
-from navarch.testing.worlds import H100, a_node, a_pool
+from navarch.testing.worlds import H100, ControllerDriver, a_node, a_pool
 
 NOW = datetime(2026, 3, 16, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -5,13 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.launch import Offering, Refusal
+from navarch.core.launch import HUMAN_PAUSE, Offering, Refusal
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.fleet.pacing import HUMAN_PAUSE
 from navarch.fleet.selection import PROBE_PATIENCE, Market, UnderWay
 from navarch.fleet.stockouts import QUIET, Stockouts
-from navarch.provision.strategies import FirstAvailable
+from navarch.provision import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
 A = evolve(H100, zone="a")

@@ -10,8 +10,8 @@ from navarch.core.launch import Offering, Refusal
 from navarch.core.records import evolve
 from navarch.fleet.selection import ROWS_MAX, Market
 from navarch.fleet.stockouts import Stockouts
-from navarch.ports.provision import ProvisionOption, ProvisionScheduler
-from navarch.provision.strategies import (
+from navarch.ports.provider import ProvisionOption, ProvisionScheduler
+from navarch.provision import (
     Availability,
     CarbonAware,
     Cost,

@@ -24,7 +24,7 @@ from navarch.core.errors import (
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering, refusal_of
 from navarch.fleet.stockouts import closed_by, scopes
-from navarch.providers.aws.refusals import refusal
+from navarch.providers.aws.translation import refusal
 
 CLASSES: dict[str, type[ProviderError]] = {
     "InsufficientInstanceCapacity": CapacityError,

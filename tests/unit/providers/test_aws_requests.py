@@ -12,6 +12,7 @@ from navarch.core.errors import RejectedError
 from navarch.core.ids import Token
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
+from navarch.providers.aws.ec2 import AwsSettings
 from navarch.providers.aws.request import (
     CARDS,
     SIZE_MAX,
@@ -21,7 +22,6 @@ from navarch.providers.aws.request import (
     run_instances,
     user_data,
 )
-from navarch.providers.aws.settings import AwsSettings
 
 MODEL = botocore.session.Session().get_service_model("ec2")
 

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from navarch.app.addresses import StartError
 from navarch.app.providers import ProviderContext, build_provider
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.app.servers import StartError
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.config.provider import AwsConfig, ProviderConfig
 
 

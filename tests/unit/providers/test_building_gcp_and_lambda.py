@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.support.lambda_server import KEY, local_lambda
 
-from navarch.app.addresses import StartError
 from navarch.app.providers import (
     ProviderContext,
     build_provider,
@@ -17,7 +16,8 @@ from navarch.app.providers import (
     lambda_limits_of,
     renew_provider,
 )
-from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.app.servers import StartError
+from navarch.clock import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
 from navarch.core.errors import CredentialError

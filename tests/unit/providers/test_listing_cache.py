@@ -5,7 +5,7 @@ import pytest
 
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.providers.listing_cache import ListingCache
+from navarch.providers.rate_limit import ListingCache
 
 
 class Reader:

@@ -8,12 +8,15 @@ from bases import FLEET, POOL, STRESS, Plain, changed, played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.control.housekeeping import nodes as housekeeping
-from navarch.sim.kernel.chance import Chance, proportions
-from navarch.sim.kernel.clock import SeededEntropy
-from navarch.sim.runner.generation import generate_fleet
-from navarch.sim.runner.rate import failure_moments, failures_within
-from navarch.sim.runner.startups import cold_start_s, start_moments
+from navarch.control import housekeeping
+from navarch.sim.kernel.clock import Chance, SeededEntropy, proportions
+from navarch.sim.runner.generation import (
+    cold_start_s,
+    failure_moments,
+    failures_within,
+    generate_fleet,
+    start_moments,
+)
 from navarch.sim.scenario.assertion import AssertionType
 from navarch.sim.scenario.fleet import FleetGen, NodeTemplate, Startup, StartupPattern
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import Figures
+from navarch.sim.figures.reactions import DurationStats
 from navarch.sim.report import render_comparison_html, render_html
-from navarch.sim.report.chart import thin
 from navarch.sim.report.comparison import better
-from navarch.sim.report.html import element, render_span
+from navarch.sim.report.html import element, render_span, thin
 from navarch.sim.runner.outcome import (
     Happening,
     Moment,

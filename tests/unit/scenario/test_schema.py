@@ -9,8 +9,7 @@ from bases import FLEET, POOL, STRESS, Plain, changed, parsed, played
 from navarch.config import ConfigError, FileText
 from navarch.config.reference import render_reference
 from navarch.sim.runner.runner import run_scenario
-from navarch.sim.scenario.loading import load_scenario, parse_scenario
-from navarch.sim.scenario.reference import SECTIONS
+from navarch.sim.scenario.loading import SECTIONS, load_scenario, parse_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.cli.sim_trace import import_tables
+from navarch.cli.sim_files import import_tables
 from navarch.core.errors import InvalidError
 from navarch.sim.runner.runner import run_scenario
 from navarch.sim.scenario.loading import load_scenario

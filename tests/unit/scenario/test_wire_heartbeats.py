@@ -8,18 +8,17 @@ from typing import cast
 
 import pytest
 
-from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import InstanceId, NodeId, Token
-from navarch.core.inventory import NodeMetrics
-from navarch.ports.agents import Registration, Welcome
+from navarch.core.instance import NodeMetrics
+from navarch.core.recovery import Command
+from navarch.ports.agents import Link, Registration, Welcome
 from navarch.ports.api import FleetApi
-from navarch.ports.link import Link
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
-from navarch.sim.kernel.running import run_simulated
-from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
+from navarch.sim.kernel.loop import run_simulated
+from navarch.sim.runner.environment import ScaledClock, WireEnvironment
 from navarch.sim.world.agent import SimAgent
 
 

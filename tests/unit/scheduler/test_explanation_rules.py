@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from navarch.cli.render.explanation import explanation_to_dict, format_explanation
+from navarch.cli.render.why import explanation_to_dict, format_explanation
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.cutting import worth_of_rest
-from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
-from navarch.scheduler.packing.waste import expected_waste
+from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
 from navarch.testing.packing.pack import pack
 from navarch.testing.packing.policies import POLICIES
 from navarch.testing.packing.problem import PackingProblem

@@ -17,7 +17,7 @@ from navarch.scheduler.snapshot.snapshot import (
     load_snapshot,
 )
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
-from navarch.testing.scheduler_conformance.load import load_any
+from navarch.testing.scheduler_conformance.case import load_any
 
 NAN = float("nan")
 

@@ -13,17 +13,22 @@ import pytest
 from navarch.core.errors import InvalidError
 from navarch.scheduler.actions import find_action
 from navarch.scheduler.arguments import PluginArguments, argument
-from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
+from navarch.scheduler.config import (
+    DEFAULT_PLUGINS,
+    HttpRequest,
+    HttpResponse,
+    PluginConfig,
+    SchedulerConfig,
+)
 from navarch.scheduler.cycle import open_session, run_cycle
 from navarch.scheduler.framework.decision import Bind
 from navarch.scheduler.framework.hooks import POINTS, Combine
 from navarch.scheduler.framework.node_table import NodeTable
 from navarch.scheduler.framework.registry import PluginRegistry
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.http import HttpRequest, HttpResponse
-from navarch.scheduler.model.capacity import SCHEDULABLE
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
+from navarch.scheduler.model.quantity import SCHEDULABLE
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.worlds import a_cluster, a_job, placed

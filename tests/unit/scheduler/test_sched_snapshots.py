@@ -5,9 +5,8 @@ import json
 import zipfile
 from datetime import timedelta
 
-from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.config import HttpRequest, Parameters, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
-from navarch.scheduler.http import HttpRequest
 from navarch.scheduler.model.cluster import (
     AffinityTerm,
     ClaimUse,

@@ -14,7 +14,7 @@ from navarch.agent.spool.findings import Findings, Readiness
 from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX, EvidenceQueue, ReportBuffer
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.node import NodeStatus
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Offload
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")

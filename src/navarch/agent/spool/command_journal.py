@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.agent.spool.disk import Disk
-from navarch.core.command import Command
 from navarch.core.ids import CommandId
+from navarch.core.recovery import Command
 
 FILE = "commands.json"
 REMEMBERED_FOR = timedelta(hours=24)

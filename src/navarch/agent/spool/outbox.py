@@ -10,7 +10,7 @@ from navarch.agent.spool.disk import Disk
 from navarch.agent.spool.segment_log import SEGMENT_BYTES, LogRecord, SegmentLog
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.incident import Evidence
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 
 BYTES_MAX = 64 * 1024 * 1024
 AGE_MAX = timedelta(hours=24)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from navarch.agent.transport.http_link import HttpLink
 from navarch.core.errors import InvalidError
 from navarch.http.message import parse_endpoint
-from navarch.ports.link import Link
+from navarch.ports.agents import Link
 
 TokenSource = Callable[[], str | None]
 LinkFactory = Callable[[str, TokenSource], Link]

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from navarch.core.command import Command
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.evidence import EvidenceDesk

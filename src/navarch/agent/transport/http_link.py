@@ -8,7 +8,6 @@ import structlog
 from msgspec.json import encode
 
 from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_heartbeat_reply
-from navarch.core.command import Command
 from navarch.core.errors import (
     ConflictError,
     InvalidError,
@@ -20,12 +19,12 @@ from navarch.core.errors import (
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
-from navarch.core.inventory import NodeMetrics, Sample
+from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Command
 from navarch.http.message import Endpoint, HttpError, Response
 from navarch.http.pool import ConnectionPool
-from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import UnauthorizedError
+from navarch.ports.agents import Registration, UnauthorizedError, Welcome
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import GpuMetrics, NodeMetrics
+from navarch.core.instance import GpuMetrics, NodeMetrics
+from navarch.core.recovery import Command, CommandKind
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

@@ -16,7 +16,7 @@ from navarch.core.errors import InvalidError
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
-from navarch.wire.errors import INTERNAL, code_of, text_of
+from navarch.wire.fleet import INTERNAL, code_of, text_of
 from navarch.wire.reference import navarch_pb2 as pb
 
 PREFIX = "/navarch.ControlPlaneService/"

@@ -5,12 +5,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from navarch.core.command import Command
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Command
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import InstanceView, NodeDetail
 from navarch.wire.reference import navarch_pb2 as pb

@@ -9,11 +9,11 @@ from typing import TypeVar
 from navarch.api.connect import messages
 from navarch.api.connect.events import judge_events
 from navarch.api.limits import check_limits, check_registration
-from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus
+from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
 from navarch.ports.clock import Clock, Entropy

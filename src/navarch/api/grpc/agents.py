@@ -16,9 +16,8 @@ from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
 from navarch.core.ownership import Joiner
 from navarch.core.records import evolve
-from navarch.ports.agents import AgentApi, Registration
+from navarch.ports.agents import AgentApi, Joins, Registration
 from navarch.ports.evidence import EvidenceDesk
-from navarch.ports.joining import Joins
 from navarch.wire.bodies import LateReadings
 from navarch.wire.messages import read_message, write_message
 from navarch.wire.v1 import agent_pb2 as pb

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
 from navarch.core.errors import InvalidError, UnauthenticatedError
-from navarch.wire.errors import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
+from navarch.wire.fleet import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 
 log = structlog.get_logger(__name__)
 

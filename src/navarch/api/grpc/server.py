@@ -1,6 +1,9 @@
 """The gRPC server, on port 50052 by default."""
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import timedelta
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -9,14 +12,51 @@ from grpc_reflection.v1alpha import reflection
 from navarch.api.auth import Authenticator, JoinTokens
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
-from navarch.api.grpc.fleet import fleet_handlers
-from navarch.api.grpc.guard import TokenInterceptor
+from navarch.api.grpc.guard import Context, TokenInterceptor, guarded, guarded_stream
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.ports.agents import AgentApi
-from navarch.ports.api import FleetApi
+from navarch.api.limits import check_limits
+from navarch.ports.agents import AgentApi, Joins
+from navarch.ports.api import FleetApi, Update
 from navarch.ports.evidence import EvidenceDesk
-from navarch.ports.joining import Joins
+from navarch.wire.fleet import FLEET_CALLS, SERVICE, FleetCall
 from navarch.wire.fleet import SERVICE as FLEET_SERVICE
+
+
+def fleet_handlers(fleet: FleetApi) -> grpc.GenericRpcHandler:
+    """Return the handlers of the service."""
+    handlers = {}
+    for call in FLEET_CALLS.values():
+        if call.streams:
+            handlers[call.name] = guarded_stream(call.path, _watch(fleet, call))
+        else:
+            handlers[call.name] = guarded(call.path, _answer(fleet, call))
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes, Context], Awaitable[bytes]]:
+    method = getattr(fleet, call.method)
+
+    async def answer(body: bytes, _context: Context) -> bytes:
+        arguments = call.read_request(body)
+        check_limits(arguments)
+        return call.write_reply(await method(**arguments))
+
+    return answer
+
+
+def _watch(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], AsyncIterator[bytes]]:
+    async def answer(body: bytes) -> AsyncIterator[bytes]:
+        arguments = call.read_request(body)
+        check_limits(arguments)
+        updates = cast("Any", fleet.watch(**arguments))
+        # Closed at once when the client leaves, so that the store stops sending updates.
+        async with aclosing(updates):
+            update: Update
+            async for update in updates:
+                yield call.write_reply(update)
+
+    return answer
+
 
 MESSAGE_BYTES_MAX = 2**20
 STOP_WITHIN = timedelta(seconds=2)

@@ -6,8 +6,7 @@ from navarch.api.http.route import Route, post
 from navarch.api.limits import check_registration
 from navarch.core.ids import NodeId
 from navarch.core.records import evolve
-from navarch.ports.agents import AgentApi, Registration, Welcome
-from navarch.ports.joining import Joins
+from navarch.ports.agents import AgentApi, Joins, Registration, Welcome
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
 
 

@@ -32,30 +32,33 @@ from navarch.api.http.exchange import (
     Request,
     Scope,
     Send,
+    check_host,
     error_reply,
     read_body,
     send_reply,
 )
 from navarch.api.http.fleet import fleet_routes
-from navarch.api.http.health import fleet_health_routes, held_routes
-from navarch.api.http.host import check_host
 from navarch.api.http.jobs import job_routes
-from navarch.api.http.nodes import EvidenceKeeper, bringup_routes, evidence_routes, join_routes
+from navarch.api.http.nodes import (
+    EvidenceKeeper,
+    bringup_routes,
+    evidence_routes,
+    fleet_health_routes,
+    held_routes,
+    join_routes,
+)
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.metrics import CONTENT_TYPE, fleet_metrics, render_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
-from navarch.ports.agents import AgentApi
-from navarch.ports.api import FleetApi
-from navarch.ports.bringup import BringUpApi
+from navarch.ports.agents import AgentApi, JoinApi, Joins
+from navarch.ports.api import FleetApi, JobApi
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.fleet_health import FleetHealthApi
-from navarch.ports.held import HeldApi
-from navarch.ports.jobs import JobApi
-from navarch.ports.joining import JoinApi, Joins
-from navarch.wire.errors import INTERNAL, code_of, text_of
+from navarch.ports.fleet_health import FleetHealthApi, HeldApi
+from navarch.ports.shell import BringUpApi
+from navarch.wire.fleet import INTERNAL, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
 HEARTBEAT = f"{AGENT_PREFIX}heartbeat"

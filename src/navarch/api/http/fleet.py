@@ -11,11 +11,11 @@ import msgspec
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Handler, Route, get, listed, post
 from navarch.api.http.watch import WatchQuery, stream_updates
-from navarch.core.command import Command
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded, Subject, about
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
+from navarch.core.recovery import Command
 from navarch.ports.api import (
     Capacity,
     CostBy,

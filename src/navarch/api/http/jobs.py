@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route, get, listed, post
-from navarch.core.explanation import Explanation
+from navarch.core.event import Explanation
 from navarch.core.ids import JobName
 from navarch.core.job import Job
-from navarch.ports.jobs import JobApi, JobRequest
+from navarch.ports.api import JobApi, JobRequest
 from navarch.wire.bodies import Items, Reason, Requeue
 
 

@@ -1,17 +1,20 @@
 """The JSON API for one node's evidence, set-up logs and join token."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from navarch.api.http.agents import check_own
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route, get, listed, post
 from navarch.core.bringup import BringUpLog
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote
-from navarch.ports.bringup import BringUpApi
+from navarch.core.recovery import Recovery
+from navarch.ports.agents import JoinApi
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
-from navarch.ports.joining import JoinApi
-from navarch.wire.bodies import Items, JoinPass, JoinRequest
+from navarch.ports.fleet_health import FleetHealth, FleetHealthApi, HeldApi, HeldNode
+from navarch.ports.shell import BringUpApi
+from navarch.wire.bodies import Items, JoinPass, JoinRequest, Release
 
 
 class EvidenceKeeper(EvidenceApi, EvidenceDesk, Protocol):
@@ -69,3 +72,69 @@ def join_routes(joins: JoinApi) -> list[Route]:
     # Not a GET: the reply is a secret that no cache may keep.
     summary = "Issue the join token of a node's machine"
     return [post("/v1/nodes/{node}/join-token", summary, issue, JoinPass, JoinRequest)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldQuery:
+    """A filter of deferred actions."""
+
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveriesQuery:
+    """A filter of recoveries."""
+
+    node: str | None = None
+
+
+def held_routes(held: HeldApi) -> list[Route]:
+    """Return every operation of HeldApi."""
+
+    async def list_held(request: Request) -> Items[HeldNode]:
+        pool = request.query(HeldQuery).pool
+        return await listed(held.list_held(pool=PoolName(pool) if pool else None))
+
+    async def release(request: Request) -> Items[HeldNode]:
+        body = request.json(Release)
+        return await listed(held.release_held(body.nodes, pool=body.pool, reason=body.reason))
+
+    async def recoveries(request: Request) -> Items[Recovery]:
+        node = request.query(RecoveriesQuery).node
+        return await listed(held.list_recoveries(node=NodeId(node) if node else None))
+
+    return [
+        get(
+            "/v1/held",
+            "List the nodes with a deferred action",
+            list_held,
+            Items[HeldNode],
+            HeldQuery,
+        ),
+        post(
+            "/v1/held:release",
+            "Release the deferred actions of some nodes, or of a whole pool",
+            release,
+            Items[HeldNode],
+            Release,
+        ),
+        get(
+            "/v1/recoveries",
+            "List attempts to recover machines, newest first",
+            recoveries,
+            Items[Recovery],
+            RecoveriesQuery,
+        ),
+    ]
+
+
+def fleet_health_routes(health: FleetHealthApi) -> list[Route]:
+    """Return every operation of FleetHealthApi."""
+    return [
+        get(
+            "/v1/fleet-health",
+            "Health by pool, the machines that fail most, and failure rates",
+            lambda _: health.fleet_health(),
+            FleetHealth,
+        )
+    ]

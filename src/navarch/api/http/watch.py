@@ -11,7 +11,7 @@ import msgspec
 from navarch.api.http.exchange import Receive, Request, Send
 from navarch.core.errors import InvalidError
 from navarch.ports.api import FleetApi, Update
-from navarch.wire.errors import code_of, text_of
+from navarch.wire.fleet import code_of, text_of
 
 EVENT_STREAM = b"text/event-stream"
 NDJSON = b"application/x-ndjson"

@@ -1,11 +1,32 @@
-"""The health of the fleet, on one screen."""
+"""The fleet on one screen, its health, and the health of one node."""
 
-from dataclasses import replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, bold, count
-from navarch.cli.render.table import Column, render_table
-from navarch.core.health import Health
+from navarch.cli.render.events import render_events, render_recent
+from navarch.cli.render.pools import render_pools
+from navarch.cli.render.table import (
+    COLORS,
+    Canvas,
+    Cell,
+    Column,
+    age,
+    bold,
+    colored,
+    count,
+    price,
+    printable,
+    render_table,
+    title,
+)
+from navarch.core.event import Recorded
+from navarch.core.health import Condition, Health
+from navarch.core.ids import NodeId
+from navarch.core.instance import Gpu, GpuMetrics
+from navarch.core.limits import PAUSED
+from navarch.core.records import evolve
+from navarch.ports.api import FleetStatus, NodeDetail, PoolView
 from navarch.ports.fleet_health import (
     FailureRate,
     FleetHealth,
@@ -95,3 +116,147 @@ def _headline(found: FleetHealth) -> str:
 
 def _is_long_enough(rate: FailureRate) -> bool:
     return rate.node_days >= NODE_DAYS_MIN
+
+
+_GPU = re.compile(r"\bGPU (\d+)\b")
+_RANK = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuState:
+    """One GPU and the failed checks about it."""
+
+    gpu: Gpu
+    health: Health
+    findings: tuple[Condition, ...] = ()
+    now: GpuMetrics | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHealth:
+    """A node's health by GPU, the conditions of the machine as a whole, and the history."""
+
+    node: NodeId
+    health: Health
+    gpus: tuple[GpuState, ...]
+    others: tuple[Condition, ...]
+    history: tuple[Recorded, ...]
+
+
+def gpu_health(detail: NodeDetail, history: Sequence[Recorded]) -> NodeHealth:
+    """Assign each condition to the GPUs that it names, or to the machine if it names none."""
+    gpus = detail.inventory.gpus if detail.inventory else ()
+    readings = detail.metrics.gpus if detail.metrics else ()
+    conditions = detail.node.conditions
+    states = []
+    for place, gpu in enumerate(gpus):
+        found = tuple(_about(condition, gpu) for condition in conditions if _names(condition, gpu))
+        worst = max((c.health for c in found), key=_RANK.__getitem__, default=Health.HEALTHY)
+        now = readings[place] if place < len(readings) else None
+        states.append(GpuState(gpu=gpu, health=worst, findings=found, now=now))
+    return NodeHealth(
+        node=detail.node.id,
+        health=detail.node.health,
+        gpus=tuple(states),
+        others=tuple(c for c in conditions if not any(_names(c, gpu) for gpu in gpus)),
+        history=tuple(history),
+    )
+
+
+def render_health(found: NodeHealth, canvas: Canvas) -> str:
+    """Return what `navarch health NODE` prints."""
+    blocks = [f"{bold(f'node {found.node}', on=canvas.color)} is {found.health}"]
+    if found.gpus:
+        blocks.append(_gpu_table(found.gpus, canvas))
+    if found.others:
+        lines = (f"  {c.check}: {c.reason} ({age(c.since, canvas.now)})" for c in found.others)
+        blocks.append("\n".join(["Machine:", *lines]))
+    if found.history:
+        blocks.append("\n".join(["History:", render_events(found.history, canvas)]))
+    return "\n\n".join(blocks)
+
+
+def _gpu_table(gpus: Sequence[GpuState], canvas: Canvas) -> str:
+    def since(state: GpuState) -> str:
+        first = min((c.since for c in state.findings), default=None)
+        return age(first, canvas.now) if first else ""
+
+    def found(state: GpuState) -> str:
+        return "; ".join(f"{c.check.partition('/')[0]}: {c.reason}" for c in state.findings)
+
+    columns: list[Column[GpuState]] = [
+        Column("GPU", lambda state: str(state.gpu.index), right=True),
+        Column("Model", lambda state: state.gpu.name, rank=2),
+        Column("Health", lambda state: Cell(title(state.health), COLORS.get(state.health))),
+        Column("Temp", _reading("{0.temperature_c:.0f} °C"), rank=3, right=True),
+        Column("Power", _reading("{0.power_w:.0f} W"), rank=4, right=True),
+        Column("Busy", _reading("{0.utilization_pct:.0f} %"), rank=5, right=True),
+        Column("Since", since, rank=1, optional=True),
+        Column("Found", found, width_min=20, wrap=True, optional=True),
+    ]
+    return render_table(columns, gpus, canvas)
+
+
+def _reading(form: str) -> Callable[[GpuState], str]:
+    return lambda state: form.format(state.now) if state.now else ""
+
+
+def _names(condition: Condition, gpu: Gpu) -> bool:
+    """Return whether a condition names a GPU, by its index or by its UUID in the check's name."""
+    named = {int(number) for number in _GPU.findall(condition.reason)}
+    return gpu.index in named or gpu.uuid in condition.check.split("/")
+
+
+def _about(condition: Condition, gpu: Gpu) -> Condition:
+    """Return a condition about several GPUs, reduced to the part about `gpu`."""
+    parts = [part for part in condition.reason.split("; ") if f"GPU {gpu.index}" in part]
+    mine = [part for part in parts if _GPU.search(part) and _first(part) == gpu.index]
+    return evolve(condition, reason="; ".join(mine)) if mine else condition
+
+
+def _first(part: str) -> int:
+    found = _GPU.search(part)
+    return int(found[1]) if found else -1
+
+
+WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name my-cluster --wait"
+
+
+def render_status(status: FleetStatus, canvas: Canvas) -> str:
+    """Return what `navarch status` prints, as of the server's own time."""
+    canvas = replace(canvas, now=status.now)
+    parts = [_status_line(status, canvas)]
+    parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
+    if status.recent:
+        parts.append(render_recent(status.recent, canvas))
+    return "\n\n".join(parts)
+
+
+def _status_line(status: FleetStatus, canvas: Canvas) -> str:
+    name = f"Cluster {status.cluster}, Navarch {status.version}, revision {status.revision}"
+    nodes = sum(status.nodes_by_status.values())
+    words = ", ".join(
+        f"{number} {word}" for word, number in status.nodes_by_status.items() if number
+    )
+    totals = (
+        f"{count(nodes, 'node')}{f' ({words})' if words else ''}, "
+        f"{count(status.gpus, 'GPU')}, {price(status.price_per_hour)}/h"
+    )
+    lines = [bold(name, on=canvas.color), totals]
+    return "\n".join([*lines, _verdict(status, canvas)] if status.pools else lines)
+
+
+def _verdict(status: FleetStatus, canvas: Canvas) -> str:
+    """Return one line on whether every pool has all its nodes."""
+    short = [pool for pool in status.pools if pool.serving < pool.size]
+    if not short:
+        return colored("Every pool is complete.", "green", on=canvas.color)
+    return colored("; ".join(_shortage(pool) for pool in short) + ".", "yellow", on=canvas.color)
+
+
+def _shortage(pool: PoolView) -> str:
+    if pool.note.startswith(PAUSED):
+        return f"{pool.spec.name} is {printable(pool.note)}"
+    missing = pool.size - pool.serving
+    coming = f", {pool.starting} starting" if pool.starting else ""
+    return f"{pool.spec.name} is missing {missing} of {count(pool.size, 'node')}{coming}"

@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import age, duration, printable, timestamp
-from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.table import (
+    Canvas,
+    Cell,
+    Column,
+    age,
+    duration,
+    printable,
+    render_table,
+    timestamp,
+)
 from navarch.core.job import Job, JobState
 
 _COLORS = {

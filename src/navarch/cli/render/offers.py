@@ -1,10 +1,22 @@
-"""GPU offers, as a table."""
+"""Offers, machines as providers list them, and costs, as tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from decimal import Decimal
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Cell, Column, render_table
-from navarch.ports.api import Offer
+from navarch.cli.render.table import (
+    COLORS,
+    Canvas,
+    Cell,
+    Column,
+    age,
+    colored,
+    printable,
+    render_table,
+    time_and_age,
+    title,
+)
+from navarch.ports.api import BudgetView, CostLine, CostReport, InstanceView, Offer
 
 
 def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") -> str:
@@ -88,3 +100,89 @@ def _now(offer: Offer) -> Cell | str:
     if offer.sold_out is None:
         return "available"
     return Cell("sold out", "red")
+
+
+def render_instances(instances: Sequence[InstanceView], canvas: Canvas) -> str:
+    """Return the table that `navarch instance list` prints."""
+    if not instances:
+        return "No instances found"
+    columns: list[Column[InstanceView]] = [
+        Column("Instance ID", lambda instance: instance.id),
+        Column("Provider", lambda instance: instance.provider, rank=5),
+        Column("Region", lambda instance: instance.region, rank=3),
+        Column("Zone", lambda instance: instance.zone, rank=7),
+        Column("Instance Type", lambda instance: instance.instance_type, rank=4),
+        Column("State", lambda instance: Cell(title(instance.state), COLORS.get(instance.state))),
+        Column("Node ID", lambda instance: instance.node, rank=1),
+        Column("Pool", lambda instance: instance.pool or "", rank=6),
+        Column("Created", lambda instance: age(instance.created_at, canvas.now), rank=2),
+        Column("Message", lambda instance: instance.message, rank=8, width_min=16, optional=True),
+    ]
+    return render_table(columns, instances, canvas)
+
+
+def render_instance(instance: InstanceView, canvas: Canvas) -> str:
+    """Return what `navarch instance get` prints."""
+    lines = [f"{name + ':':<16}{word}" for name, word in _facts(instance, canvas) if word]
+    labels = sorted(instance.labels.items())
+    if labels:
+        lines += ["Labels:", *(f"  {key}: {word}" for key, word in labels)]
+    return "\n".join(lines)
+
+
+def _facts(instance: InstanceView, canvas: Canvas) -> Iterator[tuple[str, str]]:
+    yield "Instance ID", instance.id
+    yield "Provider", instance.provider
+    yield "Region", instance.region
+    yield "Zone", instance.zone
+    yield "Instance Type", instance.instance_type
+    yield "State", colored(title(instance.state), COLORS.get(instance.state), on=canvas.color)
+    yield "Node ID", instance.node
+    yield "Pool", instance.pool or ""
+    yield "Created", time_and_age(instance.created_at, canvas.now)
+    yield "Ready", time_and_age(instance.ready_at, canvas.now)
+    yield "Terminated", time_and_age(instance.terminated_at, canvas.now)
+    yield "Message", printable(instance.message)
+
+
+_COLORS = {"fine": "green", "near": "yellow", "spent": "red"}
+
+
+def render_cost(report: CostReport, canvas: Canvas) -> str:
+    """Return what `navarch cost` prints."""
+    heading = f"{report.since:%Y-%m-%d} to {report.until:%Y-%m-%d %H:%M} UTC"
+    if not report.lines:
+        return f"{heading}: no machines launched"
+    columns: list[Column[CostLine]] = [
+        Column(str(report.by).capitalize(), lambda line: line.name or "-"),
+        Column("Machines", lambda line: str(line.machines), rank=3, right=True),
+        Column("Running", lambda line: str(line.running), rank=2, right=True),
+        Column("Hours", lambda line: _hours(line.machine_time), rank=4, right=True),
+        Column("Spent", lambda line: _money(line.spent), right=True),
+        Column("$/h", lambda line: _money(line.per_hour), rank=1, right=True),
+        Column("Forecast", lambda line: _money(line.forecast), rank=5, right=True),
+    ]
+    lines = [*report.lines, report.total] if len(report.lines) > 1 else report.lines
+    parts = [heading, render_table(columns, lines, canvas)]
+    if report.budgets:
+        parts += ["", render_table(BUDGETS, report.budgets, canvas)]
+    return "\n".join(parts)
+
+
+BUDGETS: list[Column[BudgetView]] = [
+    Column("Budget", lambda budget: budget.name),
+    Column(
+        "Spent", lambda budget: Cell(_money(budget.spent), _COLORS.get(budget.level)), right=True
+    ),
+    Column("Limit", lambda budget: _money(budget.limit_per_month), right=True),
+    Column("Forecast", lambda budget: _money(budget.forecast), rank=1, right=True),
+    Column("When Spent", lambda budget: str(budget.when_spent), rank=2),
+]
+
+
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:,.1f}"
+
+
+def _money(amount: Decimal) -> str:
+    return f"{amount:,.2f}"

@@ -3,9 +3,16 @@
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.formatting import COLORS, printable, timestamp, truncate
-from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.table import (
+    COLORS,
+    Canvas,
+    Cell,
+    Column,
+    printable,
+    render_table,
+    timestamp,
+    truncate,
+)
 from navarch.config.policy import rule_facts
 from navarch.core.duration import render_duration
 from navarch.health.policy.counterfactual import PolicyComparison, PolicyOutcome, PolicyTally

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.table import Canvas, Column, render_table
 from navarch.core.duration import render_duration
 from navarch.sim.figures.figures import flatten
 from navarch.sim.runner.outcome import Outcome

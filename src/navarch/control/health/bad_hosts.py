@@ -10,12 +10,12 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Condition
 from navarch.core.ids import NodeId
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Inventory
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.fleet.verdicts import with_results
 from navarch.health.conditions import explain
-from navarch.health.learning.bad_hosts import (
+from navarch.health.learning.lemons import (
     ReturnedMachine,
     blamed_identities,
     find_returned,

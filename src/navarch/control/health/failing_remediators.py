@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from navarch.core.backoff import backoff_s
 from navarch.core.disruption import Deferred, DeferredBy
+from navarch.core.duration import backoff_s
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool

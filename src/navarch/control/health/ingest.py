@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
+from navarch.control.runtime.controller import until_no_conflict
 from navarch.control.runtime.journal import read_journal
-from navarch.control.runtime.updates import until_no_conflict
 from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import POLICY, CheckResult, HealthReport
@@ -33,10 +33,15 @@ from navarch.health.evaluate import (
 )
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.policy.engine import Engine, PolicySet
-from navarch.health.policy.history import FINDING, occurrence_of
+from navarch.health.policy.history import (
+    FINDING,
+    failure_events,
+    is_unjudged,
+    occurrence_of,
+    unjudged_results,
+)
 from navarch.health.policy.occurrence import is_occurrence
 from navarch.health.policy.policy import machine_phase
-from navarch.health.policy.unjudged import failure_events, is_unjudged, unjudged_results
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.state.index import Index

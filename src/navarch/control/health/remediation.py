@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from navarch.control.health.failing_remediators import FailingRemediators
 from navarch.control.providers.guard import Providers
-from navarch.control.runtime.commit_hooks import CommitHook, no_hook
-from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.controller import CommitHook, Controller, no_hook
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.disruption import DAY, DeferredBy, GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
@@ -35,9 +34,8 @@ from navarch.fleet.disruption.unhealthy import (
     replaced,
     silence_due_at,
 )
-from navarch.fleet.invariants import check_plans
 from navarch.fleet.launch_breaker import LaunchBreaker
-from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover
+from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover, check_plans
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop

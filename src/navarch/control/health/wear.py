@@ -11,7 +11,7 @@ from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
-from navarch.health.checks.rows import Banks, spare_rows
+from navarch.health.checks.memory import Banks, spare_rows
 from navarch.health.learning.wear import LOOK_BACK, WEAR, WearReading, evaluate_wear
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store

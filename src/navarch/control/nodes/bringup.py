@@ -13,8 +13,8 @@ import structlog
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
+from navarch.control.runtime.controller import update_with_retry
 from navarch.control.runtime.operations import OperationRunner
-from navarch.control.runtime.updates import update_with_retry
 from navarch.core.bringup import BringUpLog, CommandLog, Setup, fill_in, without_secrets
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
@@ -24,9 +24,8 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.fleet import lifecycle
 from navarch.fleet.bringup import REDIAL, AbandonMachine, Finished, Run, Wait, next_step
-from navarch.ports.bringup import BringUpLogs
 from navarch.ports.clock import Clock
-from navarch.ports.shell import HostKeyError, Login, Shell, ShellError, Shells
+from navarch.ports.shell import BringUpLogs, HostKeyError, Login, Shell, ShellError, Shells
 from navarch.ports.store import Store
 
 log = structlog.get_logger(__name__)

@@ -6,9 +6,9 @@ from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
-from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.inventory import PendingObservations
+from navarch.control.runtime.controller import update_with_retry
 from navarch.control.runtime.operations import OperationRunner
-from navarch.control.runtime.updates import update_with_retry
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change

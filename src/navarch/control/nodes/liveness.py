@@ -9,8 +9,8 @@ from navarch.core.fleet import Change
 from navarch.core.node import Node
 from navarch.fleet.silence import heartbeat_condition, judge_return, judge_silence, next_verdict_at
 from navarch.fleet.verdicts import with_results
+from navarch.ports.agents import Liveness
 from navarch.ports.clock import Clock
-from navarch.ports.liveness import Liveness
 from navarch.ports.store import Committed, Store
 
 SWEEP = timedelta(seconds=1)

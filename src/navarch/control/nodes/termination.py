@@ -6,7 +6,7 @@ from functools import partial
 
 from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
-from navarch.control.providers.pending_observations import PendingObservations
+from navarch.control.providers.inventory import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.ids import InstanceId, NodeId, ProviderName

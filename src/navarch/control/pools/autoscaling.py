@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.autoscale.factory import build_autoscaler
-from navarch.control.pools.loads import Loads
-from navarch.control.pools.planning import commit_size
-from navarch.control.pools.usage import Readings, Usage
+from navarch.control.pools.loads import Loads, Readings, Usage
+from navarch.control.pools.sizing import commit_size
 from navarch.control.runtime.controller import Controller
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.errors import ConflictError, NavarchError

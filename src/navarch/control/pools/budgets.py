@@ -10,8 +10,8 @@ from navarch.core.budget import Budget
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
+from navarch.fleet.money.books import month_start
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, veto
-from navarch.fleet.money.ledger import month_start
 from navarch.fleet.selection import ProposedLaunch, Take
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store

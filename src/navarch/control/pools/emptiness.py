@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from navarch.control.pools.planning import commit_size
-from navarch.control.pools.usage import Readings, Usage
+from navarch.control.pools.loads import Readings, Usage
+from navarch.control.pools.sizing import commit_size
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import about

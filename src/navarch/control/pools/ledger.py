@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 from navarch.core.budget import Budget
 from navarch.core.launch import Launch
-from navarch.fleet.money.books import Books
+from navarch.fleet.money.books import Account, Books, month_start
 from navarch.fleet.money.budgets import Spending, spendings
-from navarch.fleet.money.ledger import Account, month_start
 from navarch.ports.api import CostBy
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store

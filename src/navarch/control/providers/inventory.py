@@ -6,28 +6,50 @@ orphans: only with proof that they belong to this cluster, and after several lis
 
 import contextlib
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 
 from navarch.control.providers.guard import GuardedProvider
-from navarch.control.providers.pending_observations import PendingObservations
-from navarch.control.runtime.commit_hooks import CommitHook, no_hook
-from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.controller import CommitHook, Controller, no_hook
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.ids import NodeId, ProviderName
+from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Owner
 from navarch.fleet.instance_state import Listing
 from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
 from navarch.fleet.listing_diff import ListingDiff
+from navarch.ports.agents import Liveness
 from navarch.ports.clock import Clock
-from navarch.ports.liveness import Liveness
 from navarch.ports.store import Committed, Store
+
+
+@dataclass(slots=True)
+class PendingObservations:
+    """Observations and answers, shared by the controllers that call providers."""
+
+    started_at: datetime
+    """Calls before this time were made by an earlier process."""
+    listed_at: dict[ProviderName, datetime] = field(default_factory=dict)
+    """When the newest complete listing that was acted on began."""
+    unsure_since: dict[Token, datetime] = field(default_factory=dict)
+    """Launches that may have had an effect, with the time of the last call."""
+    stopped_at: dict[NodeId, datetime] = field(default_factory=dict)
+    """When the provider first accepted to end a node's machine."""
+    seen: dict[ProviderName, Seen] = field(default_factory=dict)
+    """What the listings have shown."""
+
+    def forget(self, node: NodeId, token: Token | None) -> None:
+        """Drop what is kept about a node that is gone."""
+        self.stopped_at.pop(node, None)
+        if token is not None:
+            self.unsure_since.pop(token, None)
+
 
 QUIET = timedelta(minutes=1)
 """Between listings while no change is expected."""

@@ -1,10 +1,15 @@
 """What the runtime runs."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.errors import ConflictError
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -37,3 +42,55 @@ class Controller:
 
         If it raises, the runtime queues the keys again and backs off.
         """
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+ATTEMPTS_MAX = 20
+
+
+async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Return the result of `attempt`, repeated as long as it raises ConflictError."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return await attempt(*args)
+        except ConflictError:
+            continue
+    return await attempt(*args)
+
+
+def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return `method`, repeated as long as it raises ConflictError."""
+
+    @wraps(method)
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await until_no_conflict(partial(method, *args, **kwargs))
+
+    return repeated
+
+
+@retried
+async def update_with_retry(
+    store: Store, name: NodeId, proposal: Callable[[Node], Change | None]
+) -> None:
+    """Commit the change that `proposal` returns for the newest state of a node, if any.
+
+    Only another change of the same node is a conflict, so a few attempts suffice.
+    """
+    fleet = store.fleet()
+    node = fleet.nodes.get(name)
+    change = None if node is None else proposal(node)
+    if change is not None and not change.empty:
+        await store.commit(change, based_on=fleet.revision)
+
+
+CommitHook = Callable[[Change, Fleet], Awaitable[Change]]
+"""Returns a change of a fleet with what follows from it. It is called again for each attempt."""
+
+
+async def no_hook(change: Change, fleet: Fleet) -> Change:
+    """Return `change`: nothing follows from it."""
+    del fleet
+    return change

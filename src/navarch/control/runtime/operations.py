@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.core.errors import NavarchError, SupersededError
-from navarch.fleet.pacing import pause
+from navarch.core.launch import pause
 from navarch.ports.clock import Clock, Entropy
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from navarch.control.runtime.controller import Controller
-from navarch.core.backoff import backoff_s
+from navarch.core.duration import backoff_s
 from navarch.core.errors import ConflictError, InvariantError, NavarchError, SupersededError
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.metrics import Metrics, NoMetrics

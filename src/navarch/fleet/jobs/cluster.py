@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
-from navarch.catalogue.gpus import parse_gpu_type
+from navarch.catalogue.machines import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.instance import LABEL, LEVELS

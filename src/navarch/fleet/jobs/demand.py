@@ -2,8 +2,8 @@
 
 from math import ceil
 
-from navarch.autoscale.demand import Work
-from navarch.core.explanation import Remedy, Step, StepKind
+from navarch.autoscale.strategies import Work
+from navarch.core.event import Remedy, Step, StepKind
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
 from navarch.core.job import Job, JobState

@@ -9,7 +9,7 @@ from enum import StrEnum
 from navarch.core.budget import Budget, BudgetOf, OverBudget, cost
 from navarch.core.launch import Launch, Offering
 from navarch.core.pool import Pool
-from navarch.fleet.money.ledger import Account, forecast
+from navarch.fleet.money.books import Account, forecast
 from navarch.fleet.selection import ProposedLaunch
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from navarch.core.command import Command, CommandStatus
 from navarch.core.health import Health
 from navarch.core.ids import CommandId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.records import evolve
 from navarch.core.recovery import (
     LADDER,
+    Command,
+    CommandStatus,
     Recovery,
     RecoveryAttempt,
     RecoveryState,

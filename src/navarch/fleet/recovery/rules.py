@@ -4,10 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.command import Command, CommandKind
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.core.recovery import LADDER, Recovery, RecoveryAttempt, RecoveryStep, rung
+from navarch.core.recovery import (
+    LADDER,
+    Command,
+    CommandKind,
+    Recovery,
+    RecoveryAttempt,
+    RecoveryStep,
+    rung,
+)
 from navarch.fleet.silence import heartbeat_condition
 
 WEEK = timedelta(days=7)

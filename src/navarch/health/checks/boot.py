@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import BOOT, CheckResult, Health
-from navarch.core.inventory import Gpu
-from navarch.ports.checks import MachineView
-from navarch.ports.diagnostics import NotRunError, TestFailedError
+from navarch.core.instance import Gpu
+from navarch.ports.checks import MachineView, NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError, GpuHealth
 from navarch.ports.host import HostError
 

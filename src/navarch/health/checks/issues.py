@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import SEVERITY, CheckResult, Health
-from navarch.core.inventory import Gpu
-from navarch.ports.checks import MachineView
-from navarch.ports.diagnostics import Diagnostics, NotRunError, TestFailedError
+from navarch.core.instance import Gpu, Notice, NoticeKind
+from navarch.ports.checks import Diagnostics, MachineView, NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError, GpuHealth
 
 HOUR = timedelta(hours=1)
@@ -161,3 +160,18 @@ def find_slow(figures: Mapping[int, float], share: float) -> Iterator[tuple[int,
     for index, figure in sorted(figures.items()):
         if figure < share * best:
             yield index, f"{figure:.0f} of {best:.0f}"
+
+
+def judge_notices(notices: Iterable[Notice]) -> tuple[CheckResult, ...]:
+    """Return one result for each kind of notice; without a notice it is healthy.
+
+    A notice is never worse than degraded: nothing is wrong with the machine. The control plane
+    decides what follows from it.
+    """
+    standing = list(notices)
+    results: list[CheckResult] = []
+    for kind in NoticeKind:
+        reasons = [notice.reason for notice in standing if notice.kind is kind]
+        health = Health.DEGRADED if reasons else Health.HEALTHY
+        results.append(CheckResult(check=kind.value, health=health, reason="; ".join(reasons)))
+    return tuple(results)

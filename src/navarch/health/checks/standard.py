@@ -3,30 +3,26 @@
 from collections.abc import Iterable, Sequence
 
 from navarch.core.errors import InvalidError
-from navarch.health.checks.bandwidth import BandwidthCheck
 from navarch.health.checks.boot import BootCheck
-from navarch.health.checks.burn import BurnCheck
-from navarch.health.checks.clock import ClockCheck
-from navarch.health.checks.count import CountCheck
-from navarch.health.checks.dcgm import DcgmCheck
-from navarch.health.checks.disk import DiskCheck
-from navarch.health.checks.ecc import EccCheck
-from navarch.health.checks.edac import EdacCheck
-from navarch.health.checks.fabric import FabricCheck
-from navarch.health.checks.holders import HoldersCheck
-from navarch.health.checks.infiniband import InfinibandCheck
-from navarch.health.checks.mounts import MountsCheck
-from navarch.health.checks.nccl import NcclCheck
-from navarch.health.checks.nvlink import NvlinkCheck
-from navarch.health.checks.nvml import NvmlCheck
-from navarch.health.checks.oom import OomCheck
-from navarch.health.checks.patterns import PatternsCheck
-from navarch.health.checks.pcie import PcieCheck
-from navarch.health.checks.power import PowerCheck
-from navarch.health.checks.recovery import RecoveryCheck
-from navarch.health.checks.rows import RowsCheck
-from navarch.health.checks.settings import SettingsCheck
-from navarch.health.checks.throttle import ThrottleCheck
+from navarch.health.checks.devices import CountCheck, HoldersCheck, NvmlCheck, RecoveryCheck
+from navarch.health.checks.diagnostics import (
+    BandwidthCheck,
+    BurnCheck,
+    DcgmCheck,
+    NcclCheck,
+    PatternsCheck,
+)
+from navarch.health.checks.host import (
+    ClockCheck,
+    DiskCheck,
+    EdacCheck,
+    InfinibandCheck,
+    MountsCheck,
+    OomCheck,
+)
+from navarch.health.checks.links import FabricCheck, NvlinkCheck, PcieCheck
+from navarch.health.checks.memory import EccCheck, RowsCheck
+from navarch.health.checks.power import PowerCheck, SettingsCheck, ThrottleCheck
 from navarch.health.checks.work import WorkCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.ports.checks import HealthCheck

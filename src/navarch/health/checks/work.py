@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.core.inventory import Gpu
+from navarch.core.instance import Gpu
 from navarch.health.checks.issues import not_checked
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuHealth

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from navarch.core.health import SEVERITY, CheckResult, Health
-from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment, assess
-from navarch.health.xid.catalogue import Kind, driver_branch, kind_of
+from navarch.health.xid.catalogue import Action, Kind, driver_branch, kind_of
 from navarch.ports.checks import EventSource, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent
 

@@ -15,7 +15,7 @@ from navarch.core.ids import IncidentId
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState, Symptom
 from navarch.core.records import evolve
 from navarch.health.incidents.finding import Finding, rank_of
-from navarch.health.xid.action import Action, strongest
+from navarch.health.xid.catalogue import Action, strongest
 
 T = TypeVar("T", bound=str)
 

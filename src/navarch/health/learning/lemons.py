@@ -1,13 +1,55 @@
-"""Lemons: machines and GPUs that fail repeatedly."""
+"""Machines and GPUs that fail repeatedly, hosts that come back broken, and failure rates."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import log, sqrt
 
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
-from navarch.core.node import Node
-from navarch.health.learning.rates import rate
+from navarch.core.instance import Inventory
+from navarch.core.node import HOST_LABELS, Node
+
+Z95 = 1.959964
+"""The 97.5th percentile of the normal distribution: 95 % lie within this many deviations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Failures per 1,000 node-days, with a 95 % confidence interval."""
+
+    failures: int
+    node_days: float
+    per_1000: float
+    low: float
+    high: float
+
+
+def rate(failures: int, node_days: float) -> Rate:
+    """Return the rate of `failures` over `node_days`.
+
+    The interval is that of a Poisson count, by the Wilson-Hilferty approximation of the Gamma
+    distribution, which is exact to two percent. Without exposure it has no upper end.
+    """
+    if node_days <= 0:
+        return Rate(failures=failures, node_days=0.0, per_1000=0.0, low=0.0, high=float("inf"))
+    scale = 1000.0 / node_days
+    return Rate(
+        failures=failures,
+        node_days=node_days,
+        per_1000=failures * scale,
+        low=_gamma_point(failures, -Z95) * scale if failures else 0.0,
+        high=_gamma_point(failures + 1, Z95) * scale,
+    )
+
+
+def _gamma_point(shape: float, z: float) -> float:
+    if shape == 1:
+        return -log(0.975 if z < 0 else 0.025)
+    return float(shape * max(1 - 1 / (9 * shape) + z / (3 * sqrt(shape)), 0.0) ** 3)
+
 
 WINDOW = timedelta(days=30)
 """How far back failures count: as long as incidents are kept."""
@@ -120,4 +162,73 @@ def _lemon(
         strikes=len(strikes),
         is_lemon=len(strikes) >= max(STRIKES_MIN, TIMES_EXPECTED * expected),
         causes=tuple(dict.fromkeys(incident.title for incident in latest))[:3],
+    )
+
+
+MACHINE = "machine"
+"""The check that the control plane runs on every machine that registers."""
+
+REMEMBERED = timedelta(days=90)
+"""How long a returned machine counts as broken. Providers repair what is reported to them."""
+
+_UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedMachine:
+    """A machine that was returned, and why."""
+
+    node: str
+    at: datetime
+    reason: str
+
+
+def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
+    """Return the names that identify a machine: those of its host and of its GPUs."""
+    hosts = [inventory.labels.get(name, "") for name in HOST_LABELS]
+    if node.topology is not None:
+        hosts.append(node.topology.host)
+    named = [f"{node.provider or ''}/{host}" for host in dict.fromkeys(hosts) if host]
+    gpus = [gpu.uuid.lower() for gpu in inventory.gpus if _UUID.fullmatch(gpu.uuid)]
+    return (*named, *gpus)
+
+
+def hardware_faults(node: Node) -> list[Condition]:
+    """Return the hardware conditions for which a node is being returned, if any."""
+    if node.retiring is None or node.retiring.surplus or node.retiring.urgent:
+        return []
+    return [
+        condition
+        for condition in node.conditions
+        # A missing heartbeat may be a network fault, which is no reason to avoid a machine.
+        if condition.health is Health.UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
+    ]
+
+
+def blamed_identities(
+    conditions: Iterable[Condition], identities: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the identities to remember: all, except GPUs that are not at fault."""
+    named = list(identities)
+    at_fault = {condition.facts.get("gpu", "").lower() for condition in conditions}
+    if not at_fault <= set(named):
+        return tuple(named)
+    return tuple(name for name in named if name in at_fault or not _UUID.fullmatch(name))
+
+
+def find_returned(
+    identities: Iterable[str], known: Mapping[str, ReturnedMachine], node: Node, *, now: datetime
+) -> CheckResult | None:
+    """Return an unhealthy result if the machine was returned as broken before."""
+    past = [known[name] for name in identities if name in known]
+    found = [p for p in past if p.node != node.id and p.at > now - REMEMBERED]
+    if not found:
+        return None
+    last = max(found, key=lambda given: given.at)
+    return CheckResult(
+        check=MACHINE,
+        health=Health.UNHEALTHY,
+        reason=f"returned as broken node {last.node} on {last.at:%Y-%m-%d}: {last.reason}"[:300],
+        fatal=True,
+        action="replace",
     )

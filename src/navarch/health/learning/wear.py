@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from math import sqrt
 
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.health.checks.rows import Banks
-from navarch.health.learning.rates import Z95
+from navarch.health.checks.memory import Banks
+from navarch.health.learning.lemons import Z95
 
 WEAR = "wear"
 """The check that the control plane runs on GPUs that use up their spare rows."""

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 
 from navarch.core.health import Health
-from navarch.health.xid.action import Action
-from navarch.health.xid.catalogue import Entry, Kind, Origin, find_sxid, find_xid
+from navarch.health.xid.catalogue import Action, Entry, Kind, Origin, find_sxid, find_xid
 from navarch.health.xid.nvlink import explain_74, read_nvlink5
 from navarch.health.xid.recovery import parse_recovery, required_recovery
 

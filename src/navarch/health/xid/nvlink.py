@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from navarch.health.xid.action import Action, strongest
-from navarch.health.xid.catalogue import rows
+from navarch.health.xid.catalogue import Action, rows, strongest
 
 NEW_LAYOUT_AT = 575
 """Since this branch the first register has its sub-code in bits 6:0, before in 9:5."""

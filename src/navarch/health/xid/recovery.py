@@ -6,7 +6,7 @@ It is read by number only: the text changed between R565 and R610, and will agai
 import re
 from typing import NamedTuple
 
-from navarch.health.xid.action import Action
+from navarch.health.xid.catalogue import Action
 
 
 class RequiredRecovery(NamedTuple):

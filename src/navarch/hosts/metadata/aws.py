@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from navarch.core.instance import Notice, NoticeKind
 from navarch.hosts.metadata.http import UNAUTHORIZED, fetch, text
 from navarch.http.message import Response
-from navarch.ports.metadata import MetadataError
+from navarch.ports.host import MetadataError
 
 ADDRESS = "http://169.254.169.254"
 TOKEN_S = 21_600

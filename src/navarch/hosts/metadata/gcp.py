@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from navarch.core.instance import Notice, NoticeKind
 from navarch.hosts.metadata.http import fetch, text
-from navarch.ports.metadata import MetadataError
+from navarch.ports.host import MetadataError
 
 ADDRESS = "http://metadata.google.internal"
 FLAVOR = "metadata-flavor"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from navarch.http.blocking import request
 from navarch.http.message import HttpError, Response
-from navarch.ports.metadata import MetadataError
+from navarch.ports.host import MetadataError
 
 BYTES_MAX = 64 * 1024
 NOT_FOUND = 404

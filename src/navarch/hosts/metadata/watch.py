@@ -11,11 +11,11 @@ from pathlib import Path
 
 import structlog
 
-from navarch.core.backoff import backoff_s
+from navarch.core.duration import backoff_s
 from navarch.core.instance import Notice
+from navarch.hosts.filesystems import word
 from navarch.hosts.metadata import aws, gcp
-from navarch.hosts.sysfs import word
-from navarch.ports.metadata import MetadataError, NoticeSource
+from navarch.ports.host import MetadataError, NoticeSource
 
 log = structlog.get_logger("navarch.agent")
 

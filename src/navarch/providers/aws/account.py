@@ -17,14 +17,13 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, Topology
 from navarch.core.launch import Offering
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Announcement, ProvisionRequest
-from navarch.providers.aws.ec2 import HOME, Ec2
-from navarch.providers.aws.events import EventQueue
-from navarch.providers.aws.notices import (
+from navarch.providers.aws.ec2 import HOME, AwsSettings, Ec2
+from navarch.providers.aws.events import (
     EVENT_CODES,
     SPOT_CODES,
+    EventQueue,
     end_of_block,
     ending_blocks,
     read_events,
@@ -32,11 +31,11 @@ from navarch.providers.aws.notices import (
 )
 from navarch.providers.aws.prices import PAGE as PRICES_PAGE
 from navarch.providers.aws.prices import SERVICE, price_filters, read_prices
-from navarch.providers.aws.refusals import MISMATCH, code_of
 from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
-from navarch.providers.aws.settings import AwsSettings
 from navarch.providers.aws.translation import (
     GPU_TYPES,
+    MISMATCH,
+    code_of,
     gpus_by_type,
     newest_prices,
     read_instance,

@@ -1,19 +1,61 @@
 """Calls to EC2, SQS and the price list: one client per region, one translation of errors."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import botocore.exceptions
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
-from navarch.ports.offload import Offload
-from navarch.providers.aws.refusals import refusal
-from navarch.providers.aws.settings import AwsSettings
+from navarch.core.errors import CredentialError, OutcomeUnknownError, ProviderError, TransientError
+from navarch.ports.clock import Offload
+from navarch.providers.aws.translation import refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsSettings:
+    """One account, and how its machines are set up."""
+
+    name: str = "aws"
+    region: str = ""
+    """The region of requests that name none."""
+    regions: Sequence[str] = ()
+    """The regions in which machines are bought and listed; if empty, every enabled region."""
+    profile: str = ""
+    credentials_file: str = ""
+    image: str = ""
+    """An AMI, or `resolve:ssm:` and a parameter that names one. If empty, AWS's GPU image."""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """AMIs by region: each AMI exists in one region only."""
+    subnets: Sequence[str] = ()
+    security_groups: Sequence[str] = ()
+    instance_profile: str = ""
+    efa: bool | None = None
+    """True: machines get all network cards of their type. None: only machines of gangs do."""
+    root_gb: int = 0
+    """The size of the root disk; if zero, the image's own."""
+    event_queue: str = ""
+    """The URL of an SQS queue to which EventBridge sends EC2's events, if there is one."""
+    endpoint: str = ""
+    """The API's address, if not AWS's. The signature then distinguishes the regions."""
+
+    def image_in(self, region: str, instance_type: str) -> str:
+        """Return the image that a machine boots."""
+        # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA.
+        machine = "arm64" if instance_type.startswith(ARM) else "x86_64"
+        image = "base-oss-nvidia-driver-gpu-ubuntu-22.04"
+        default = f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"
+        return self.images.get(region) or self.image or default
+
+
+ARM = ("p6e-", "g5g.")
+"""Prefixes of the types with Arm processors."""
+
 
 CALLS_AT_ONCE = 16
 """The most concurrent calls to AWS; further calls are queued."""
@@ -109,3 +151,48 @@ class Ec2:
 def named(error: ProviderError, region: str) -> ProviderError:
     """Return `error` with its region in front, since an account spans many."""
     return type(error)(f"{region}: {error}")
+
+
+TIMEOUT_S = 15.0
+
+
+def who_am_i(
+    *,
+    profile: str | None = None,
+    region: str | None = None,
+    access_key_id: str | None = None,
+    secret_access_key: str | None = None,
+    endpoint: str | None = None,
+) -> str:
+    """Return account and ARN; missing arguments are resolved as AWS's own tools do.
+
+    Raises CredentialError or TransientError, with no part of a secret in either. Blocks.
+    """
+    timeouts = Config(
+        connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 2}
+    )
+    try:
+        session = botocore.session.Session(profile=profile)
+        client = session.create_client(
+            "sts",
+            region_name=region or session.get_config_variable("region") or "us-east-1",
+            endpoint_url=endpoint,
+            aws_access_key_id=access_key_id,
+            aws_secret_access_key=secret_access_key,
+            config=timeouts,
+        )
+        found = client.get_caller_identity()
+    except botocore.exceptions.ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "refused")
+        raise CredentialError(f"AWS does not accept these credentials ({code})") from None
+    except botocore.exceptions.ProfileNotFound:
+        raise CredentialError(
+            f"there is no profile {profile}; create one with: aws configure"
+        ) from None
+    except botocore.exceptions.NoCredentialsError:
+        raise CredentialError(
+            "AWS's tools find no credentials: no environment, no profile, no instance role"
+        ) from None
+    except botocore.exceptions.BotoCoreError as error:
+        raise TransientError(f"AWS cannot be reached: {type(error).__name__}") from None
+    return f"account {found['Account']}, as {found['Arn']}"

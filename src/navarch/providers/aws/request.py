@@ -12,7 +12,7 @@ import msgspec
 from navarch.core.errors import RejectedError
 from navarch.core.ownership import CLUSTER
 from navarch.ports.provider import ProvisionRequest
-from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.ec2 import AwsSettings
 
 TOKEN_MAX = 64
 

@@ -1,7 +1,6 @@
 """The bare metal provider: leases machines of an inventory, and cleans them on return."""
 
-from navarch.providers.baremetal.host import Host, Inventory
-from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState
+from navarch.providers.baremetal.leases import FolderLeases, Host, Inventory, Lease, LeaseState
 from navarch.providers.baremetal.provider import BareMetal
 
 __all__ = ["BareMetal", "FolderLeases", "Host", "Inventory", "Lease", "LeaseState"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,93 @@ import msgspec
 
 from navarch.core.errors import TransientError
 from navarch.core.ids import InstanceId, Token
+from navarch.ports.shell import Login
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One machine of the inventory."""
+
+    name: str
+    address: str
+    instance_type: str
+    host_key: str
+    """Its pinned public key. Nothing is sent to a machine that cannot prove to hold it."""
+    private_address: str = ""
+    region: str = ""
+    zone: str = ""
+    block: str = ""
+    """Machines of one block are connected at full bandwidth."""
+    rack: str = ""
+    gpus: int = 8
+    gpu_type: str = ""
+    ssh_user: str = "root"
+    ssh_port: int = 22
+    ssh_key_file: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def login(self) -> Login:
+        """The SSH login."""
+        return Login(
+            address=self.address,
+            port=self.ssh_port,
+            user=self.ssh_user,
+            key_file=self.ssh_key_file,
+            host_key=self.host_key,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Every machine, by name."""
+
+    hosts: Mapping[str, Host]
+
+    def fitting(self, instance_type: str, region: str, zone: str) -> list[Host]:
+        """Return the machines of a type in a region and zone, in the order of the inventory."""
+        return [
+            host
+            for host in self.hosts.values()
+            if host.instance_type == instance_type
+            and (not region or not host.region or host.region == region)
+            and (not zone or not host.zone or host.zone == zone)
+        ]
+
+
+CLAIM = "/var/lib/navarch/claim"
+TAKEN = 73
+"""The exit code of a command on a machine that has another owner."""
+
+
+def claim_command(owner: str, *, path: str = CLAIM) -> str:
+    """Return the command that claims the machine for `owner`. It is idempotent."""
+    parent = path.rpartition("/")[0] or "."
+    folder, file, mine = (shlex.quote(word) for word in (parent, path, owner))
+    return (
+        f"mkdir -p {folder} && "
+        f"( ( set -C; printf '%s\\n' {mine} > {file} ) 2>/dev/null "
+        f'|| [ "$(cat {file})" = {mine} ] '
+        f"|| {{ cat {file}; exit {TAKEN}; }} )"
+    )
+
+
+def release_command(owner: str, *, path: str = CLAIM) -> str:
+    """Return the command that removes the claim, if it is `owner`'s."""
+    file, mine = shlex.quote(path), shlex.quote(owner)
+    return f'[ ! -e {file} ] || [ "$(cat {file})" != {mine} ] || rm -f {file}'
+
+
+def holds_command(owner: str, *, path: str = CLAIM) -> str:
+    """Return the command that succeeds if the claim is `owner`'s or missing."""
+    file, mine = shlex.quote(path), shlex.quote(owner)
+    return f'[ ! -e {file} ] || [ "$(cat {file})" = {mine} ] || {{ cat {file}; exit {TAKEN}; }}'
+
+
+def owns_command(owner: str, *, path: str = CLAIM) -> str:
+    """Return the command that succeeds if the claim is `owner`'s, and not if it is missing."""
+    file, mine = shlex.quote(path), shlex.quote(owner)
+    return f'[ -e {file} ] && [ "$(cat {file})" = {mine} ]'
 
 
 class LeaseState(StrEnum):

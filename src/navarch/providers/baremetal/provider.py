@@ -29,20 +29,22 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus, Topology
 from navarch.core.ownership import CLUSTER
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Login, LoginRefusedError, Ran, Shell, ShellError, Shells
-from navarch.providers.baremetal.claim import (
+from navarch.providers.baremetal.leases import (
     CLAIM,
     TAKEN,
+    FolderLeases,
+    Host,
+    Inventory,
+    Lease,
+    LeaseState,
     claim_command,
     holds_command,
     owns_command,
     release_command,
 )
-from navarch.providers.baremetal.host import Host, Inventory
-from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState
 
 CONNECT_WITHIN = timedelta(seconds=10)
 COMMAND_WITHIN = timedelta(seconds=20)

@@ -20,8 +20,7 @@ from navarch.core.ownership import CLUSTER
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.pricelist import PriceList
-from navarch.providers.gcp.prices import Rates
+from navarch.providers.gcp.prices import PriceList, Rates
 from navarch.providers.gcp.refusals import already_there, not_there, of_operation
 from navarch.providers.gcp.translation import (
     GPU_MACHINES,

@@ -17,8 +17,7 @@ from navarch.core.errors import (
 )
 from navarch.http.blocking import request
 from navarch.http.message import NoResponseError, NotSentError, Response
-from navarch.ports.clock import Clock
-from navarch.ports.offload import Offload
+from navarch.ports.clock import Clock, Offload
 from navarch.providers.lambdalabs.refusals import TOO_MANY, refusal
 from navarch.providers.rate_limit import RateLimit, acquire
 

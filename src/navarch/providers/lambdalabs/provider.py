@@ -26,7 +26,7 @@ from navarch.providers.lambdalabs.translation import (
     parse_instance,
     parse_offerings,
 )
-from navarch.providers.listing_cache import ListingCache
+from navarch.providers.rate_limit import ListingCache
 
 LISTING_LAG = timedelta(seconds=30)
 """Lambda documents no bound. New machines appear within seconds; ten times that delays a launch in

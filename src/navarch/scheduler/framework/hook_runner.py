@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from navarch.scheduler.framework.hooks import Hook, HookRegistry, NodeSet, Subsets
 from navarch.scheduler.framework.node_table import NodeTable
-from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.cluster import TaskSpec
 from navarch.scheduler.model.fit import UnschedulableJob, UnschedulableReason
 from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.quantity import Amounts
+from navarch.scheduler.model.quantity import SCHEDULABLE, Amounts, CapacityVerdict
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 

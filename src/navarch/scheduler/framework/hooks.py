@@ -23,12 +23,11 @@ from typing import (
 )
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.http import HttpHandler
-from navarch.scheduler.model.capacity import CapacityVerdict
+from navarch.scheduler.config import HttpHandler
 from navarch.scheduler.model.fit import UnschedulableJob
 from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.quantity import Amounts
+from navarch.scheduler.model.quantity import Amounts, CapacityVerdict
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 

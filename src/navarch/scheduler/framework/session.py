@@ -10,8 +10,7 @@ from navarch.core.errors import InvalidError
 from navarch.scheduler.framework.budget import Budget, GaveUp
 from navarch.scheduler.framework.cluster_state import ClusterState
 from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.placer import Placer
-from navarch.scheduler.framework.placing import PlacementAttempt, admitted
+from navarch.scheduler.framework.placing import PlacementAttempt, Placer, admitted
 from navarch.scheduler.framework.statement import Statement
 from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.scenario import Scenario

@@ -5,6 +5,7 @@ hundredths everywhere inside the scheduler; only input and output use decimals.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 UNLIMITED = -1
@@ -73,3 +74,28 @@ def share_of_gpus(gpus: float) -> float:
 def gpus(hundredths_of_gpu: float) -> float:
     """Return hundredths of a GPU as a decimal number of GPUs, for output."""
     return hundredths_of_gpu / GPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityVerdict:
+    """The answer to 'may these tasks be placed as far as quotas and limits go'."""
+
+    schedulable: bool = True
+    reason: str = ""
+    """`OverLimit` or `NonPreemptibleOverQuota`."""
+    message: str = ""
+    queue: str = ""
+    resource: str = ""
+    requested: float = 0.0
+    used: float = 0.0
+    bound: float = 0.0
+    also: "tuple[CapacityVerdict, ...]" = ()
+    """What else is in the way: raising one bound does not help where another refuses, too."""
+
+    @property
+    def bound_kind(self) -> str:
+        """What it is beyond: a `limit`, or a `quota`, for work that may not be interrupted."""
+        return "limit" if self.reason == "OverLimit" else "quota"
+
+
+SCHEDULABLE = CapacityVerdict()

@@ -9,7 +9,7 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.cluster import QUEUE_LABEL, ClaimUse
 from navarch.scheduler.model.job import Job, Task
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 RESERVATIONS_MAX: Final = 256
 """The most tasks that one claim may be reserved for."""

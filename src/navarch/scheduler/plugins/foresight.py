@@ -27,13 +27,11 @@ from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
-from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
-from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
-from navarch.scheduler.packing.waste import expected_waste
+from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 MIB: Final = 1 << 20
 PER_HUNDREDTH: Final = WHOLE // GPU

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from navarch.catalogue.gpus import parse_gpu_type
+from navarch.catalogue.machines import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.hooks import Event, EventHandler
@@ -13,7 +13,7 @@ from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import gpus, hundredths
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 TYPE_LABEL: Final = "nvidia.com/gpu.product"
 

@@ -11,7 +11,7 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.scenario import Scenario
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 
 @dataclass

@@ -14,7 +14,13 @@ from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.affinity import Neighbours
-from navarch.scheduler.plugins.base import BuiltInPlugin
+
+
+class BuiltInPlugin:
+    """A plugin that needs nothing when its session closes."""
+
+    def on_session_close(self, session: Session) -> None:
+        """Do nothing."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 Strategy = Literal["binpack", "spread"]
 

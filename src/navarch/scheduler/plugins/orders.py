@@ -10,7 +10,7 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 
 class Kubeflow(BuiltInPlugin):

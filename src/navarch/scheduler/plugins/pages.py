@@ -7,10 +7,10 @@ import json
 import zipfile
 from typing import ClassVar, Final
 
+from navarch.scheduler.config import HttpResponse
 from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.http import HttpResponse
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 
 MEMBER: Final = "snapshot.json"

@@ -28,7 +28,7 @@ from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import GPU
 from navarch.scheduler.model.request import GpuKind
 from navarch.scheduler.plugins.affinity import Neighbours
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"

@@ -14,7 +14,7 @@ from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.placement import Hold
 from navarch.scheduler.model.quantity import gpus
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

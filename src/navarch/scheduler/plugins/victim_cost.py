@@ -12,7 +12,7 @@ from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.quantity import gpus
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 
 
 @dataclass

@@ -1,14 +1,41 @@
 """Reactions to faults: time to detect, cordon and replace; and cordons of sound machines."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.sim.figures.durations import DurationStats, duration_stats
-from navarch.sim.figures.timeline import NodeTimeline
-from navarch.sim.figures.truth import GroundTruth, InjectedFault
+from navarch.sim.figures.timeline import GroundTruth, InjectedFault, NodeTimeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurationStats:
+    """The count and percentiles of durations in seconds; None if there are none."""
+
+    count: int = 0
+    p50_s: float | None = None
+    p95_s: float | None = None
+    max_s: float | None = None
+
+
+def duration_stats(seconds: Iterable[float]) -> DurationStats:
+    """Return the statistics of `seconds`, with percentiles by nearest rank."""
+    known = sorted(seconds)
+    if not known:
+        return DurationStats()
+    return DurationStats(
+        count=len(known),
+        p50_s=_percentile(known, 0.5),
+        p95_s=_percentile(known, 0.95),
+        max_s=known[-1],
+    )
+
+
+def _percentile(known: list[float], share: float) -> float:
+    return round(known[max(math.ceil(share * len(known)) - 1, 0)], 6)
+
 
 REPORT_DELAY_MAX = timedelta(minutes=5)
 """For this long after a fault has cleared, a report about it may still arrive."""

@@ -9,8 +9,7 @@ from navarch.core.budget import cost
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
-from navarch.sim.figures.timeline import NodeTimeline, Timelines
-from navarch.sim.figures.truth import GroundTruth, InjectedFault
+from navarch.sim.figures.timeline import GroundTruth, InjectedFault, NodeTimeline, Timelines
 
 _CENT = Decimal("0.01")
 

@@ -1,16 +1,21 @@
 """Virtual time: an asyncio loop that never waits and never touches the world."""
 
 import asyncio
+import gc
 import heapq
-from collections.abc import Callable, Generator
+import select
+import sys
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from math import ulp
 from operator import length_hint
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import msgspec
+
+from navarch.clock import SystemClock
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """When every simulation begins."""
@@ -249,3 +254,77 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(self, *_args: object) -> NoReturn:
         """Refuse: threads would bring back real time."""
         raise RuntimeError("simulated code asked for a thread")
+
+
+TICK_S = 0.2
+"""The longest wait before the loop reads the keyboard and updates the picture."""
+
+
+class PacedLoop(SimLoop):
+    """A virtual clock slowed to a chosen speed, and a keyboard that is read meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.speed = 1.0
+        self.paused = False
+        self.hurry_until = 0.0
+        """Until this virtual time the clock runs without waiting."""
+        self.on_line: Callable[[str], None] = lambda _: None
+        self.on_tick: Callable[[], None] = lambda: None
+        self._real = SystemClock()
+        self._ended = False
+
+    def _pass_time(self, until: float | None) -> None:
+        """Wait in real time, and advance virtual time by that times the speed."""
+        left_s = None if until is None else max(until - self.now_s, 0.0)
+        if left_s == 0 or (self.now_s < self.hurry_until and left_s is not None):
+            super()._pass_time(until)
+            return
+        longest_s = TICK_S if left_s is None or self.paused else min(left_s / self.speed, TICK_S)
+        before = self._real.monotonic()
+        line = self._listen(longest_s)
+        passed_s = (self._real.monotonic() - before) * self.speed
+        if not self.paused and left_s is not None:
+            self._move_to(self.now_s + min(passed_s, left_s))
+        if line is not None:
+            self.on_line(line)
+        self.on_tick()
+
+    def _listen(self, seconds: float) -> str | None:
+        """Return a line that was typed within a while; an end of input is returned once."""
+        source = [] if self._ended else [sys.stdin]
+        readable, _, _ = select.select(source, [], [], max(seconds, 0.0))
+        if not readable:
+            return None
+        line = sys.stdin.readline()
+        self._ended = not line
+        return line.strip() if line else "quit"
+
+
+T = TypeVar("T")
+
+COLLECT_AFTER = (1_000_000, 10, 5)
+"""A world keeps nearly all that it makes, so that looking for garbage among it as often as Python
+usually does takes a third of the time: a million objects, some 100 MB, are worth a look.
+Worlds that are over are collected after a dozen, by the rules that hold between them."""
+
+
+def run_simulated(
+    main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] = SimLoop
+) -> T:
+    """Return what `main` returns, under virtual time."""
+    found: list[T] = []
+
+    async def keep() -> None:
+        # Not as the task's result: a runner has that spelled out when it takes its signal handler
+        # down, and what comes of a long story is a long text.
+        found.append(await main)
+
+    before = gc.get_threshold()
+    gc.set_threshold(*COLLECT_AFTER)
+    try:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(keep())
+    finally:
+        gc.set_threshold(*before)
+    return found[0]

@@ -6,12 +6,12 @@ import msgspec
 import yaml
 
 from navarch.sim.figures.figures import flatten
-from navarch.sim.report.chart import bars
 from navarch.sim.report.html import (
     CALM,
     WARN,
     Markup,
     badge,
+    bars,
     document,
     element,
     join,

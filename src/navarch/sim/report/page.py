@@ -5,17 +5,18 @@ import shlex
 import msgspec
 import yaml
 
-from navarch.sim.figures.durations import DurationStats
 from navarch.sim.figures.figures import flatten
-from navarch.sim.report.chart import Layer, bars, stacked
+from navarch.sim.figures.reactions import DurationStats
 from navarch.sim.report.html import (
     BAD,
     CALM,
     FAINT,
     GOOD,
     WARN,
+    Layer,
     Markup,
     badge,
+    bars,
     document,
     element,
     join,
@@ -23,6 +24,7 @@ from navarch.sim.report.html import (
     render_span,
     search,
     section,
+    stacked,
     table,
 )
 from navarch.sim.runner.outcome import Moment, NodeHistory, Outcome

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from navarch.core.ids import NodeId
-from navarch.sim.kernel.chance import Chance
+from navarch.sim.kernel.clock import Chance
 from navarch.sim.runner.fleet import SimulatedFleet
-from navarch.sim.runner.rate import failure_moments
-from navarch.sim.runner.startups import cold_start_s
+from navarch.sim.runner.generation import cold_start_s, failure_moments
 from navarch.sim.scenario.chaos import (
     DEFAULT_XIDS,
     RECOVERY_MIN,

@@ -14,7 +14,7 @@ from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
-from navarch.sim.figures.truth import InjectedFault, Lease, RequestedOutage
+from navarch.sim.figures.timeline import InjectedFault, Lease, RequestedOutage
 from navarch.sim.runner.environment import Environment
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.kinds import FailureType, TargetScope

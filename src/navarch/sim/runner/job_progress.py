@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from navarch.core.ids import JobName, NodeId
-from navarch.sim.figures.goodput import JobRecord
-from navarch.sim.scenario.job import JobConfig
+from navarch.sim.figures.figures import JobRecord
+from navarch.sim.scenario.kinds import JobConfig
 
 
 @dataclass(slots=True, kw_only=True)

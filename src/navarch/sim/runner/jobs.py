@@ -17,12 +17,12 @@ from navarch.core.errors import NavarchError, NotFoundError, NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
-from navarch.ports.jobs import JobApi, JobRequest
+from navarch.ports.api import JobApi, JobRequest
 from navarch.ports.store import Committed
 from navarch.sim.runner.job_progress import JobProgress
 from navarch.sim.runner.outcome import Verdict
-from navarch.sim.scenario.job import JobConfig
-from navarch.sim.world.workloads import SimWorkloads
+from navarch.sim.scenario.kinds import JobConfig
+from navarch.sim.world.effects import SimWorkloads
 
 FAILS_AFTER_S = 30.0
 """How long a program runs on a broken machine before it fails."""

@@ -13,12 +13,12 @@ from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Query
 from navarch.ports.clock import Clock
 from navarch.sim.figures.figures import flatten, measure
 from navarch.sim.runner.driver import Progress, ScenarioDriver
+from navarch.sim.runner.environment import ScaledClock, WireEnvironment
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.judging import judge
 from navarch.sim.runner.outcome import Happening, Moment, Outcome
-from navarch.sim.runner.wire_environment import ScaledClock, WireEnvironment
 from navarch.sim.scenario.scenario import Scenario
 
 LOOK_S = 2.0

@@ -20,7 +20,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
-from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.placement import Scheduling
 from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
@@ -30,27 +30,29 @@ from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
-from navarch.sim.figures.timeline import NodeTimeline, read_timelines
-from navarch.sim.figures.truth import Lease
+from navarch.sim.figures.timeline import Lease, NodeTimeline, read_timelines
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
-from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.kernel.running import run_simulated
-from navarch.sim.runner.buying import follow_capacity, pool_specs, types_sold
-from navarch.sim.runner.driver import Progress, ScenarioDriver
+from navarch.sim.kernel.loop import SimLoop, run_simulated
+from navarch.sim.runner.driver import (
+    Progress,
+    ScenarioDriver,
+    follow_capacity,
+    pool_specs,
+    types_sold,
+)
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
-from navarch.sim.runner.histories import NodeHistories
+from navarch.sim.runner.histories import NodeCounter, NodeHistories
 from navarch.sim.runner.jobs import SimulatedJobs
 from navarch.sim.runner.judging import judge
-from navarch.sim.runner.node_counts import NodeCounter
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import Failure
-from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash, CrashPoint
+from navarch.sim.world.liveness import HeartbeatSchedule
 from navarch.sim.world.world import World, check_bill
 from navarch.stores.memory import MemoryStore
 

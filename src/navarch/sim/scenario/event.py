@@ -16,10 +16,10 @@ from navarch.config.kinds import (
     Real,
 )
 from navarch.config.schema import Fault, block, key, keys_of
-from navarch.core.command import CommandKind
 from navarch.core.health import Health
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import CommandKind
 from navarch.sim.scenario.kinds import GPU_INDEX, XID, FailureType, TargetScope
 
 

@@ -26,8 +26,7 @@ from navarch.sim.scenario.environment import (
 from navarch.sim.scenario.event import NODE_ACTIONS, Action, ScenarioEvent
 from navarch.sim.scenario.files import PolicyFile, PolicyPath
 from navarch.sim.scenario.fleet import FleetNode
-from navarch.sim.scenario.job import JobConfig
-from navarch.sim.scenario.kinds import FailureType
+from navarch.sim.scenario.kinds import FailureType, JobConfig
 
 
 def _check_name(name: str) -> Iterator[Fault]:

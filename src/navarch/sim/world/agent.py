@@ -20,19 +20,18 @@ from datetime import timedelta
 from typing import TypeVar
 
 from navarch.agent.connection import Backoff
-from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.inventory import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
 from navarch.core.launch import Offering
-from navarch.ports.agents import AgentApi, Registration
+from navarch.core.recovery import Command, CommandKind
+from navarch.ports.agents import AgentApi, Link, Registration
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SimClock
-from navarch.sim.world.heartbeats import HeartbeatSchedule
 from navarch.sim.world.leader import Crash
+from navarch.sim.world.liveness import HeartbeatSchedule
 
 T = TypeVar("T")
 

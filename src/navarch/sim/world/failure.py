@@ -5,8 +5,8 @@ from functools import cached_property
 
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.health.checks.xid import assess_xid, describe_xid, label
-from navarch.health.xid.action import Action
 from navarch.health.xid.assessment import Assessment
+from navarch.health.xid.catalogue import Action
 from navarch.sim.scenario.kinds import FailureType
 
 HOT_C = 95

@@ -15,8 +15,7 @@ from navarch.service.agents import Timing
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.world.agent import LATENCY_S, SimAgent
 from navarch.sim.world.effects import ActionLogEntry, SimEffects
-from navarch.sim.world.heartbeats import HeartbeatSchedule
-from navarch.sim.world.liveness import ComputedLiveness
+from navarch.sim.world.liveness import ComputedLiveness, HeartbeatSchedule
 from navarch.stores.telemetry import TelemetryTable
 
 TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))

@@ -10,8 +10,7 @@ from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName
-from navarch.core.instance import Instance, Topology
-from navarch.core.inventory import Inventory
+from navarch.core.instance import Instance, Inventory, Topology
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.core.recovery import RecoveryState, RecoveryStep

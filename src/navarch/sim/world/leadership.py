@@ -15,10 +15,10 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.world.effects import SimWorkloads
 from navarch.sim.world.hosts import SimulatedHosts
 from navarch.sim.world.laws import Laws
 from navarch.sim.world.leader import Crash, CrashPoint, LeaderNotifier, LeaderStore, leader_provider
-from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 
 RESTART_S = 5.0

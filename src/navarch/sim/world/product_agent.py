@@ -18,22 +18,21 @@ from navarch.agent.recording import Recording
 from navarch.agent.replay import InlineOffload, NullBookmark, ReplayedGpus, ReplayedKernelLog
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.incident import Evidence
-from navarch.core.inventory import Gpu, GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import Gpu, GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
+from navarch.core.recovery import Command
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
-from navarch.ports.agents import AgentApi, Registration, Welcome
+from navarch.ports.agents import AgentApi, Link, Registration, Welcome
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuReader
-from navarch.ports.link import Link
 from navarch.sim.world.agent import SimAgent, beat
 from navarch.sim.world.leader import Crash
 

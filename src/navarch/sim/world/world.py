@@ -20,25 +20,22 @@ from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.ports.agents import AgentApi
-from navarch.ports.api import PoolView
+from navarch.ports.api import JobApi, PoolView
 from navarch.ports.clock import Entropy
-from navarch.ports.jobs import JobApi
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
 from navarch.service.fleet import FleetService
-from navarch.service.held import HeldService
+from navarch.service.fleet_health import HeldService
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
-from navarch.sim.kernel.loop import SimLoop
-from navarch.sim.kernel.running import run_simulated
+from navarch.sim.kernel.loop import SimLoop, run_simulated
 from navarch.sim.world.agent import SimAgent
-from navarch.sim.world.effects import Fault
+from navarch.sim.world.effects import Fault, SimWorkloads
 from navarch.sim.world.hosts import TIMING, SimulatedHosts
 from navarch.sim.world.laws import Checkers, Laws
 from navarch.sim.world.leader import Crash, CrashPoint
 from navarch.sim.world.leadership import Leadership
-from navarch.sim.world.workloads import SimWorkloads
 from navarch.stores.memory import MemoryStore
 
 T = TypeVar("T")

@@ -19,8 +19,7 @@ from navarch.core.disruption import (
 from navarch.core.health import HEARTBEAT
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
-from navarch.fleet.disruption.governor.domains import domains_of
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, domains_of, fingerprints
 from navarch.fleet.disruption.governor.outage import Outage, Scope, outage_of
 from navarch.fleet.disruption.governor.suspicion import Suspicion
 from navarch.fleet.launch_breaker import LaunchBreaker

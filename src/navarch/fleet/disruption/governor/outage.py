@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.domains import zone_of
+from navarch.fleet.disruption.governor.domain_stats import zone_of
 from navarch.fleet.silence import heartbeat_condition
 
 SHARE_MAX = 0.1

@@ -11,19 +11,22 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.gang import request_to_place, requested_quota, tasks_to_place
 from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.model.job import Job, PodSet, Task
 from navarch.scheduler.model.node import Node
-from navarch.scheduler.model.quantity import NOTHING, Amounts
+from navarch.scheduler.model.quantity import NOTHING, SCHEDULABLE, Amounts, CapacityVerdict
 from navarch.scheduler.model.queues import Queue
 from navarch.scheduler.model.scenario import Scenario
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
-from navarch.scheduler.plugins.proportion.limits import beyond_limits, beyond_quotas
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
-from navarch.scheduler.plugins.proportion.shares import Charges, Shares
+from navarch.scheduler.plugins.proportion.shares import (
+    Charges,
+    Shares,
+    beyond_limits,
+    beyond_quotas,
+)
 
 
 @dataclass

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.model.cluster import QueueUsage
-from navarch.scheduler.model.quantity import GPU, NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.model.quantity import (
+    GPU,
+    NOTHING,
+    RESOURCE_NAMES,
+    UNLIMITED,
+    Amounts,
+    CapacityVerdict,
+)
 from navarch.scheduler.model.request import mig_slices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from navarch.scheduler.framework.session import Session
     from navarch.scheduler.model.job import Task
     from navarch.scheduler.model.node import Node
@@ -162,3 +171,44 @@ class Charges:
     def of(self, task: Task) -> Amounts:
         """Return the quota that the task uses where it is, or was last."""
         return task.request.fixed_quota or self._by_task[task.uid]
+
+
+OVER_LIMIT = "OverLimit"
+OVER_QUOTA = "NonPreemptibleOverQuota"
+
+
+def beyond_limits(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
+    """Yield every limit that the request exceeds, from the leaf up."""
+    for share in lineage:
+        yield from _beyond(share, share.allocated, request, share.limit, OVER_LIMIT)
+
+
+def beyond_quotas(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
+    """Yield every quota that a non-preemptible request exceeds, from the leaf up."""
+    for share in lineage:
+        used = share.allocated_non_preemptible
+        yield from _beyond(share, used, request, share.deserved, OVER_QUOTA)
+
+
+def _beyond(
+    share: QueueShare, used: Amounts, request: Amounts, bound: Amounts, reason: str
+) -> Iterator[CapacityVerdict]:
+    what = "limit" if reason == OVER_LIMIT else "quota for non-preemptible work"
+    for index, resource in enumerate(RESOURCE_NAMES):
+        requested, has, most = request[index], used[index], bound[index]
+        if requested and most != UNLIMITED and has + requested > most:
+            if resource == "gpu":
+                requested, has, most = requested / GPU, has / GPU, most / GPU
+            yield CapacityVerdict(
+                schedulable=False,
+                reason=reason,
+                queue=share.name,
+                resource=resource,
+                requested=requested,
+                used=has,
+                bound=most,
+                message=(
+                    f"queue {share.name!r}: {resource} {what} is {most:g}, "
+                    f"in use {has:g}, requested {requested:g}"
+                ),
+            )

@@ -14,7 +14,7 @@ from navarch.scheduler.model.job import Job, PodSet, SubGroup, Task
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.status import ACTIVE_ALLOCATED_MASK
 from navarch.scheduler.plugins import scores
-from navarch.scheduler.plugins.base import BuiltInPlugin
+from navarch.scheduler.plugins.node_scores import BuiltInPlugin
 from navarch.scheduler.plugins.topology.domains import (
     Domain,
     build_tree,

@@ -16,11 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers
-from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds, slots_after
-from navarch.scheduler.packing.waste import expected_waste
+from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
 from navarch.testing.packing.policy import NOWHERE, Policy
 from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 

@@ -1,1 +1,0 @@
-"""Controllers that clean up, alert and take snapshots."""

@@ -1,0 +1,156 @@
+"""Jobs: gives waiting jobs GPUs, and protects the GPUs that jobs hold."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from navarch.control.pools.loads import Readings
+from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import JobName, NodeId
+from navarch.core.job import Job, JobState
+from navarch.core.records import Table
+from navarch.fleet.jobs.placement import JobPlan, Scheduling, gpus_held, plan_jobs
+from navarch.ports.clock import Clock, Offload
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.store import Committed, Store
+
+LOOK_EVERY = timedelta(seconds=30)
+"""How often waiting jobs are scheduled even if nothing has changed but the time: they age, and
+other jobs become old enough to be evicted."""
+
+PAUSE = timedelta(seconds=1)
+"""Between two rounds for which only nodes have changed. In a large fleet one always has."""
+
+PART_OF_TIME = 10
+"""A round is followed by a pause this many times as long, so that most of the time is left for
+other work."""
+
+KEEP = timedelta(hours=24)
+"""How long a job that is over can be listed. Its history stays in the journal."""
+
+PLACEMENT = JobName("")
+"""The key of the placement of all jobs, which no job has."""
+
+
+class JobController(Controller):
+    """Runs the scheduler whenever jobs, nodes or its configuration have changed."""
+
+    name = "jobs"
+    queue: WorkQueue[JobName]
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        offload: Offload,
+        *,
+        scheduling: Callable[[], Scheduling],
+    ) -> None:
+        super().__init__(clock, store, [PLACEMENT] if store.fleet().jobs else [])
+        self._offload = offload
+        self._scheduling = scheduling
+        self._scheduled_with: Scheduling | None = None
+        self._pause_ends = clock.now()
+        self._reported: set[tuple[JobName, str]] = set()
+        """Searches that were given up, so that each is reported once."""
+        for job in store.fleet().jobs.values():
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue the placement if jobs, nodes or the configuration have changed."""
+        for job in committed.change.jobs:
+            if job.over:
+                self.queue.add_at(job.name, job.since + KEEP)
+        if committed.before.jobs is not committed.after.jobs:
+            self.queue.add(PLACEMENT)
+        elif committed.after.jobs:
+            if self._scheduling() != self._scheduled_with:
+                self.queue.add(PLACEMENT)
+            elif committed.before.nodes is not committed.after.nodes:
+                self.queue.add_by(PLACEMENT, self._pause_ends)
+
+    async def reconcile(self, keys: Sequence[JobName]) -> None:
+        """Place the jobs that can be placed, and forget those that are long over."""
+        now, fleet = self._clock.now(), self._store.fleet()
+        jobs = [fleet.jobs[name] for name in keys if name in fleet.jobs]
+        old = [job.name for job in jobs if job.over and now >= job.since + KEEP]
+        if old:
+            await self._store.commit(Change(forget_jobs=old), based_on=fleet.revision)
+        elif PLACEMENT in keys and fleet.jobs:
+            await self._place(fleet, now)
+
+    async def _place(self, fleet: Fleet, now: datetime) -> None:
+        scheduling = self._scheduled_with = self._scheduling()
+        began = self._clock.monotonic()
+        plan = await self._offload.run(
+            lambda: plan_jobs(fleet, scheduling, now=now, stopwatch=self._clock.monotonic)
+        )
+        took = timedelta(seconds=self._clock.monotonic() - began)
+        change = self._with_news(fleet, plan, now)
+        if not change.empty:
+            fleet = await self._store.commit(change, based_on=fleet.revision)
+        self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
+        if any(job.state is JobState.WAITING for job in fleet.jobs.values()):
+            self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))
+
+    def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:
+        """Return the change, with an event for every search given up for the first time."""
+        waiting = {job.name for job in fleet.jobs.values() if job.state is JobState.WAITING}
+        self._reported = {each for each in self._reported if each[0] in waiting}
+        events: list[Event] = []
+        for gave_up in plan.gave_up:
+            search = (JobName(gave_up.job), gave_up.action)
+            if search in self._reported:
+                continue
+            self._reported.add(search)
+            reason = f"{gave_up.action} gave up looking for room after {gave_up.reason}"
+            event = Event(
+                at=now, about=about("job", gave_up.job), kind="job.gave_up", reason=reason
+            )
+            events.append(event)
+        if not events:
+            return plan.change
+        return Change(jobs=plan.change.jobs, events=[*plan.change.events, *events])
+
+
+class JobAwareNotifier:
+    """A workload notifier for which a node is not empty while a job holds GPUs there."""
+
+    def __init__(self, store: Store, others: WorkloadNotifier) -> None:
+        self._store = store
+        self._others = others
+        self.name = others.name
+        # The scheduler of jobs reads cordons and drains from the fleet.
+        self.cordon, self.uncordon, self.drain = others.cordon, others.uncordon, others.drain
+
+    async def is_drained(self, node: NodeId) -> bool:
+        """Return whether nothing runs on `node`, and no job holds a part of it."""
+        jobs = self._store.fleet().jobs
+        if jobs and node in gpus_held(jobs):
+            return False
+        return await self._others.is_drained(node)
+
+
+class HeldReadings:
+    """Readings in which GPUs that a job holds are in use, whatever it does with them.
+
+    A job that holds GPUs and has not started yet must not lose them for being idle.
+    """
+
+    def __init__(self, store: Store, readings: Readings) -> None:
+        self._store = store
+        self._readings = readings
+        self._jobs: Table[JobName, Job] | None = None
+        self._held: dict[NodeId, int] = {}
+
+    def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
+        """Return the average over each node's GPUs, in percent; None if it never reported."""
+        said = self._readings.utilization(nodes)
+        fleet = self._store.fleet()
+        if self._jobs is not fleet.jobs:
+            self._jobs, self._held = fleet.jobs, gpus_held(fleet.jobs)
+        used = zip(nodes, said, strict=True)
+        return [100.0 if node in self._held else percent for node, percent in used]

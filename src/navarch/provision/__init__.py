@@ -1,1 +1,0 @@
-"""Strategies that choose where machines are bought."""
