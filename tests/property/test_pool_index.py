@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +189,26 @@ def test_fields_that_no_plan_reads_change_no_plan(
     drains = [plan_drains(pool, x, drained=NAMES[::2], now=NOW) for x in (before, after)]
     assert drains[0] == drains[1]
     after = [evolve(node, told=notified) for node in after]
+    assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
+    assert size_plan(pool, before) == size_plan(pool, after)
+
+
+@given(
+    pools(),
+    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
+    st.sampled_from([phase for phase in Phase if phase is not Phase.GONE]),
+    st.sampled_from(Health),
+    AGES,
+)
+def test_the_phase_of_a_retiring_node_changes_no_size(
+    pool: Pool, before: list[Node], phase: Phase, health: Health, since: datetime
+) -> None:
+    after = [
+        evolve(node, phase=phase, since=since, health=health, conditions=(), cordoned="x")
+        if node.retiring is not None and not node.gone
+        else node
+        for node in before
+    ]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
     assert size_plan(pool, before) == size_plan(pool, after)
 
