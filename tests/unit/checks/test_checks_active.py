@@ -76,10 +76,15 @@ class Bench:
         return self.tools[name]
 
 
-def look(check: HealthCheck, bench: Bench | None, *, gpus: int = 2) -> CheckResult:
+def look(
+    check: HealthCheck, bench: Bench | None, *, gpus: int = 2, in_use: bool = False
+) -> CheckResult:
+    reader = SimulatedGpus(SimClock(), SeededEntropy("gpus"), count=gpus, seed="m")
+    if in_use:
+        reader.work(812, clock_mhz=1980, power_w=650.0)
     view = MachineView(
         now=NOW,
-        gpus=SimulatedGpus(SimClock(), SeededEntropy("gpus"), count=gpus, seed="m"),
+        gpus=reader,
         host=SimulatedHost(SimClock(), SeededEntropy("host"), "m"),
         diagnostics=bench,
     )
@@ -300,6 +305,15 @@ def test_a_wrong_reduction_is_unhealthy_and_nccl_needs_two_gpus() -> None:
     assert look(NcclCheck(), good).reason == "473 GB/s bus bandwidth"
     assert look(NcclCheck(), bad).health is Health.UNHEALTHY
     assert "only one GPU" in look(NcclCheck(), good, gpus=1).reason
+
+
+def test_a_gpu_in_use_is_not_tested_and_nccl_counts_the_gpus_first() -> None:
+    used = "not run: GPU 0 is in use by process 812"
+    assert look(BurnCheck(), Bench(), in_use=True).reason == used
+    assert look(NcclCheck(), Bench(), in_use=True).reason == used
+    alone = look(NcclCheck(), Bench(), gpus=1, in_use=True)
+    assert alone.reason == "not run: there is only one GPU to reduce over"
+    assert alone.health is Health.UNKNOWN
 
 
 def test_the_boot_check_touches_every_gpu_and_a_missing_cuda_is_no_fault() -> None:

@@ -136,9 +136,7 @@ class RecoveryCheck(GpuCheck):
     name: str = "recovery"
     interval: timedelta | None = timedelta(seconds=1)
 
-    def _find_recovery_actions(
-        self, _view: MachineView, gpu: Gpu, health: GpuHealth
-    ) -> Iterator[Issue]:
+    def _find_issues(self, _view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
         action = health.recovery_action
         if not action:
             return

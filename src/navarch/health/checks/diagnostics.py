@@ -194,9 +194,11 @@ class NcclCheck(ActiveCheck):
             if not _PEER.fullmatch(peer):
                 raise InvalidError(f"{peer!r} is not HOST:GPUS, as in 10.0.0.2:8")
 
+    def _check_count(self, gpus: int) -> None:
+        if gpus < 2 and not self.peers:
+            raise NotRunError("there is only one GPU to reduce over")
+
     def _test(self, gpus: Sequence[Gpu], diagnostics: Diagnostics) -> CheckResult:
-        if len(gpus) < 2 and not self.peers:
-            return not_run(self.name, "there is only one GPU to reduce over")
         tool, *arguments = self._command(len(gpus))
         run = diagnostics.tool(tool, *arguments, within_s=300.0)
         bus, wrong = _BUS.search(run.output), _WRONG.search(run.output)

@@ -137,13 +137,17 @@ class ActiveCheck:
 
     def _run_if_idle(self, view: MachineView) -> CheckResult:
         if view.diagnostics is None:
-            return not_run(self.name, "this machine has no way to use its GPUs")
+            raise NotRunError("this machine has no way to use its GPUs")
         gpus = view.gpus.list_gpus()
+        self._check_count(len(gpus))
         for gpu in gpus:
             if holders := view.gpus.health(gpu).holders:
                 pids = ", ".join(map(str, holders))
-                return not_run(self.name, f"GPU {gpu.index} is in use by process {pids}")
+                raise NotRunError(f"GPU {gpu.index} is in use by process {pids}")
         return self._test(gpus, view.diagnostics)
+
+    def _check_count(self, gpus: int) -> None:
+        """Raise NotRunError if the machine has too few GPUs, whether or not they are in use."""
 
     def _test(self, gpus: Sequence[Gpu], diagnostics: Diagnostics) -> CheckResult:
         raise NotImplementedError
