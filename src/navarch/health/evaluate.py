@@ -169,19 +169,6 @@ def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool
     return is_recorded(node.id, item.result.check, item.occurrence.at)
 
 
-def is_timeless(item: JudgedResult) -> bool:
-    """Return whether the same result would be judged, dated and counted alike at any time."""
-    at = item.result.facts.get("at", "")
-    if at:
-        try:
-            # A wrong or future time is replaced anew with every report.
-            if datetime.fromisoformat(at) != item.occurrence.at:
-                return False
-        except ValueError:
-            return False
-    return item.verdict.steady and not item.verdict.broken
-
-
 def at_boot(node: Node, report: HealthReport) -> Node:
     """Return `node` at the boot that `report` is about."""
     return evolve(node, boot_id=report.boot_id) if is_of_past_boot(node, report) else node

@@ -206,15 +206,6 @@ class AgentService:
         result.count()
         return node_status(result.node)
 
-    def is_noop(self, node: NodeId, report: HealthReport) -> bool:
-        """Return whether this report was evaluated before and would change nothing again.
-
-        That holds until the node, its commands or its incidents change.
-        """
-        fleet = self._store.fleet()
-        known = fleet.nodes.get(node)
-        return known is not None and self.ingest.is_noop(fleet, known, report)
-
     async def note_findings(self, node: NodeId, results: Sequence[CheckResult]) -> None:
         """Evaluate findings of the control plane about a node, like those of its agent."""
         report = HealthReport(results=tuple(results))

@@ -4,14 +4,13 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from random import Random
 
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
 from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
 from navarch.control.housekeeping import is_notable
-from navarch.core.event import Recorded, about
+from navarch.core.event import about
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName
@@ -127,17 +126,6 @@ def policies(policy: Mapping[str, object], pool: str | None = None) -> PolicySet
 HOT = CheckResult(check="temperature", health=Health.DEGRADED, reason="95 C")
 WARM = CheckResult(check="temperature", health=Health.HEALTHY)
 
-BOOTING: dict[str, object] = {
-    "metadata": {"name": "booting"},
-    "rules": [
-        {"name": "boot", "condition": "true", "phases": ["booting"], "result": "healthy"},
-        {
-            "name": "late",
-            "condition": 'event.timestamp > "2026-01-01T00:20"',
-            "result": "unhealthy",
-        },
-    ],
-}
 STRICT: dict[str, object] = {
     "metadata": {"name": "strict"},
     "rules": [{"name": "any", "condition": 'event.event_type == "xid"', "result": "unhealthy"}],
@@ -190,65 +178,20 @@ def test_repeated_reports_and_findings_change_nothing() -> None:
     play(story)
 
 
-def test_an_identical_report_is_judged_once() -> None:
+def test_an_identical_report_changes_nothing_once_it_has_been_counted() -> None:
     async def story(site: Site) -> None:
         await site.fill()
-        report = HealthReport(results=(HOT,))
         for _ in range(TIMES_MAX + 1):
-            assert not site.agents.is_noop(NODE, report)
-            await site.agents.report_health(NODE, report)
+            await site.report(HOT)
         before = site.store.fleet()
 
-        assert site.agents.is_noop(NODE, report)
+        await site.report(HOT)
         site.policies = policies(STRICT)
-        assert not site.agents.is_noop(NODE, report), "another policy may see it differently"
-        await site.agents.report_health(NODE, report)
-        assert site.agents.is_noop(NODE, report)
-        await site.agents.report_health(NODE, report)
+        await site.report(HOT)
 
         assert site.store.fleet() is before
-        assert not site.agents.is_noop(NODE, HealthReport(results=(WARM,)))
 
     play(story)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"within": "1h", "count": 40},
-        {"phases": ["booting"]},
-        {"condition": 'phase == "booting"'},
-        {"condition": 'event.timestamp < "2026-01-01T12"'},
-        {"condition": 'event["timestamp"] < "2026-01-01T12"'},
-        {"condition": "event.metrics.none > 90"},
-    ],
-    ids=["counts", "phases", "phase", "timestamp", "whole event", "broken"],
-)
-def test_time_dependent_findings_are_judged_every_time(rule: Mapping[str, object]) -> None:
-    asking = {"name": "asking", "condition": "true", "result": "degraded", **rule}
-
-    async def story(site: Site) -> None:
-        site.policies = policies({"rules": [asking]})
-        await site.fill()
-        for _ in range(TIMES_MAX + 2):
-            await site.report(HOT)
-        assert not site.agents.is_noop(NODE, HealthReport(results=(HOT,)))
-
-    play(story)
-
-
-def test_a_repeated_crash_is_new_once_its_incident_is_over() -> None:
-    async def story(site: Site) -> None:
-        await site.fill()
-        report = HealthReport(results=(site.xid(31, pid=7),))
-        await site.clock.sleep(1)
-        await site.agents.report_health(NODE, report)
-        await site.agents.report_health(NODE, report)
-        assert site.agents.is_noop(NODE, report)
-        await site.clock.sleep(SILENCE.total_seconds())
-        await site.reconciler.reconcile()
-
-        assert not site.agents.is_noop(NODE, report)
 
 
 def test_a_late_repeat_of_a_crash_opens_no_second_incident() -> None:
@@ -274,57 +217,6 @@ def test_a_late_repeat_of_a_crash_opens_no_second_incident() -> None:
         assert len(site.incidents) == 3
 
     play(story)
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_skipping_identical_reports_does_not_change_the_journal(seed: int) -> None:
-    def journal(*, forgetful: bool) -> list[Recorded]:
-        written: list[Recorded] = []
-
-        async def story(site: Site) -> None:
-            await reports_by_chance(site, Random(seed), forgetful=forgetful)
-            written.extend(await site.store.events())
-
-        play(story)
-        return written
-
-    assert journal(forgetful=False) == journal(forgetful=True)
-
-
-async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> None:
-    """Repeat few reports often, with changes of policy and overrides in between."""
-    await site.fill()
-    dated = site.xid(31, pid=7), site.xid(79), site.xid(63, gpu=1)
-    undated = tuple(evolve(x, facts={"code": x.facts["code"]}) for x in dated)
-    policy_sets = [
-        policies(STRICT),
-        policies(THREE),
-        policies(BOOTING),
-        compile_policies(default_policy()),
-    ]
-    for _ in range(80):
-        match chance.choice(["report"] * 9 + ["policy", "healthy", "settle", "cordon"]):
-            case "report":
-                results = chance.choice(
-                    [(HOT,), (HOT, dated[0]), (dated[1],), undated, dated, (WARM,)]
-                )
-                for _ in range(chance.randrange(1, 14)):
-                    if forgetful:
-                        site.agents.ingest._no_ops.clear()
-                    await site.report(*results)
-                    await site.clock.sleep(chance.choice([0, 1, 30]))
-            case "policy":
-                site.policies = chance.choice(policy_sets)
-            case "healthy":
-                node = site.store.fleet().nodes[NODE]
-                after, events = overridden(node, "looked at", now=site.clock.now())
-                await site.commit(Change(nodes=[after], events=events))
-            case "settle":
-                await site.clock.sleep(chance.choice([60, 200]))
-                await site.reconciler.reconcile()
-            case "cordon":
-                node = site.store.fleet().nodes[NODE]
-                await site.commit(Change(nodes=[evolve(node, cordoned="by hand")]))
 
 
 def test_a_count_continues_after_a_restart_of_the_control_plane() -> None:

@@ -27,7 +27,6 @@ from navarch.health.evaluate import (
     find_incidents,
     is_of_past_boot,
     is_repeated,
-    is_timeless,
     judge_results,
     sort_results,
 )
@@ -67,18 +66,6 @@ class IngestResult(msgspec.Struct, frozen=True, kw_only=True):
             item.engine.note(item.verdict)
 
 
-class _NoOp(msgspec.Struct, frozen=True):
-    """A report that changed nothing, and the state that it was evaluated against."""
-
-    results: tuple[CheckResult, ...]
-    node: Node
-    engine: Engine
-    incidents: list[Incident]
-
-
-NOTHING = Change()
-
-
 class HealthIngest:
     """Evaluates reports. It reads the store and commits nothing: its caller does."""
 
@@ -98,7 +85,6 @@ class HealthIngest:
         self._utilization = utilization
         self._recalled: dict[NodeId, Engine] = {}
         """The engine that has counted a node's past findings."""
-        self._no_ops: dict[NodeId, _NoOp] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, name: NodeId, attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
@@ -115,8 +101,6 @@ class HealthIngest:
 
     async def evaluate(self, fleet: Fleet, node: Node, report: HealthReport) -> IngestResult:
         """Return what `report` changes about `node` and the incidents around it."""
-        if self.is_noop(fleet, node, report):
-            return IngestResult(node=node, change=NOTHING)
         now = self._clock.now()
         is_past = is_of_past_boot(node, report)
         if is_past:
@@ -134,10 +118,7 @@ class HealthIngest:
             after, events = with_results(node, [*results, *unjudged], now=now, because=because)
             events = [*failure_events(node, after, now), *events]
         if not new and after is node:
-            if judged and not is_past and all(map(is_timeless, judged)):
-                here = self._around(fleet, node, ())
-                self._no_ops[node.id] = _NoOp(report.results, node, judged[0].engine, here)
-            return IngestResult(node=node, change=NOTHING, judged=judged)
+            return IngestResult(node=node, change=Change(), judged=judged)
         change = Change(
             nodes=[after],
             incidents=incidents,
@@ -145,25 +126,8 @@ class HealthIngest:
         )
         return IngestResult(node=after, change=change, judged=judged)
 
-    def is_noop(self, fleet: Fleet, node: Node, report: HealthReport) -> bool:
-        """Return whether the same report about the same node was evaluated and changed nothing.
-
-        An unhealthy machine reports the same every few seconds. Under the same policy that changes
-        nothing again, unless a rule counts or depends on the time.
-        """
-        known = self._no_ops.get(node.id)
-        return (
-            known is not None
-            and known.node is node
-            and known.results == report.results
-            and not is_of_past_boot(node, report)
-            and known.engine is self._policies().of(node.pool)
-            and known.incidents == self._around(fleet, node, ())
-        )
-
     def forget(self, node: Node) -> None:
         """Drop what is kept about a node that is gone."""
-        self._no_ops.pop(node.id, None)
         if self._recalled.pop(node.id, None) is not None:
             self._policies().of(node.pool).windows.forget(node.id)
 

@@ -11,12 +11,7 @@ import msgspec
 from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.records import evolve
-from navarch.health.policy.expression import (
-    Expressions,
-    depends_on_moment,
-    find_flaw,
-    variables_used,
-)
+from navarch.health.policy.expression import Expressions, find_flaw, variables_used
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
 
@@ -84,9 +79,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that could not be evaluated, each with the reason."""
     matches: tuple[Match, ...] = ()
     """The matches to store for rules that count."""
-    steady: bool = True
-    """Whether the same finding on the same node always gets this verdict. False if a rule that was
-    considered depends on the time, on the machine's phase or on a count."""
 
 
 class Engine:
@@ -106,7 +98,6 @@ class Engine:
         """An identifier of exactly these rules; it changes with any rule."""
         self._conditions = Expressions(conditions)
         self._variables_used = variables_used(conditions)
-        self._time_dependent = [depends_on_moment(condition) for condition in conditions]
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
         """Return the verdict of the first rule that matches.
@@ -119,18 +110,13 @@ class Engine:
         default = Verdict(health=result.health, fatal=result.fatal, action=result.action)
         broken: list[str] = []
         matches: list[Match] = []
-        steady = True
         decided: Verdict | None = None
         holding: Iterable[bool | str]
         try:
             holding = self._conditions.hold(variables(occurrence, self._variables_used))
         except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
             holding = [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
-        for rule, when, holds in zip(self.policy.rules, self._time_dependent, holding, strict=True):
-            if holds is False and not when:
-                continue
-            counts = holds is True and (rule.within is not None or bool(rule.phases))
-            steady = steady and not when and not counts
+        for rule, holds in zip(self.policy.rules, holding, strict=True):
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
@@ -138,7 +124,7 @@ class Engine:
                 break
         if decided is None or (broken and _rank(default) > _rank(decided)):
             decided = default
-        return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
+        return evolve(decided, broken=tuple(broken), matches=tuple(matches))
 
     def note(self, verdict: Verdict) -> None:
         """Store the matches of a verdict that has been committed."""

@@ -101,15 +101,6 @@ def find_flaw(text: str) -> Flaw | None:
 
 
 _WORD = re.compile(r"\w+")
-_WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")
-
-
-def depends_on_moment(text: str) -> bool:
-    """Return whether a condition may give different results at different times.
-
-    A condition that uses `event` as a whole is taken to use its timestamp.
-    """
-    return _WHEN.search(text) is not None
 
 
 def variables_used(texts: Iterable[str]) -> frozenset[str]:
