@@ -115,7 +115,11 @@ class CheckRunner:
         clock, signals = self._context.clock, self._context.signals
         while not signals.stopping:
             if self._context.connection.repeat_reports:
-                await self._repeat_everything()
+                # The control plane lost its state: report everything again.
+                await self._context.spool.run(self._context.spool.repeat_findings)
+                self._context.connection.repeat_reports = False
+                self._throttle.start_over()
+                self._schedule.start_over()
             await self.run_checks(self._schedule.due(clock.monotonic()))
             due = self._schedule.next_due()
             await signals.checks.sleep(None if due is None else due - clock.monotonic())
@@ -206,13 +210,6 @@ class CheckRunner:
         after = spool.readiness.mark
         if after != before:
             log.warning("agent.readiness", node=connection.node, not_ready=after)
-
-    async def _repeat_everything(self) -> None:
-        """Report everything again to a control plane that lost its state."""
-        await self._context.spool.run(self._context.spool.repeat_findings)
-        self._context.connection.repeat_reports = False
-        self._throttle.start_over()
-        self._schedule.start_over()
 
     async def _check(self, check: HealthCheck, snapshot: GpuSnapshot) -> list[CheckResult]:
         context = self._context

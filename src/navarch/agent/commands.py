@@ -60,7 +60,7 @@ class CommandLoop:
                 try:
                     await self._run_new_commands()
                     await self.report_results()
-                    backoff.reset()
+                    backoff.failures = 0
                 except UnreachableError:
                     pause = backoff.next_s()
                 if self._terminating:

@@ -80,16 +80,13 @@ class Backoff:
 
     entropy: Entropy
     failures: int = 0
+    """Set to zero after a success."""
 
     def next_s(self) -> float:
         """Record a failure; return the seconds to wait."""
         self.failures += 1
         ceiling = backoff_s(self.failures, first_s=FIRST_S, longest_s=LONGEST_S)
         return self.entropy.uniform(ceiling / 3.0, ceiling)
-
-    def reset(self) -> None:
-        """Record a success."""
-        self.failures = 0
 
 
 class Signal(asyncio.Event):

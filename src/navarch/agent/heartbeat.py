@@ -18,7 +18,7 @@ from navarch.core.records import evolve
 from navarch.core.version import VERSION
 from navarch.ports.agents import Registration
 from navarch.ports.gpu import GpuError, GpuReader
-from navarch.ports.host import CpuTimes, Host, HostError, Memory
+from navarch.ports.host import CpuTimes, Host, HostError
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class HeartbeatLoop:
                 await self._check_runner.update_readiness(())
                 pause = backoff.next_s()
             else:
-                backoff.reset()
+                backoff.failures = 0
                 # Jitter spreads the heartbeats of agents that started together.
                 pause = self._interval_s * entropy.uniform(0.95, 1.05)
             await signals.heartbeat.sleep(pause)
@@ -84,8 +84,19 @@ class HeartbeatLoop:
     async def _register(self) -> None:
         context, identity, spool = self._context, self._context.identity, self._context.spool
         inventory = await self._inventory()
+        report: HealthReport | None = None
         # A report that breaks registration must not keep the machine unknown: retry without it.
-        report = None if self._skip_report else await self._oldest_report()
+        if not self._skip_report:
+            # An agent that has just started waits briefly for its first report; a hung driver must
+            # not delay registration.
+            patience_s = max(self._first_report_deadline - context.clock.monotonic(), 0.0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await self._check_runner.report_stored.wait()
+            try:
+                report = await spool.run(spool.buffer.oldest_report, context.clock.now())
+            except DiskError as error:
+                log.warning("agent.cannot_read", node=context.connection.node, error=str(error))
         place = identity.place
         if place is not None:
             found, expected = len(inventory.gpus), identity.gpus_expected
@@ -110,23 +121,6 @@ class HeartbeatLoop:
             self._interval_s = welcome.heartbeat_interval.total_seconds()
         if welcome.health_check_interval > timedelta(0):
             self._check_runner.set_interval(welcome.health_check_interval)
-
-    async def _oldest_report(self) -> HealthReport | None:
-        """Return the oldest undelivered health report.
-
-        An agent that has just started waits briefly for its first report; a hung driver must not
-        delay registration.
-        """
-        clock, spool = self._context.clock, self._context.spool
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(self._first_report_deadline - clock.monotonic(), 0.0)):
-                await self._check_runner.report_stored.wait()
-        try:
-            return await spool.run(spool.buffer.oldest_report, clock.now())
-        except DiskError as error:
-            node = self._context.connection.node
-            log.warning("agent.cannot_read", node=node, error=str(error))
-            return None
 
     async def _inventory(self) -> Inventory:
         context, host, identity = self._context, self._context.host, self._context.identity
@@ -169,7 +163,10 @@ class MetricsReader:
             before, self.before = self.before, self.host.cpu_times()
             cpu_pct = 0.0 if before is None else busy_pct(before, self.before)
         with contextlib.suppress(HostError):
-            memory_pct = used_pct(self.host.memory())
+            memory = self.host.memory()
+            if memory.total_bytes > 0:
+                used = memory.total_bytes - memory.available_bytes
+                memory_pct = 100.0 * used / memory.total_bytes
         gpus: list[GpuMetrics] = []
         with contextlib.suppress(GpuError):
             for gpu in self.gpus.list_gpus():
@@ -187,10 +184,3 @@ def busy_pct(before: CpuTimes, after: CpuTimes) -> float:
     if total <= 0:
         return 0.0
     return min(100.0, max(0.0, 100.0 * (total - (after.idle - before.idle)) / total))
-
-
-def used_pct(memory: Memory) -> float:
-    """Return the share of memory that is not available."""
-    if memory.total_bytes <= 0:
-        return 0.0
-    return 100.0 * (memory.total_bytes - memory.available_bytes) / memory.total_bytes

@@ -28,7 +28,7 @@ class Uploader:
             pause = None
             try:
                 await self.upload()
-                backoff.reset()
+                backoff.failures = 0
             except NotFoundError:
                 connection.mark_unknown()
                 signals.checks.set()
@@ -40,14 +40,10 @@ class Uploader:
 
     async def upload(self) -> None:
         """Send everything in the spool: health first, oldest first within each kind."""
-        if self.context.connection.up and self.context.connection.registered:
-            await self._send_reports()
-            await self._send_evidence()
-            await self._send_samples()
-
-    async def _send_reports(self) -> None:
         connection, clock = self.context.connection, self.context.clock
         link, spool = self.context.link, self.context.spool
+        if not (connection.up and connection.registered):
+            return
         while report := await spool.run(spool.buffer.oldest_report, clock.now()):
             try:
                 status = await link.report_health(connection.node, report)
@@ -57,35 +53,31 @@ class Uploader:
                 status = None
             await spool.try_run(spool.delivered, report, status, now=clock.now())
         while spool.unwritten:
-            report = HealthReport(results=spool.unwritten[0], boot_id=spool.boot_id)
+            report = HealthReport(results=spool.unwritten[0], boot_id=self.context.boot_id)
             try:
                 await link.report_health(connection.node, report)
             except InvalidError as error:
                 log.warning("agent.report_refused", error=str(error))
             spool.unwritten.popleft()
 
-    async def _send_evidence(self) -> None:
-        spool = self.context.spool
         while waiting := await spool.run(spool.evidence.oldest):
             name, evidence = waiting
             try:
-                await self.context.link.report_evidence(evidence)
+                await link.report_evidence(evidence)
             except UnreachableError:
                 raise
             except NavarchError as error:
                 log.warning("agent.evidence_refused", id=evidence.note.id, error=str(error))
             await spool.run(spool.evidence.drop, name)
 
-    async def _send_samples(self) -> None:
-        node, clock, spool = self.context.connection.node, self.context.clock, self.context.spool
         oldest = spool.buffer.oldest_samples
         while numbered := await spool.run(oldest, clock.now(), SAMPLES_AT_ONCE):
             try:
-                await self.context.link.report_metrics(node, [sample for _, sample in numbered])
+                await link.report_metrics(connection.node, [sample for _, sample in numbered])
             except UnreachableError:
                 raise
             except NavarchError as error:
                 # Old metrics are optional; a control plane may refuse them.
-                log.debug("agent.samples_refused", node=node, error=str(error))
+                log.debug("agent.samples_refused", node=connection.node, error=str(error))
             last_number, _ = numbered[-1]
             await spool.try_run(spool.buffer.samples.deliver, last_number)

@@ -16,9 +16,6 @@ from navarch.core.health import CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
-from navarch.core.records import evolve
-from navarch.health.incidents.finding import Finding
-from navarch.health.incidents.grouping import group
 from navarch.health.policy.engine import Engine, Match, Verdict, apply_verdict
 from navarch.health.policy.history import finding_event
 from navarch.health.policy.occurrence import Occurrence, is_occurrence
@@ -99,19 +96,6 @@ def sort_results(
     return new, list(kept.values())
 
 
-def find_incidents(
-    new: Sequence[JudgedResult], node: Node, around: Callable[[Sequence[Finding]], list[Incident]]
-) -> Sequence[Incident]:
-    """Return the incidents that new findings on `node` open, change or close.
-
-    `around` returns the open incidents that the findings may belong to.
-    """
-    if not new:
-        return ()
-    findings = [Finding(node=node, result=x.result, at=x.occurrence.at) for x in new]
-    return group(around(findings), findings)
-
-
 def events_of(
     new: Iterable[JudgedResult], incidents: Sequence[Incident], fleet: Fleet, now: datetime
 ) -> list[Event]:
@@ -167,11 +151,6 @@ def is_repeated(item: JudgedResult, node: Node, is_recorded: IsRecorded) -> bool
     if verdict.health is not Health.HEALTHY:
         return False
     return is_recorded(node.id, item.result.check, item.occurrence.at)
-
-
-def at_boot(node: Node, report: HealthReport) -> Node:
-    """Return `node` at the boot that `report` is about."""
-    return evolve(node, boot_id=report.boot_id) if is_of_past_boot(node, report) else node
 
 
 def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.heartbeat import MetricsReader, busy_pct, used_pct
+from navarch.agent.heartbeat import MetricsReader, busy_pct
 from navarch.clock import SystemClock
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory
@@ -20,11 +20,13 @@ def test_io_wait_is_idle_and_guest_time_is_not_counted_twice() -> None:
     assert parse_cpu_times(STAT) == CpuTimes(idle=1050, total=1221)
 
 
-def test_used_memory_is_what_is_not_available() -> None:
+def test_used_memory_is_what_is_not_available(tmp_path: Path) -> None:
     memory = parse_memory(MEMINFO)
 
     assert memory == Memory(total_bytes=16 << 20, available_bytes=4 << 20)
-    assert used_pct(memory) == 75.0
+    (tmp_path / "meminfo").write_text(MEMINFO)
+    gpus = SimulatedGpus(SystemClock(), SeededEntropy("x"), count=1, seed="m")
+    assert MetricsReader(LinuxHost(tmp_path), gpus).read().memory_pct == 75.0
 
 
 @pytest.mark.parametrize("noise", ["", "\n", "cpu", "cpu a b c d e", "intr 1 2 3 4 5 6"])

@@ -12,7 +12,7 @@ from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.health.checks.xid import assess_xid, describe_xid, label
-from navarch.health.incidents.finding import Finding
+from navarch.health.incidents.finding import Finding, finding_of
 from navarch.health.incidents.grouping import group
 from navarch.health.incidents.status import close_if_over, update_incident
 from navarch.testing.worlds import NOW, a_node
@@ -49,12 +49,12 @@ def xid(
         action=str(assessment.action),
         facts=facts,
     )
-    return Finding(node=node, result=result, at=NOW + timedelta(seconds=at))
+    return finding_of(node, result, NOW + timedelta(seconds=at))
 
 
 def check(name: str, at: float = 0.0, *, health: Health = Health.DEGRADED) -> Finding:
     result = CheckResult(check=name, health=health, reason=f"{name} is bad")
-    return Finding(node=NODE, result=result, at=NOW + timedelta(seconds=at))
+    return finding_of(NODE, result, NOW + timedelta(seconds=at))
 
 
 def one(incidents: Sequence[Incident]) -> Incident:
@@ -275,7 +275,7 @@ def test_grouping_the_same_findings_again_opens_no_incident(findings: list[Findi
 def test_an_incident_keeps_the_slots_of_its_gpus_in_one_format(pci: str, slot: str) -> None:
     first, second = xid(48, 0.0, gpu=0), xid(79, 1.0, gpu=0)
     seen = [
-        evolve(each, result=evolve(each.result, facts={**each.result.facts, "pci": pci}))
+        finding_of(each.node, evolve(each.result, facts={**each.result.facts, "pci": pci}), each.at)
         for each in (first, second)
     ]
 

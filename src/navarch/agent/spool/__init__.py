@@ -42,7 +42,6 @@ class Spool:
         age_max: timedelta = AGE_MAX,
     ) -> None:
         self._offload = offload
-        self.boot_id = boot_id
         self.buffer = ReportBuffer(
             disk, new_stream=new_stream, boot_id=boot_id, bytes_max=bytes_max, age_max=age_max
         )

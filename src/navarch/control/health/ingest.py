@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
@@ -16,21 +15,20 @@ from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import POLICY, CheckResult, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.incident import Incident, IncidentKind
+from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.evaluate import (
     JudgedResult,
-    at_boot,
     events_of,
-    find_incidents,
     is_of_past_boot,
     is_repeated,
     judge_results,
     sort_results,
 )
-from navarch.health.incidents.finding import NVLINK_LABEL, Finding
+from navarch.health.incidents.finding import NVLINK_LABEL, finding_of
+from navarch.health.incidents.grouping import group
 from navarch.health.policy.engine import Engine, PolicySet
 from navarch.health.policy.history import (
     FINDING,
@@ -107,7 +105,11 @@ class HealthIngest:
             report = evolve(report, results=tuple(r for r in report.results if r.lasting))
         judged = await self._judge(node, report, now)
         new, results = sort_results(judged, node, report, self._index.symptoms.contains)
-        incidents = find_incidents(new, at_boot(node, report), partial(self._around, fleet, node))
+        then = evolve(node, boot_id=report.boot_id) if is_past else node
+        findings = [finding_of(then, item.result, item.occurrence.at) for item in new]
+        # The open incidents of the node, and of its domain if the fabric is at fault.
+        domains = [each.domain for each in findings if each.kind is IncidentKind.FABRIC]
+        incidents = group(self._index.incidents.around(fleet, node.id, domains), findings)
         because = tuple([about("incident", each.id) for each in incidents if each.is_open])
         if is_past:
             after, events = with_past_results(
@@ -130,11 +132,6 @@ class HealthIngest:
         """Drop what is kept about a node that is gone."""
         if self._recalled.pop(node.id, None) is not None:
             self._policies().of(node.pool).windows.forget(node.id)
-
-    def _around(self, fleet: Fleet, node: Node, findings: Sequence[Finding]) -> list[Incident]:
-        """Return the open incidents of a node, and of its domain if the fabric is at fault."""
-        domains = [each.domain for each in findings if each.kind is IncidentKind.FABRIC]
-        return self._index.incidents.around(fleet, node.id, domains)
 
     def _unjudged(
         self, judged: Sequence[JudgedResult], node: Node, report: HealthReport

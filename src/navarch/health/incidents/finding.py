@@ -26,73 +26,68 @@ _DETAILS = frozenset({"63", "64", "94", "95", "140", "171", "172"})
 """The consequences of a memory error: its location, the affected process, the remapped row."""
 
 _NOTICES = frozenset(kind.value for kind in NoticeKind)
-_NETWORK = frozenset({"infiniband"})
-_FABRIC = frozenset({"nvlink", "fabric"})
-_HOST = frozenset(
-    {"disk", "mounts", "oom", "clock", "memory", "edac", "patterns", "holders", "settings", "drift"}
-)
+_KIND_OF_ORIGIN = {"fabric": IncidentKind.FABRIC, "app": IncidentKind.APPLICATION}
+_KIND_OF_CHECK = {
+    **dict.fromkeys(("nvlink", "fabric"), IncidentKind.FABRIC),
+    "infiniband": IncidentKind.NETWORK,
+    **dict.fromkeys(("disk", "mounts", "oom", "clock", "memory", "edac"), IncidentKind.HOST),
+    **dict.fromkeys(("patterns", "holders", "settings", "drift"), IncidentKind.HOST),
+}
+"""The kind of an error by its class, and of a measurement by its check; all others are hardware."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A check result on a node, as the policy judged it."""
+    """A check result on a node, as the policy judged it, with its place."""
 
     node: Node
     result: CheckResult
     at: datetime
+    kind: IncidentKind
+    """The kind of incident that this finding alone would open."""
+    is_notice: bool
+    """Whether it is a provider's notice, which is no fault of the machine."""
+    opens: bool
+    """Whether it opens an incident, rather than only joining one."""
+    rank: int
+    """How likely it is the cause; see `rank_of`."""
+    code: str
+    """The XID or SXid; empty if there is none."""
+    gpu: str
+    """The UUID of the GPU, or the name of the switch; empty if unknown."""
+    slot: str
+    """The PCI address of the device, such as `0000:1b:00`; empty if unknown."""
+    pid: str
+    """The process that was affected; empty if unknown."""
+    domain: str
+    """The NVLink domain of the node."""
 
-    @property
-    def is_notice(self) -> bool:
-        """Whether it is a provider's notice, which is no fault of the machine."""
-        return self.result.check.partition("/")[0] in _NOTICES
 
-    @property
-    def code(self) -> str:
-        """The XID or SXid; empty if there is none."""
-        return self.result.facts.get("code", "")
-
-    @property
-    def gpu(self) -> str:
-        """The UUID of the GPU, or the name of the switch; empty if unknown."""
-        return self.result.facts.get("gpu", "")
-
-    @property
-    def slot(self) -> str:
-        """The PCI address of the device, such as `0000:1b:00`; empty if unknown."""
-        printed = self.result.facts.get("pci")
-        found = _PCI.search(printed.lower()) if printed else None
-        return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else ""
-
-    @property
-    def pid(self) -> str:
-        """The process that was affected; empty if unknown."""
-        return self.result.facts.get("pid", "")
-
-    @property
-    def domain(self) -> str:
-        """The NVLink domain of the node."""
-        return self.node.labels.get(NVLINK_LABEL) or str(self.node.id)
-
-    @property
-    def kind(self) -> IncidentKind:
-        """The kind of incident that this finding alone would open."""
-        if self.code:
-            origin = self.result.facts.get("class", "")
-            if origin == "fabric" or (self.code.isdecimal() and int(self.code) >= SXIDS_FROM):
-                return IncidentKind.FABRIC
-            return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
-        check = self.result.check.partition("/")[0]
-        if check in _FABRIC:
-            return IncidentKind.FABRIC
-        if check in _NETWORK:
-            return IncidentKind.NETWORK
-        return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
-
-    @property
-    def opens(self) -> bool:
-        """Whether it opens an incident, rather than only joining one."""
-        if self.result.health is not Health.HEALTHY:
-            return True
-        return self.kind is IncidentKind.APPLICATION and bool(self.code)
+def finding_of(node: Node, result: CheckResult, at: datetime) -> Finding:
+    """Return the finding of a result on `node`."""
+    facts, check = result.facts, result.check.partition("/")[0]
+    code = facts.get("code", "")
+    if code.isdecimal() and int(code) >= SXIDS_FROM:
+        kind = IncidentKind.FABRIC
+    elif code:
+        kind = _KIND_OF_ORIGIN.get(facts.get("class", ""), IncidentKind.HARDWARE)
+    else:
+        kind = _KIND_OF_CHECK.get(check, IncidentKind.HARDWARE)
+    is_crash = kind is IncidentKind.APPLICATION
+    pci = _PCI.search(facts.get("pci", "").lower())
+    return Finding(
+        node=node,
+        result=result,
+        at=at,
+        kind=kind,
+        is_notice=check in _NOTICES,
+        opens=is_crash or result.health is not Health.HEALTHY,
+        rank=rank_of(code, result.reason),
+        code=code,
+        gpu=facts.get("gpu", ""),
+        slot=f"{int(pci[1], 16):04x}:{pci[2]}:{pci[3]}" if pci else "",
+        pid=facts.get("pid", ""),
+        domain=node.labels.get(NVLINK_LABEL) or str(node.id),
+    )
 
 
 def rank_of(code: str, reason: str) -> int:

@@ -39,7 +39,7 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
     incident: a reclaimed machine is not broken.
     """
     faults = [finding for finding in findings if not finding.is_notice]
-    faults.sort(key=lambda f: (f.at, rank_of(f.code, f.result.reason), f.result.check))
+    faults.sort(key=attrgetter("at", "rank", "result.check"))
     known = {incident.id: incident for incident in incidents if incident.is_open}
     changed: dict[IncidentId, None] = {}
     for finding in faults:
@@ -99,18 +99,18 @@ def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | No
     if kind is IncidentKind.FABRIC:
         return (
             _first(covering)
-            or _first(i for i in here if _has_just_lost_gpu(i, finding))
+            # When a GPU falls off the bus, its peers lose their links.
+            or _first(
+                i
+                for i in here
+                if i.code == OFF_THE_BUS and abs(finding.at - i.opened_at) <= SETTLING
+            )
             or _first(i for i in known if i.kind is kind and i.domain == finding.domain)
             or _first(programs)
         )
     if kind is IncidentKind.HARDWARE:
         return _first(covering) or _first(programs)
     return _first(i for i in here if i.kind is kind and i.check == finding.result.check)
-
-
-def _has_just_lost_gpu(incident: Incident, finding: Finding) -> bool:
-    """Return whether a GPU just fell off the bus, so that its peers lose their links."""
-    return incident.code == OFF_THE_BUS and abs(finding.at - incident.opened_at) <= SETTLING
 
 
 def _recent_application_faults(known: Iterable[Incident], finding: Finding) -> Sequence[Incident]:

@@ -120,7 +120,13 @@ class Engine:
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
-                decided = _verdict_of(rule, result)
+                fatal = result.fatal or result.lasting if rule.fatal is None else rule.fatal
+                decided = Verdict(
+                    health=rule.result,
+                    fatal=fatal and rule.result is Health.UNHEALTHY,
+                    action=result.action if rule.action is None else rule.action,
+                    rule=rule.name,
+                )
                 break
         if decided is None or (broken and _rank(default) > _rank(decided)):
             decided = default
@@ -198,18 +204,6 @@ def apply_verdict(result: CheckResult, verdict: Verdict, policy: Policy) -> Chec
         action=verdict.action,
         reason=reason,
         facts=facts,
-    )
-
-
-def _verdict_of(rule: Rule, result: CheckResult) -> Verdict:
-    fatal = rule.fatal
-    if fatal is None:
-        fatal = result.fatal or result.lasting
-    return Verdict(
-        health=rule.result,
-        fatal=fatal and rule.result is Health.UNHEALTHY,
-        action=result.action if rule.action is None else rule.action,
-        rule=rule.name,
     )
 
 

@@ -262,7 +262,7 @@ class SimAgent:
             pass  # Unreachable, or the control plane died while it answered.
         else:
             self._failed = False
-            self._backoff.reset()
+            self._backoff.failures = 0
             complete = self.reported == self.results and len(self.carried_out) == commands
             if not complete or self.hung or self.work is not None:
                 return False
