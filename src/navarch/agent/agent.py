@@ -129,8 +129,9 @@ class Agent:
             "heartbeats": HeartbeatLoop(context, check_runner).run,
             "uploads": uploader.run,
             "commands": commands.run,
-            "diagnostics": diagnostics.run,
         }
+        if self.diagnostics is not None:
+            loops["diagnostics"] = diagnostics.run
         if self.notices is not None:
             loops["notices"] = NoticeLoop(context, self.notices).run
         if self.lease is not None:

@@ -76,13 +76,15 @@ class CommandLoop:
         connection, spool = self._context.connection, self._context.spool
         if not connection.registered:
             return
-        for record in await spool.run(spool.journal.to_report):
+        for record in await spool.run(spool.journal.unreported):
             command = record.command.id
+            if record.succeeded is None:
+                continue
             try:
                 await self._context.link.finish(
                     connection.node,
                     command,
-                    succeeded=bool(record.succeeded),
+                    succeeded=record.succeeded,
                     result=record.result,
                 )
             except UnreachableError:
@@ -94,8 +96,10 @@ class CommandLoop:
     async def _run_new_commands(self) -> None:
         """Acknowledge the commands that arrived, then run those without a result."""
         spool = self._context.spool
-        for record in await spool.run(spool.journal.to_acknowledge):
+        for record in await spool.run(spool.journal.unreported):
             command = record.command.id
+            if record.acknowledged:
+                continue
             try:
                 await self._context.link.acknowledge(self._context.connection.node, command)
             except UnreachableError:
@@ -103,7 +107,10 @@ class CommandLoop:
             except NavarchError as error:
                 log.debug("agent.not_acknowledged", command=command, error=str(error))
             await spool.run(spool.journal.acknowledged, command)
-        for record in await spool.run(spool.journal.to_run):
+        # Read again: a long command may have finished meanwhile, and must not run twice.
+        for record in await spool.run(spool.journal.unreported):
+            if record.succeeded is not None:
+                continue
             if record.command.kind not in LONG_RUNNING:
                 await self._run_command(record)
             elif record.command.id not in self._running:

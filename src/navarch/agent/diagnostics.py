@@ -52,9 +52,7 @@ class DiagnosticLoop:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
-        """Test weekly, until stopped. Return at once on machines without diagnostics."""
-        if self.diagnostics is None:
-            return
+        """Test weekly, until stopped."""
         clock, signals = self.context.clock, self.context.signals
         await self._recover()
         due = await self.context.offload.run(self._load_due)

@@ -2,13 +2,9 @@
 
 import asyncio
 import bisect
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from navarch.core.errors import TransientError
-from navarch.core.instance import Instance
 from navarch.ports.clock import Clock
 
 
@@ -73,26 +69,3 @@ async def acquire(clock: Clock, *limits: RateLimit) -> None:
         for limit in limits:
             limit.give_back(slot)
         raise
-
-
-class ListingCache:
-    """The machines of the last listing, by the bytes of their entries.
-
-    A listing of thousands is nearly always equal to the one before. The cache holds one listing,
-    and a new process starts with an empty cache.
-    """
-
-    def __init__(self, read: Callable[[bytes], Instance]) -> None:
-        self._read = read
-        self._last: dict[bytes, Instance] = {}
-
-    def take(self, listed: Iterable[msgspec.Raw]) -> list[Instance]:
-        """Return the machines of a listing. If `read` raises, the cache is unchanged."""
-        last, read = self._last, self._read
-        now: dict[bytes, Instance] = {}
-        found: list[Instance] = []
-        for entry in map(bytes, listed):
-            machine = now[entry] = last.get(entry) or read(entry)
-            found.append(machine)
-        self._last = now
-        return found

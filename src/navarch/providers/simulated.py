@@ -324,6 +324,10 @@ class SimulatedCloud:
             and block.rpartition("/")[0] in ("", request.zone)
         ]
 
+    def _draw_block(self, request: ProvisionRequest) -> str:
+        blocks = self._blocks_with_room(request)
+        return blocks[int(self.entropy.uniform(0, len(blocks) - 1e-9))]
+
     def _sell(self, request: ProvisionRequest) -> None:
         if self._in_stock(request):
             self._launch(request)
@@ -381,7 +385,7 @@ class SimulatedCloud:
             boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
             listed_at=now + self._lag(),
             price_per_hour=self.spot_prices.get(kind, price) if request.spot else price,
-            block=self._place(request),
+            block="" if self.habits.blocks is None else self._draw_block(request),
             dead_on_arrival=self._strikes(self.habits.dead_on_arrival)
             or request.zone in self.habits.dead_zones,
             number=len(self.machines) + 1,
@@ -401,27 +405,16 @@ class SimulatedCloud:
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             machine = self.machines[name]
-            status = self._status(machine, now)
-            if status is None:
-                self._listed.pop(name, None)
-            else:
+            status = InstanceStatus.PENDING if now < machine.boots_at else InstanceStatus.RUNNING
+            is_listed = now >= machine.listed_at
+            if machine.ended_at is not None and machine.end_listed_at is not None:
+                is_listed = is_listed and now < machine.ended_at + self.habits.listed_after_end
+                if now >= machine.end_listed_at:
+                    status = InstanceStatus.TERMINATED
+            if is_listed:
                 self._listed[name] = self._instance(machine, status)
-
-    def _place(self, request: ProvisionRequest) -> str:
-        if self.habits.blocks is None:
-            return ""
-        places = self._blocks_with_room(request)
-        return places[int(self.entropy.uniform(0, len(places) - 1e-9))]
-
-    def _status(self, machine: Machine, now: datetime) -> InstanceStatus | None:
-        if now < machine.listed_at:
-            return None
-        if machine.ended_at is not None and machine.end_listed_at is not None:
-            if now >= machine.ended_at + self.habits.listed_after_end:
-                return None
-            if now >= machine.end_listed_at:
-                return InstanceStatus.TERMINATED
-        return InstanceStatus.PENDING if now < machine.boots_at else InstanceStatus.RUNNING
+            else:
+                self._listed.pop(name, None)
 
     def _instance(self, machine: Machine, status: InstanceStatus) -> Instance:
         number = machine.number

@@ -48,7 +48,7 @@ class Spool:
         self.journal = CommandJournal(disk, now)
         self.findings = Findings(disk, boot_id=boot_id)
         self.evidence = EvidenceQueue(disk)
-        self.readiness = Readiness(disk, self.findings.results)
+        self.readiness = Readiness(disk, self.findings.results.values())
         self.unwritten: deque[tuple[CheckResult, ...]] = deque(maxlen=UNWRITTEN_MAX)
         """Reports that could not be written to disk; sent without a number. Any thread may use it.
         """
@@ -71,7 +71,7 @@ class Spool:
         only read after reports were lost.
         """
         if self.buffer.lost_reports:
-            again = {result.check: result for result in self.findings.results}
+            again = self.findings.results
             results = (*again.values(), *(r for r in results if r.check not in again))
         try:
             self.buffer.add_report(results, at=at)

@@ -46,8 +46,8 @@ class CommandJournal:
         self._records = {record.command.id: record for record in stored}
         # This is the only use of the machine's clock. Commands that the control plane delivers have
         # not expired by the control plane's clock, which is authoritative.
-        for record in self.to_run():
-            if record.command.expires_at <= now:
+        for record in self.unreported():
+            if record.succeeded is None and record.command.expires_at <= now:
                 self.finished(
                     record.command.id,
                     succeeded=False,
@@ -69,17 +69,9 @@ class CommandJournal:
                 del self._records[next(iter(self._records))]
             self._save()
 
-    def to_acknowledge(self) -> list[CommandRecord]:
-        """Return the commands to acknowledge."""
-        return [o for o in self._records.values() if not (o.acknowledged or o.told)]
-
-    def to_run(self) -> list[CommandRecord]:
-        """Return the commands to run, oldest first."""
-        return [o for o in self._records.values() if o.succeeded is None and not o.told]
-
-    def to_report(self) -> list[CommandRecord]:
-        """Return the commands with an unreported result."""
-        return [o for o in self._records.values() if o.succeeded is not None and not o.told]
+    def unreported(self) -> list[CommandRecord]:
+        """Return the commands without a delivered result, oldest first."""
+        return [record for record in self._records.values() if not record.told]
 
     def acknowledged(self, command: CommandId) -> None:
         """Mark a command as acknowledged. Not written to disk: acknowledging twice is harmless."""

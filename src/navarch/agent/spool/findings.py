@@ -30,31 +30,27 @@ class Findings:
     def __init__(self, disk: Disk, *, boot_id: str) -> None:
         self._disk = disk
         self._boot_id = boot_id
-        self._results: dict[str, CheckResult] = {}
+        self.results: dict[str, CheckResult] = {}
+        """The stored results by check."""
         with contextlib.suppress(msgspec.DecodeError):
             stored = msgspec.json.decode(disk.read(FINDINGS_FILE) or b"", type=_StoredFindings)
             if stored.boot_id == boot_id:
-                self._results = stored.results
-
-    @property
-    def results(self) -> tuple[CheckResult, ...]:
-        """All stored results."""
-        return tuple(self._results.values())
+                self.results = stored.results
 
     def add(self, results: Iterable[CheckResult]) -> None:
         """Store those of `results` that are lasting and not healthy."""
         new = {r.check: r for r in results if r.lasting and r.health is not Health.HEALTHY}
-        if not new.items() <= self._results.items():
-            kept = {**self._results, **new}
+        if not new.items() <= self.results.items():
+            kept = {**self.results, **new}
             self._save(dict(list(kept.items())[-KEPT_MAX:]))
 
     def clear(self) -> None:
         """Delete all findings."""
-        if self._results:
+        if self.results:
             self._save({})
 
     def _save(self, results: dict[str, CheckResult]) -> None:
-        self._results = results
+        self.results = results
         stored = _StoredFindings(boot_id=self._boot_id, results=results)
         self._disk.replace(FINDINGS_FILE, msgspec.json.encode(stored), sync=True)
 

@@ -43,28 +43,24 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
     known = {incident.id: incident for incident in incidents if incident.is_open}
     changed: dict[IncidentId, None] = {}
     for finding in faults:
-        for incident in _apply(list(known.values()), finding):
-            known[incident.id] = incident
-            changed[incident.id] = None
-    return [known[name] for name in changed]
-
-
-def _apply(known: Sequence[Incident], finding: Finding) -> list[Incident]:
-    found = _find_incident(known, finding)
-    if found is None:
-        return [_new_incident(finding)] if finding.opens else []
-    extended = _extended(found, finding)
-    if found.kind is not IncidentKind.APPLICATION or finding.kind is IncidentKind.APPLICATION:
-        return [extended]
-    # What looked like an application fault was a symptom of the device's fault.
-    closed: list[Incident] = []
-    for part in _recent_application_faults(known, finding):
-        if part.id == found.id:
+        found = _find_incident(list(known.values()), finding)
+        if found is None and not finding.opens:
             continue
-        extended = _merged(extended, part)
-        end, note = max(finding.at, part.last_at), f"part of {extended.id}"
-        closed.append(evolve(part, state=IncidentState.RESOLVED, closed_at=end, note=note))
-    return [extended, *closed]
+        extended = _extended(found or _empty_incident(finding), finding)
+        changed[extended.id] = None
+        is_crash = finding.kind is IncidentKind.APPLICATION
+        if found is not None and found.kind is IncidentKind.APPLICATION and not is_crash:
+            # What looked like application faults were symptoms of the device's fault.
+            for part in _recent_application_faults(known.values(), finding):
+                if part.id == found.id:
+                    continue
+                extended = _merged(extended, part)
+                end, note = max(finding.at, part.last_at), f"part of {extended.id}"
+                resolved = IncidentState.RESOLVED
+                known[part.id] = evolve(part, state=resolved, closed_at=end, note=note)
+                changed[part.id] = None
+        known[extended.id] = extended
+    return [known[name] for name in changed]
 
 
 def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | None:
@@ -134,12 +130,12 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
     return min(incidents, key=attrgetter("opened_at", "id"), default=None)
 
 
-def _new_incident(finding: Finding) -> Incident:
+def _empty_incident(finding: Finding) -> Incident:
     node, place = finding.node, finding.node.place
     # The id is derived from the finding, so that a repeated report opens no second incident.
     parts = (node.id, node.boot_id, finding.result.check, finding.pid, finding.at.isoformat())
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    empty = Incident(
+    return Incident(
         id=IncidentId(f"inc-{digest[:12]}"),
         kind=finding.kind,
         node=node.id,
@@ -153,7 +149,6 @@ def _new_incident(finding: Finding) -> Incident:
         title="",
         check="",
     )
-    return _extended(empty, finding)
 
 
 def _extended(incident: Incident, finding: Finding) -> Incident:

@@ -24,7 +24,6 @@ from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.http.message import Endpoint, NoResponseError, NotSentError, Response
 from navarch.http.pool import ConnectionPool
 from navarch.ports.provider import ProvisionRequest
-from navarch.providers.rate_limit import ListingCache
 
 VERSION = "v1.41"
 """The oldest API version with every call used here; newer engines still support it."""
@@ -134,8 +133,7 @@ class _Listed(msgspec.Struct, rename="pascal"):
     network_settings: _Networks | None = None
 
 
-_LISTINGS = msgspec.json.Decoder(list[msgspec.Raw])
-_CONTAINERS = msgspec.json.Decoder(_Listed)
+_LISTINGS = msgspec.json.Decoder(list[_Listed])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +162,6 @@ class Docker:
         self.name = name
         self._engine = engine
         self._containers = containers
-        self._cache = ListingCache(self._instance_listed)
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Create and start a container, or start the one that this token created."""
@@ -215,7 +212,7 @@ class Docker:
         if response.status != 200:
             raise _refusal(response, "list")
         try:
-            return self._cache.take(_LISTINGS.decode(response.body))
+            return [self._listed(found) for found in _LISTINGS.decode(response.body)]
         except ValueError as error:
             # A container left out would look terminated, so a partial listing is an error.
             raise TransientError(f"the engine's listing cannot be read: {error}") from error
@@ -266,8 +263,7 @@ class Docker:
         found: dict[str, Any] = decode(response)
         return found
 
-    def _instance_listed(self, raw: bytes) -> Instance:
-        found = _CONTAINERS.decode(raw)
+    def _listed(self, found: _Listed) -> Instance:
         networks = (found.network_settings and found.network_settings.networks) or {}
         return self._instance(
             found.id,

@@ -26,7 +26,6 @@ from navarch.providers.lambdalabs.translation import (
     parse_instance,
     parse_offerings,
 )
-from navarch.providers.rate_limit import ListingCache
 
 LISTING_LAG = timedelta(seconds=30)
 """Lambda documents no bound. New machines appear within seconds; ten times that delays a launch in
@@ -53,7 +52,6 @@ class LambdaCloud:
         self.name = ProviderName(name)
         self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
-        self._cache = ListingCache(lambda listed: parse_instance(listed, self.name))
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or return the one that this token already started."""
@@ -118,7 +116,7 @@ class LambdaCloud:
         """Return every machine of the account."""
         listed = await self.account.instances()
         try:
-            return self._cache.take(listed)
+            return [parse_instance(bytes(each), self.name) for each in listed]
         except ValueError as error:
             # A machine left out would look terminated, so a partial listing is an error.
             raise TransientError(f"Lambda's listing cannot be read: {error!r}") from error
