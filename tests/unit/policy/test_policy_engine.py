@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.health.checks.xid import assess_xid
 from navarch.health.policy.engine import Engine, Verdict, apply_verdict
-from navarch.health.policy.expression import KNOWN_MAX, Expressions, variables_used
+from navarch.health.policy.expression import Expressions, variables_used
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
 from navarch.health.policy.policy import MachinePhase, machine_phase
@@ -230,42 +230,6 @@ def test_conditions_evaluated_together_give_the_same_results(code: int) -> None:
         assert list(Expressions(some).hold(values)) == alone[: len(some)]
     assert alone[:4] == [True, True, code > 50, True]
     assert "temperature" in str(alone[4])
-
-
-RECURRING = [
-    'check.name.startsWith("xid/") && check.fatal',
-    'check.health == "degraded" || phase == "busy"',
-    "check.fatal == 1",
-    "check.lasting > 3",
-]
-
-
-def test_cached_results_equal_evaluated_ones() -> None:
-    conditions = Expressions(RECURRING)
-    inputs = [
-        {"check": {"name": name, "health": health, "fatal": fatal, "lasting": True}, "phase": phase}
-        for name in ("xid/79/0", "xid/79/1", "'", '"')
-        for health in ("degraded", "unhealthy")
-        for fatal in (True, False, 1, "True")
-        for phase in ("busy", "idle")
-    ]
-
-    first = [list(conditions.hold(values)) for values in inputs]
-
-    assert [list(conditions.hold(values)) for values in inputs] == first
-    assert [list(Expressions(RECURRING).hold(values)) for values in inputs] == first
-    assert len({tuple(map(str, answer)) for answer in first}) > 4
-
-
-def test_the_cache_of_results_is_limited() -> None:
-    conditions = Expressions(RECURRING[:1])
-    for number in range(KNOWN_MAX + 10):
-        list(conditions.hold({"check": {"name": f"xid/{number}", "fatal": True}}))
-
-    assert len(conditions._known) <= KNOWN_MAX
-    by_event = Expressions(['event.event_type == "xid"'])
-    list(by_event.hold(variables(occurrence(xid(79)))))
-    assert not by_event._known
 
 
 @pytest.mark.parametrize(

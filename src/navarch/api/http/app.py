@@ -48,7 +48,7 @@ from navarch.api.http.nodes import (
     join_routes,
 )
 from navarch.api.http.openapi import render_openapi
-from navarch.api.http.route import Route, Router, Streamer
+from navarch.api.http.route import Router, Streamer
 from navarch.api.metrics import CONTENT_TYPE, fleet_metrics, render_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
@@ -183,11 +183,7 @@ class HttpApp:
         identity = identify(self._auth, headers)
         own = identity.extra.get("node") if identity.groups else None
         answer = self._beat(await read_body(receive, size_max=self._body_bytes_max), own)
-        if answer:
-            await send_reply(send, Reply(body=answer, content_type=PROTO))
-            return True
-        await send(_BEAT_START)
-        await send(_BEAT_BODY)
+        await send_reply(send, Reply(body=answer, content_type=PROTO))
         return True
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
@@ -224,9 +220,6 @@ class HttpApp:
         if route.stream is not None:
             await _stream(route.stream, request, receive, send, self._closing)
             return None
-        return await self._handle(route, request)
-
-    async def _handle(self, route: Route, request: Request) -> Reply:
         assert route.handle is not None, route.path
         if route.query is None and request.query_string:
             raise InvalidError("this call takes no query parameters; send the values in the body")
@@ -248,14 +241,6 @@ class HttpApp:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
         return Reply(body=render_metrics(self._metrics()), content_type=CONTENT_TYPE)
-
-
-_BEAT_START = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [(b"content-type", PROTO), (b"content-length", b"0")],
-}
-_BEAT_BODY = {"type": "http.response.body", "body": b""}
 
 
 async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:

@@ -120,21 +120,17 @@ class Request:
 
 async def read_body(receive: Receive, *, size_max: int) -> bytes:
     """Return the whole body; raise Refusal if it is too large. The server limits the time."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        parts = [body]
-        size = len(body)
-        while size <= size_max and message.get("more_body", False):
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-        body = b"".join(parts)
-    if message["type"] == "http.disconnect":
-        raise GoneError
+    body = bytearray()
+    more = True
+    while more and len(body) <= size_max:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
     if len(body) > size_max:
         raise too_large(size_max)
-    return body
+    return bytes(body)
 
 
 _CLOSE = ((b"connection", b"close"),)

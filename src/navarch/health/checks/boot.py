@@ -31,21 +31,12 @@ class BootCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Check the machine as a whole, then each GPU."""
-        faults, waiting = self._find_faults(view)
-        if faults:
-            health, reason = Health.UNHEALTHY, "; ".join(faults)
-        elif waiting:
-            health, reason = Health.UNKNOWN, "; ".join(waiting)
-        else:
-            health, reason = Health.HEALTHY, ""
-        yield CheckResult(check=self.name, health=health, reason=reason)
-
-    def _find_faults(self, view: MachineView) -> tuple[list[str], list[str]]:
-        """Return what is broken, and what is still starting."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            return [f"the GPU driver does not respond: {error}"], []
+            reason = f"the GPU driver does not respond: {error}"
+            yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
+            return
         faults = [*_machine_faults(view, gpus)]
         waiting: list[str] = []
         for gpu in gpus:
@@ -60,7 +51,12 @@ class BootCheck:
         if not (faults or waiting):
             # Run this only if all else passed: it is slow, and would fail for the same reasons.
             faults += [words for gpu in gpus for words in _touch(view, gpu)]
-        return faults, waiting
+        health = Health.UNKNOWN if waiting else Health.HEALTHY
+        yield CheckResult(
+            check=self.name,
+            health=Health.UNHEALTHY if faults else health,
+            reason="; ".join(faults or waiting),
+        )
 
 
 def expected_gpus(view: MachineView) -> int | None:

@@ -26,20 +26,10 @@ class Flaw:
     column: int = 1
 
 
-KNOWN_MAX = 1_000
-"""The most results that are cached for one policy."""
-
-
 class Expressions:
-    """Several conditions evaluated together, which takes a third of the time of each by itself.
-
-    Results are cached if the conditions use nothing but `check` and `phase`: those take few values,
-    which recur across the nodes of a fleet, and evaluation is the most expensive step of a report.
-    """
+    """Several conditions evaluated together, which takes a third of the time of each by itself."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._cacheable = variables_used(texts) <= {"check", "phase"}
-        self._known: dict[str, Sequence[bool | str]] = {}
         # Each on its own lines: a condition may end with a comment.
         together = ",".join(f"(\n{text}\n)" for text in texts)
         self._each = [_environment().compile(text) for text in texts]
@@ -50,22 +40,13 @@ class Expressions:
 
     def hold(self, values: Mapping[str, Any]) -> Sequence[bool | str]:
         """Return for each condition whether it holds, or the error as text."""
-        key = repr(values) if self._cacheable else ""
-        if key in self._known:
-            return self._known[key]
         activation = _environment().Activation(values)
         found = None if self._together is None else _evaluated(self._together, activation)
         if isinstance(found, list):
-            results = [item.value() for item in found]
-        else:
-            # At least one condition fails to evaluate; evaluate the others by themselves.
-            found = [_evaluated(each, activation) for each in self._each]
-            results = [each if isinstance(each, bool) else str(each) for each in found]
-        if self._cacheable:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[key] = results
-        return results
+            return [item.value() for item in found]
+        # At least one condition fails to evaluate; evaluate the others by themselves.
+        found = [_evaluated(each, activation) for each in self._each]
+        return [each if isinstance(each, bool) else str(each) for each in found]
 
 
 def _evaluated(condition: cel.Expression, activation: cel.Activation) -> object:

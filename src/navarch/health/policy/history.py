@@ -197,13 +197,13 @@ def unjudged_results(
 
 def failure_events(before: Node, after: Node, now: datetime) -> list[Event]:
     """Return one event for each new set of rules that failed on a node: people are alerted."""
-    known = set(map(_failure, before.conditions))
+    known = [(each.facts.get(REVISION), each.facts.get(RULES)) for each in before.conditions]
     events: list[Event] = []
     for condition in after.conditions:
-        failure = _failure(condition)
+        failure = condition.facts.get(REVISION), condition.facts.get(RULES)
         if not condition.check.startswith(POLICY) or failure in known:
             continue
-        known.add(failure)
+        known.append(failure)
         until = "its health is unknown until the policy is corrected or the check passes"
         events.append(
             Event(
@@ -215,7 +215,3 @@ def failure_events(before: Node, after: Node, now: datetime) -> list[Event]:
             )
         )
     return events
-
-
-def _failure(condition: Condition) -> tuple[str, str]:
-    return condition.facts.get(REVISION, ""), condition.facts.get(RULES, "")
