@@ -1,6 +1,7 @@
 """Never run: mypy proves here that every adapter keeps its port's shape."""
 
-from navarch.agent.transport.direct_link import DirectLink
+from tests.support.direct_link import DirectLink
+
 from navarch.agent.transport.http_link import HttpLink
 from navarch.app.control_plane import LivenessTracker
 from navarch.client.grpc_link import GrpcLink

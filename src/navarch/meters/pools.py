@@ -1,6 +1,5 @@
 """The load of pools, from heartbeats, from a queue of jobs, and from several sources."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -8,7 +7,6 @@ from navarch.autoscale.strategies import Work, nodes_needed
 from navarch.core.errors import MetricsError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.autoscaler import MetricsSource, PoolMetrics
-from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
 from navarch.ports.store import Store
 
 
@@ -85,77 +83,3 @@ class CombinedMeter:
             queue_depth=next((m.queue_depth for m in known if m.queue_depth), 0),
             nodes_needed=max((m.nodes_needed for m in known), default=0),
         )
-
-
-Labels = tuple[tuple[str, str], ...]
-
-
-class RecordingMetrics:
-    """Metrics that keep every value, and check names and labels as Prometheus does."""
-
-    def __init__(self) -> None:
-        self._instruments: dict[str, _Instrument] = {}
-
-    def counter(self, name: str, _description: str, *, labels: Sequence[str] = ()) -> Counter:
-        """Return a new counter."""
-        assert name.endswith("_total"), f"{name}: the name of a counter ends in _total"
-        return self._new(name, labels)
-
-    def gauge(self, name: str, _description: str, *, labels: Sequence[str] = ()) -> Gauge:
-        """Return a new gauge."""
-        return self._new(name, labels)
-
-    def histogram(
-        self,
-        name: str,
-        _description: str,
-        *,
-        labels: Sequence[str] = (),
-        buckets: Sequence[float] = DURATION_BUCKETS_S,
-    ) -> Histogram:
-        """Return a new histogram."""
-        assert list(buckets) == sorted(buckets), f"{name}: the buckets are not in order"
-        return self._new(name, labels)
-
-    def value(self, name: str, **labels: str) -> float:
-        """Return the value of a counter or a gauge; zero if it was never recorded."""
-        return self._instruments[name].values[_key(labels)]
-
-    def observations(self, name: str, **labels: str) -> Sequence[float]:
-        """Return every value of a histogram, in order."""
-        return tuple(self._instruments[name].observed[_key(labels)])
-
-    def names(self) -> Sequence[str]:
-        """Return the name of every instrument."""
-        return sorted(self._instruments)
-
-    def _new(self, name: str, labels: Sequence[str]) -> "_Instrument":
-        assert name not in self._instruments, f"{name} is declared twice"
-        instrument = self._instruments[name] = _Instrument(name, frozenset(labels))
-        return instrument
-
-
-class _Instrument:
-    def __init__(self, name: str, labels: frozenset[str]) -> None:
-        self._name = name
-        self._labels = labels
-        self.values: defaultdict[Labels, float] = defaultdict(float)
-        self.observed: defaultdict[Labels, list[float]] = defaultdict(list)
-
-    def add(self, amount: float = 1.0, **labels: str) -> None:
-        assert amount >= 0, f"{self._name}: a counter only grows"
-        self.values[self._checked(labels)] += amount
-
-    def set(self, value: float, **labels: str) -> None:
-        self.values[self._checked(labels)] = value
-
-    def observe(self, value: float, **labels: str) -> None:
-        self.observed[self._checked(labels)].append(value)
-
-    def _checked(self, labels: dict[str, str]) -> Labels:
-        assert labels.keys() == self._labels, f"{self._name} has the labels {sorted(self._labels)}"
-        return _key(labels)
-
-
-def _key(labels: dict[str, str]) -> Labels:
-    return tuple(sorted(labels.items()))

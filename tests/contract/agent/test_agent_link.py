@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from tests.support.direct_link import DirectLink
 from tests.support.local_api import build_local_api
 
 from navarch.agent.transport import open_link
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.api.auth import BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk, render_commands

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from tests.support.direct_link import DirectLink
+
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.errors import UnreachableError
 from navarch.core.health import TESTING
 from navarch.core.ids import NodeId

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.direct_link import DirectLink
 
 from navarch.agent.agent import Agent
 from navarch.agent.event_sources import EventSources, address, wake_on_kernel_log
 from navarch.agent.recording import scan_machine
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.cli.render.nodes import render_scan
 from navarch.cli.render.table import Canvas
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload

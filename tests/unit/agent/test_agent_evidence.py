@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.direct_link import DirectLink
 from tests.support.local_api import build_local_api
 
 from navarch.agent.agent import Agent
@@ -16,7 +17,6 @@ from navarch.agent.evidence import EvidenceCollector, pack, unpack
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId

@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import TypeVar
 
 import pytest
+from tests.support.direct_link import DirectLink
 
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity, Timing
 from navarch.agent.spool.disk import DiskError, MemoryDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token

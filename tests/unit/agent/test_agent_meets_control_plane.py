@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from tests.support.direct_link import DirectLink
+
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
+from tests.support.direct_link import DirectLink
+
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Notice, NoticeKind

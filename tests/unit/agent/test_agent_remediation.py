@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.direct_link import DirectLink
 
 from navarch.agent.agent import Agent
 from navarch.agent.remediation import FILE, Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus

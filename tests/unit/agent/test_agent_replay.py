@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.direct_link import DirectLink
 
 from navarch.agent.event_sources import EventSources
 from navarch.agent.recording import (
@@ -16,7 +17,6 @@ from navarch.agent.recording import (
     write_recording,
 )
 from navarch.agent.replay import LoopClock, ReplayedGpus, ScaledTimeLoop, replay
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api.metrics import (
     PrometheusMetrics,
@@ -18,7 +19,6 @@ from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId
 from navarch.core.records import Table
-from navarch.meters.pools import RecordingMetrics
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.testing.worlds import a_node
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.control.providers.guard import (
     CALL_TIMEOUT,
@@ -14,7 +15,6 @@ from navarch.control.providers.guard import (
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
-from navarch.meters.pools import RecordingMetrics
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import pytest
+from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.runtime import Runtime
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError, InvariantError, SupersededError, TransientError
 from navarch.core.fleet import Change, Fleet
-from navarch.meters.pools import RecordingMetrics
 from navarch.ports.store import Committed
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop

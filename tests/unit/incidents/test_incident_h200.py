@@ -5,10 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support.direct_link import DirectLink
 
 from navarch.agent.recording import read_recording
 from navarch.agent.replay import replay
-from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import build_control_plane
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
