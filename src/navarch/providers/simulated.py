@@ -405,16 +405,21 @@ class SimulatedCloud:
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             machine = self.machines[name]
-            status = InstanceStatus.PENDING if now < machine.boots_at else InstanceStatus.RUNNING
-            is_listed = now >= machine.listed_at
-            if machine.ended_at is not None and machine.end_listed_at is not None:
-                is_listed = is_listed and now < machine.ended_at + self.habits.listed_after_end
-                if now >= machine.end_listed_at:
-                    status = InstanceStatus.TERMINATED
-            if is_listed:
-                self._listed[name] = self._instance(machine, status)
-            else:
+            status = self._status(machine, now)
+            if status is None:
                 self._listed.pop(name, None)
+            else:
+                self._listed[name] = self._instance(machine, status)
+
+    def _status(self, machine: Machine, now: datetime) -> InstanceStatus | None:
+        if now < machine.listed_at:
+            return None
+        if machine.ended_at is not None and machine.end_listed_at is not None:
+            if now >= machine.ended_at + self.habits.listed_after_end:
+                return None
+            if now >= machine.end_listed_at:
+                return InstanceStatus.TERMINATED
+        return InstanceStatus.PENDING if now < machine.boots_at else InstanceStatus.RUNNING
 
     def _instance(self, machine: Machine, status: InstanceStatus) -> Instance:
         number = machine.number

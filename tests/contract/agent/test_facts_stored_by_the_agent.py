@@ -39,7 +39,7 @@ def test_a_finding_repeated_after_a_restart_keeps_its_facts() -> None:
     disk = MemoryDisk()
     Findings(disk, boot_id="b").add([FOUND])
 
-    assert Findings(disk, boot_id="b").results == (FOUND,)
+    assert Findings(disk, boot_id="b").results == {FOUND.check: FOUND}
 
 
 def test_an_event_of_the_go_systems_agent_keeps_its_text_and_its_measurements() -> None:
