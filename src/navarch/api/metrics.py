@@ -13,20 +13,6 @@ from navarch.core.node import NodeStatus, node_status
 from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
 
 YOUNG_MAX = 50_000
-
-
-def settle_collector() -> None:
-    """Collect less often, and exclude the objects that exist now.
-
-    Requests create few cycles, but by default Python searches for them after every few hundred
-    objects: with thousands of open connections that takes a fifth of all CPU time. Call this once,
-    after start-up and before the first request.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_MAX, 20, 20)
-
-
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 UNKNOWN = "unknown"
 _HEALTH_VALUES = {
@@ -76,30 +62,6 @@ class PrometheusMetrics:
         return self._registry.collect()
 
 
-class _Counter:
-    def __init__(self, counter: prometheus_client.Counter) -> None:
-        self._counter = counter
-
-    def add(self, amount: float = 1.0, **labels: str) -> None:
-        (self._counter.labels(**labels) if labels else self._counter).inc(amount)
-
-
-class _Gauge:
-    def __init__(self, gauge: prometheus_client.Gauge) -> None:
-        self._gauge = gauge
-
-    def set(self, value: float, **labels: str) -> None:
-        (self._gauge.labels(**labels) if labels else self._gauge).set(value)
-
-
-class _Histogram:
-    def __init__(self, histogram: prometheus_client.Histogram) -> None:
-        self._histogram = histogram
-
-    def observe(self, value: float, **labels: str) -> None:
-        (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
-
-
 def fleet_metrics(fleet: Fleet) -> Iterator[Metric]:
     """Yield nodes by status, GPUs by provider, and the health of every node that is not gone."""
     statuses = Tally[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
@@ -142,6 +104,42 @@ def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
 def render_metrics(metrics: Iterable[Metric]) -> bytes:
     """Return the metrics in Prometheus' text format."""
     return prometheus_client.generate_latest(_Collected(metrics))
+
+
+def settle_collector() -> None:
+    """Collect less often, and exclude the objects that exist now.
+
+    Requests create few cycles, but by default Python searches for them after every few hundred
+    objects: with thousands of open connections that takes a fifth of all CPU time. Call this once,
+    after start-up and before the first request.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_MAX, 20, 20)
+
+
+class _Counter:
+    def __init__(self, counter: prometheus_client.Counter) -> None:
+        self._counter = counter
+
+    def add(self, amount: float = 1.0, **labels: str) -> None:
+        (self._counter.labels(**labels) if labels else self._counter).inc(amount)
+
+
+class _Gauge:
+    def __init__(self, gauge: prometheus_client.Gauge) -> None:
+        self._gauge = gauge
+
+    def set(self, value: float, **labels: str) -> None:
+        (self._gauge.labels(**labels) if labels else self._gauge).set(value)
+
+
+class _Histogram:
+    def __init__(self, histogram: prometheus_client.Histogram) -> None:
+        self._histogram = histogram
+
+    def observe(self, value: float, **labels: str) -> None:
+        (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
 
 
 class _Collected:

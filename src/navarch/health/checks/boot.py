@@ -6,14 +6,13 @@ from datetime import timedelta
 
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.instance import Gpu
+from navarch.health.checks.links import COMPLETED
 from navarch.ports.checks import MachineView, NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError, GpuHealth
 from navarch.ports.host import HostError
 
 MEMORY_SHARE = 0.9
 """The memory a GPU reports is a little below its nominal size: ECC uses some of it."""
-
-_FABRIC_COMPLETED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class BootCheck:
                 faults.append(f"GPU {gpu.index} cannot be read: {error}")
                 continue
             faults += [f"GPU {gpu.index} {words}" for words in _card_faults(view, gpu, facts)]
-            if facts.fabric is not None and facts.fabric.state != _FABRIC_COMPLETED:
+            if facts.fabric is not None and facts.fabric.state != COMPLETED:
                 waiting.append(f"GPU {gpu.index} is waiting for the NVLink fabric")
         if not (faults or waiting):
             # Run this only if all else passed: it is slow, and would fail for the same reasons.
@@ -95,7 +94,7 @@ def _card_faults(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]
     # If all links are down the machine does not use NVLink, such as one GPU of a larger board.
     if down and len(down) < len(facts.nvlinks):
         yield f"has NVLink {', '.join(down)} down"
-    if facts.fabric is not None and facts.fabric.state == _FABRIC_COMPLETED and facts.fabric.status:
+    if facts.fabric is not None and facts.fabric.state == COMPLETED and facts.fabric.status:
         yield f"was rejected by the NVLink fabric (status {facts.fabric.status})"
 
 

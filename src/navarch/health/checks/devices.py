@@ -11,6 +11,20 @@ from navarch.health.checks.issues import GpuCheck, Issue, combine, degraded, not
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
 
+DEAD = frozenset({"Z", "X"})
+"""The states of a process that has ended."""
+WORDS = {
+    1: "a reset of the GPU",
+    2: "a reboot",
+    3: "an end of peer-to-peer work",
+    4: "a drain and a GPU reset",
+    5: "a restart of the IMEX service",
+    6: "a reset of the bus",
+    7: "a reboot",
+}
+"""Keyed by number: the driver's wording has changed between versions, the numbers have not."""
+_KEEPS_WORKING = frozenset({3, 4, 5})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountCheck:
@@ -82,18 +96,6 @@ class NvmlCheck:
             )
 
 
-def _find_heat(name: str, heat_c: float | None, hot_c: float, limit_c: float) -> Iterator[Issue]:
-    if heat_c is None:
-        return
-    if heat_c >= limit_c:
-        yield unhealthy(f"{name} is at {heat_c:.0f} °C, above its limit")
-    elif heat_c >= hot_c:
-        yield degraded(f"{name} is at {heat_c:.0f} °C")
-
-
-DEAD = frozenset({"Z", "X"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldersCheck(GpuCheck):
     """Finds ended processes with GPU memory that was not released.
@@ -116,19 +118,6 @@ class HoldersCheck(GpuCheck):
             yield degraded(f"GPU {gpu.index} is held by a process that has ended: {pids}")
 
 
-WORDS = {
-    1: "a reset of the GPU",
-    2: "a reboot",
-    3: "an end of peer-to-peer work",
-    4: "a drain and a GPU reset",
-    5: "a restart of the IMEX service",
-    6: "a reset of the bus",
-    7: "a reboot",
-}
-"""Keyed by number: the driver's wording has changed between versions, the numbers have not."""
-_KEEPS_WORKING = frozenset({3, 4, 5})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryCheck(GpuCheck):
     """Reports the driver's recovery action, even if no XID was seen."""
@@ -143,3 +132,12 @@ class RecoveryCheck(GpuCheck):
         words = f"the driver requires {WORDS.get(action, f'action {action}')}"
         issue = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
         yield issue(f"GPU {gpu.index}: {words}")
+
+
+def _find_heat(name: str, heat_c: float | None, hot_c: float, limit_c: float) -> Iterator[Issue]:
+    if heat_c is None:
+        return
+    if heat_c >= limit_c:
+        yield unhealthy(f"{name} is at {heat_c:.0f} °C, above its limit")
+    elif heat_c >= hot_c:
+        yield degraded(f"{name} is at {heat_c:.0f} °C")

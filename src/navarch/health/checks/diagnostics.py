@@ -21,6 +21,7 @@ from navarch.health.checks.issues import (
 from navarch.ports.checks import Diagnostics, NotRunError, TestFailedError
 
 SLOW = 0.7
+BURN_SLOW = 0.85
 """A GPU is slow below this share of the fastest GPU in the same machine."""
 WAYS = (
     ("to_device_gbs", "host to device"),
@@ -35,6 +36,11 @@ CASES = (
 )
 """The nvbandwidth tests to run; all of them together take an hour."""
 TOOL_S = 600.0
+
+_ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]*\|", re.MULTILINE)
+_PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*:[1-9]\d{0,3}")
+_BUS = re.compile(r"Avg bus bandwidth\s*:\s*([\d.]+)")
+_WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,61 +65,6 @@ class BandwidthCheck(ActiveCheck):
                 issues.append(degraded(f"GPU {index} moves {gbs} GB/s {way}"))
         slow, summary = _run_nvbandwidth(diagnostics)
         return combine(self.name, [*issues, *slow], [*measurements, summary])
-
-
-class _Case(msgspec.Struct):
-    """One nvbandwidth test. The cells of its matrix are numbers as text, or `N/A`."""
-
-    name: str = ""
-    status: str = ""
-    sum: float = 0.0
-    bandwidth_matrix: list[list[str]] = msgspec.field(default_factory=list)
-
-
-class _Cases(msgspec.Struct):
-    testcases: list[_Case] = msgspec.field(default_factory=list)
-    error: str = ""
-
-
-class _Output(msgspec.Struct):
-    nvbandwidth: _Cases = msgspec.field(default_factory=_Cases)
-
-
-def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
-    """Run nvbandwidth; return the slow GPUs and a summary, or why it did not run."""
-    try:
-        run = diagnostics.tool("nvbandwidth", "-j", "-t", *CASES, within_s=TOOL_S)
-    except (NotRunError, TestFailedError) as error:
-        return [], f"nvbandwidth not run: {error}"
-    try:
-        output = msgspec.json.decode(run.output[run.output.find("{") :], type=_Output).nvbandwidth
-    except msgspec.DecodeError:
-        return [], f"nvbandwidth did not finish: code {run.code}"
-    passed = [case for case in output.testcases if case.status == "Passed"]
-    if not passed:
-        return [], f"nvbandwidth did not finish: {output.error or f'code {run.code}'}"
-    slow: list[Issue] = []
-    for case in passed:
-        # A host-device test has one row, with one figure per GPU.
-        cells = case.bandwidth_matrix[0] if len(case.bandwidth_matrix) == 1 else []
-        column = {index: _number(cell) for index, cell in enumerate(cells)}
-        known = {index: figure for index, figure in column.items() if figure is not None}
-        for index, figure in find_slow(known, SLOW):
-            reached = f"GPU {index} reaches {figure} GB/s in nvbandwidth's {case.name}"
-            slow.append(degraded(reached))
-    sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
-    return slow, f"nvbandwidth: {sums}"
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-BURN_SLOW = 0.85
-"""A GPU is slow below this share of the fastest GPU in the same machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +98,6 @@ class BurnCheck(ActiveCheck):
         return combine(self.name, issues, measurements)
 
 
-_ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]*\|", re.MULTILINE)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmCheck(ActiveCheck):
     """Runs `dcgmi diag`, if it is installed, and reports which of its tests failed."""
@@ -170,11 +118,6 @@ class DcgmCheck(ActiveCheck):
             return not_run(self.name, f"dcgmi diag did not finish: {last}")
         passed = sum(word == "Pass" for _, word in rows)
         return CheckResult(check=self.name, health=Health.HEALTHY, reason=f"{passed} tests passed")
-
-
-_PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*:[1-9]\d{0,3}")
-_BUS = re.compile(r"Avg bus bandwidth\s*:\s*([\d.]+)")
-_WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,3 +190,54 @@ class PatternsCheck(ActiveCheck):
                 words = f"{figures.wrong} memory words read back wrong{where}"
                 issues.append(unhealthy(f"GPU {gpu.index}: {words}", fatal=True))
         return combine(self.name, issues, measurements)
+
+
+class _Case(msgspec.Struct):
+    """One nvbandwidth test. The cells of its matrix are numbers as text, or `N/A`."""
+
+    name: str = ""
+    status: str = ""
+    sum: float = 0.0
+    bandwidth_matrix: list[list[str]] = msgspec.field(default_factory=list)
+
+
+class _Cases(msgspec.Struct):
+    testcases: list[_Case] = msgspec.field(default_factory=list)
+    error: str = ""
+
+
+class _Output(msgspec.Struct):
+    nvbandwidth: _Cases = msgspec.field(default_factory=_Cases)
+
+
+def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
+    """Run nvbandwidth; return the slow GPUs and a summary, or why it did not run."""
+    try:
+        run = diagnostics.tool("nvbandwidth", "-j", "-t", *CASES, within_s=TOOL_S)
+    except (NotRunError, TestFailedError) as error:
+        return [], f"nvbandwidth not run: {error}"
+    try:
+        output = msgspec.json.decode(run.output[run.output.find("{") :], type=_Output).nvbandwidth
+    except msgspec.DecodeError:
+        return [], f"nvbandwidth did not finish: code {run.code}"
+    passed = [case for case in output.testcases if case.status == "Passed"]
+    if not passed:
+        return [], f"nvbandwidth did not finish: {output.error or f'code {run.code}'}"
+    slow: list[Issue] = []
+    for case in passed:
+        # A host-device test has one row, with one figure per GPU.
+        cells = case.bandwidth_matrix[0] if len(case.bandwidth_matrix) == 1 else []
+        column = {index: _number(cell) for index, cell in enumerate(cells)}
+        known = {index: figure for index, figure in column.items() if figure is not None}
+        for index, figure in find_slow(known, SLOW):
+            reached = f"GPU {index} reaches {figure} GB/s in nvbandwidth's {case.name}"
+            slow.append(degraded(reached))
+    sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
+    return slow, f"nvbandwidth: {sums}"
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

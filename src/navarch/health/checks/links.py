@@ -8,6 +8,19 @@ from navarch.health.checks.issues import GpuCheck, Issue, degraded, rise_in_hour
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
+COMPLETED = 3
+"""The state of a fabric that is configured."""
+_YES = 1
+
+_FLAGS = (
+    # Two bits each: 0 not reported, 1 yes, 2 no.
+    (0, "has degraded bandwidth", False),
+    (2, "is being routed around a fault", False),
+    (4, "has an unhealthy route", True),
+    (6, "is recovering from an access that timed out", False),
+)
+_CONFIGURATION_SHIFT, _CONFIGURATION_MASK, _RIGHT = 8, 0xF, 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieCheck(GpuCheck):
@@ -60,19 +73,6 @@ class NvlinkCheck(GpuCheck):
             yield degraded(
                 f"GPU {gpu.index} has more than {self.errors_per_hour_max} NVLink errors an hour"
             )
-
-
-COMPLETED = 3
-_YES = 1
-
-_FLAGS = (
-    # Two bits each: 0 not reported, 1 yes, 2 no.
-    (0, "has degraded bandwidth", False),
-    (2, "is being routed around a fault", False),
-    (4, "has an unhealthy route", True),
-    (6, "is recovering from an access that timed out", False),
-)
-_CONFIGURATION_SHIFT, _CONFIGURATION_MASK, _RIGHT = 8, 0xF, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

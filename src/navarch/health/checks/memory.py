@@ -9,6 +9,13 @@ from navarch.health.checks.issues import GpuCheck, Issue, degraded, rise_in_hour
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
+SPARE = "spare/"
+"""Prefix of the facts that hold a GPU's spare rows; the GPU's UUID follows."""
+
+Banks = tuple[int, int, int, int, int]
+"""Counts of memory banks by spare rows left: full, high, partial, low and none."""
+_BANKS = re.compile(r"\d{1,9}(?:\s+\d{1,9}){4}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EccCheck(GpuCheck):
@@ -37,14 +44,6 @@ class EccCheck(GpuCheck):
                 yield degraded(
                     f"{name} corrects more than {self.corrected_per_hour_max} memory errors an hour"
                 )
-
-
-SPARE = "spare/"
-"""Prefix of the facts that hold a GPU's spare rows; the GPU's UUID follows."""
-
-Banks = tuple[int, int, int, int, int]
-"""Counts of memory banks by spare rows left: full, high, partial, low and none."""
-_BANKS = re.compile(r"\d{1,9}(?:\s+\d{1,9}){4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,9 @@ from navarch.health.checks.issues import GpuCheck, Issue, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
+SLOWDOWN, THERMAL, BRAKE, SOFTWARE_THERMAL = 0x08, 0x40, 0x80, 0x20
+"""Bits of NVML's clock event reasons. The power cap (4) and idle (1) are normal operation."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCheck(GpuCheck):
@@ -27,10 +30,6 @@ class PowerCheck(GpuCheck):
             yield degraded(
                 f"GPU {gpu.index} is limited to {limit:.0f} W of its default {usual:.0f} W"
             )
-
-
-SLOWDOWN, THERMAL, BRAKE, SOFTWARE_THERMAL = 0x08, 0x40, 0x80, 0x20
-"""Bits of NVML's clock event reasons. The power cap (4) and idle (1) are normal operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

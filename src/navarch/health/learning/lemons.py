@@ -15,6 +15,27 @@ from navarch.core.node import HOST_LABELS, Node
 Z95 = 1.959964
 """The 97.5th percentile of the normal distribution: 95 % lie within this many deviations."""
 
+WINDOW = timedelta(days=30)
+"""How far back failures count: as long as incidents are kept."""
+
+PRIOR_FAILURES = 1.0
+"""The weight of the fleet's rate against a machine's own, in failures. With one, a single failure
+makes no lemon, however short the machine has been in service."""
+
+STRIKES_MIN = 2
+TIMES_EXPECTED = 5.0
+"""A lemon has failed at least twice, and at least five times as often as expected."""
+
+_HARDWARE = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC, IncidentKind.HOST})
+
+MACHINE = "machine"
+"""The check that the control plane runs on every machine that registers."""
+
+REMEMBERED = timedelta(days=90)
+"""How long a returned machine counts as broken. Providers repair what is reported to them."""
+
+_UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
@@ -43,26 +64,6 @@ def rate(failures: int, node_days: float) -> Rate:
         low=_gamma_point(failures, -Z95) * scale if failures else 0.0,
         high=_gamma_point(failures + 1, Z95) * scale,
     )
-
-
-def _gamma_point(shape: float, z: float) -> float:
-    if shape == 1:
-        return -log(0.975 if z < 0 else 0.025)
-    return float(shape * max(1 - 1 / (9 * shape) + z / (3 * sqrt(shape)), 0.0) ** 3)
-
-
-WINDOW = timedelta(days=30)
-"""How far back failures count: as long as incidents are kept."""
-
-PRIOR_FAILURES = 1.0
-"""The weight of the fleet's rate against a machine's own, in failures. With one, a single failure
-makes no lemon, however short the machine has been in service."""
-
-STRIKES_MIN = 2
-TIMES_EXPECTED = 5.0
-"""A lemon has failed at least twice, and at least five times as often as expected."""
-
-_HARDWARE = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC, IncidentKind.HOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +126,6 @@ def score_lemons(
     return sorted(found, key=lambda each: (-each.score, each.node, each.slot, each.gpu))
 
 
-def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lemon]:
-    """Yield the slots with two strikes, and the GPUs with two in an unknown slot."""
-    for slot in dict.fromkeys(slot for incident in strikes for slot in incident.slots):
-        hit = [incident for incident in strikes if slot in incident.slots]
-        gpus = {gpu for incident in hit if len(incident.gpus) == 1 for gpu in incident.gpus}
-        if len(hit) >= STRIKES_MIN:
-            gpu = gpus.pop() if len(gpus) == 1 else ""
-            yield _lemon(node, hit, expected, gpu=gpu, slot=slot)
-    unplaced = [incident for incident in strikes if not incident.slots]
-    for gpu in dict.fromkeys(gpu for incident in unplaced for gpu in incident.gpus):
-        hit = [incident for incident in unplaced if gpu in incident.gpus]
-        if len(hit) >= STRIKES_MIN:
-            yield _lemon(node, hit, expected, gpu=gpu)
-
-
 def exposure_days(node: Node, *, now: datetime) -> float:
     """Return how many days of the window a node has been in service."""
     begun = node.registered_at
@@ -147,31 +133,6 @@ def exposure_days(node: Node, *, now: datetime) -> float:
         return 0.0
     ended = node.since if node.gone else now
     return max((ended - max(begun, now - WINDOW)) / timedelta(days=1), 0.0)
-
-
-def _lemon(
-    node: Node, strikes: list[Incident], expected: float, *, gpu: str = "", slot: str = ""
-) -> Lemon:
-    latest = sorted(strikes, key=lambda incident: incident.opened_at, reverse=True)
-    return Lemon(
-        node=node.id,
-        gpu=gpu,
-        slot=slot,
-        host=node.host,
-        score=(len(strikes) + PRIOR_FAILURES) / (expected + PRIOR_FAILURES),
-        strikes=len(strikes),
-        is_lemon=len(strikes) >= max(STRIKES_MIN, TIMES_EXPECTED * expected),
-        causes=tuple(dict.fromkeys(incident.title for incident in latest))[:3],
-    )
-
-
-MACHINE = "machine"
-"""The check that the control plane runs on every machine that registers."""
-
-REMEMBERED = timedelta(days=90)
-"""How long a returned machine counts as broken. Providers repair what is reported to them."""
-
-_UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,3 +193,40 @@ def find_returned(
         fatal=True,
         action="replace",
     )
+
+
+def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lemon]:
+    """Yield the slots with two strikes, and the GPUs with two in an unknown slot."""
+    for slot in dict.fromkeys(slot for incident in strikes for slot in incident.slots):
+        hit = [incident for incident in strikes if slot in incident.slots]
+        gpus = {gpu for incident in hit if len(incident.gpus) == 1 for gpu in incident.gpus}
+        if len(hit) >= STRIKES_MIN:
+            gpu = gpus.pop() if len(gpus) == 1 else ""
+            yield _lemon(node, hit, expected, gpu=gpu, slot=slot)
+    unplaced = [incident for incident in strikes if not incident.slots]
+    for gpu in dict.fromkeys(gpu for incident in unplaced for gpu in incident.gpus):
+        hit = [incident for incident in unplaced if gpu in incident.gpus]
+        if len(hit) >= STRIKES_MIN:
+            yield _lemon(node, hit, expected, gpu=gpu)
+
+
+def _lemon(
+    node: Node, strikes: list[Incident], expected: float, *, gpu: str = "", slot: str = ""
+) -> Lemon:
+    latest = sorted(strikes, key=lambda incident: incident.opened_at, reverse=True)
+    return Lemon(
+        node=node.id,
+        gpu=gpu,
+        slot=slot,
+        host=node.host,
+        score=(len(strikes) + PRIOR_FAILURES) / (expected + PRIOR_FAILURES),
+        strikes=len(strikes),
+        is_lemon=len(strikes) >= max(STRIKES_MIN, TIMES_EXPECTED * expected),
+        causes=tuple(dict.fromkeys(incident.title for incident in latest))[:3],
+    )
+
+
+def _gamma_point(shape: float, z: float) -> float:
+    if shape == 1:
+        return -log(0.975 if z < 0 else 0.025)
+    return float(shape * max(1 - 1 / (9 * shape) + z / (3 * sqrt(shape)), 0.0) ** 3)

@@ -23,6 +23,10 @@ LABEL_MAX = 200
 """All labels are kept, since another policy may use any of them, but within limits: agents set
 their labels freely and must not fill the journal."""
 
+REVISION, RULES = "policy", "rules"
+"""The facts of the condition of a finding without a verdict: the policy, and its rules that failed.
+"""
+
 _FACT = "fact."
 _LABEL = "label."
 _NONE = "-"
@@ -101,57 +105,6 @@ def occurrence_of(event: Event) -> Occurrence | None:
     )
 
 
-def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
-    """Return the node with the fields that a policy can use."""
-    return Node(
-        id=name,
-        pool=PoolName(facts["pool"]) if "pool" in facts else None,
-        phase=Phase.READY,
-        since=at,
-        created_at=at,
-        registered_at=at,
-        boot_id=facts.get("boot_id", ""),
-        gpus=int(facts.get("gpus", "0")),
-        health=Health(facts.get("health", Health.UNKNOWN)),
-        cordoned="it was" if "cordoned" in facts else None,
-        labels={k.removeprefix(_LABEL): v for k, v in facts.items() if k.startswith(_LABEL)},
-        offering=Offering(
-            provider=ProviderName(facts.get("provider", "")),
-            instance_type=facts.get("instance_type", ""),
-            region=facts.get("region", ""),
-            zone=facts.get("zone", ""),
-        ),
-        conditions=tuple(_condition(part, at) for part in facts.get("conditions", "").split(";"))
-        if facts.get("conditions")
-        else (),
-    )
-
-
-def _written(conditions: Sequence[Condition]) -> str:
-    parts: list[str] = []
-    for condition in conditions[:CONDITIONS_MAX]:
-        code, gpu = (condition.facts.get(name) or _NONE for name in ("code", "gpu"))
-        words = (str(condition.health), condition.check, code, gpu)
-        if not any(";" in word or " " in word for word in words):
-            parts.append(" ".join(words))
-    return ";".join(parts)
-
-
-def _condition(written: str, at: datetime) -> Condition:
-    health, check, *rest = written.split(" ")
-    if not rest:
-        # The format before codes and GPUs were written: take them from an XID's name.
-        name, _, place = check.partition("/")
-        code, _, gpu = place.partition("/")
-        rest = [code, gpu] if name == "xid" and gpu else []
-    known = {key: x for key, x in zip(("code", "gpu"), rest, strict=False) if x != _NONE}
-    return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
-
-
-REVISION, RULES = "policy", "rules"
-"""The facts of such a condition: the policy that failed, and its rules that did."""
-
-
 def is_unjudged(node: Node, check: str) -> bool:
     """Return whether `node` has a condition because no rule could judge a result of `check`."""
     return any(condition.check == POLICY + check for condition in node.conditions)
@@ -215,3 +168,50 @@ def failure_events(before: Node, after: Node, now: datetime) -> list[Event]:
             )
         )
     return events
+
+
+def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
+    """Return the node with the fields that a policy can use."""
+    return Node(
+        id=name,
+        pool=PoolName(facts["pool"]) if "pool" in facts else None,
+        phase=Phase.READY,
+        since=at,
+        created_at=at,
+        registered_at=at,
+        boot_id=facts.get("boot_id", ""),
+        gpus=int(facts.get("gpus", "0")),
+        health=Health(facts.get("health", Health.UNKNOWN)),
+        cordoned="it was" if "cordoned" in facts else None,
+        labels={k.removeprefix(_LABEL): v for k, v in facts.items() if k.startswith(_LABEL)},
+        offering=Offering(
+            provider=ProviderName(facts.get("provider", "")),
+            instance_type=facts.get("instance_type", ""),
+            region=facts.get("region", ""),
+            zone=facts.get("zone", ""),
+        ),
+        conditions=tuple(_condition(part, at) for part in facts.get("conditions", "").split(";"))
+        if facts.get("conditions")
+        else (),
+    )
+
+
+def _written(conditions: Sequence[Condition]) -> str:
+    parts: list[str] = []
+    for condition in conditions[:CONDITIONS_MAX]:
+        code, gpu = (condition.facts.get(name) or _NONE for name in ("code", "gpu"))
+        words = (str(condition.health), condition.check, code, gpu)
+        if not any(";" in word or " " in word for word in words):
+            parts.append(" ".join(words))
+    return ";".join(parts)
+
+
+def _condition(written: str, at: datetime) -> Condition:
+    health, check, *rest = written.split(" ")
+    if not rest:
+        # The format before codes and GPUs were written: take them from an XID's name.
+        name, _, place = check.partition("/")
+        code, _, gpu = place.partition("/")
+        rest = [code, gpu] if name == "xid" and gpu else []
+    known = {key: x for key, x in zip(("code", "gpu"), rest, strict=False) if x != _NONE}
+    return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
