@@ -16,6 +16,17 @@ from navarch.core.errors import CredentialError, OutcomeUnknownError, ProviderEr
 from navarch.ports.clock import Offload
 from navarch.providers.aws.translation import refusal
 
+ARM = ("p6e-", "g5g.")
+"""Prefixes of the types with Arm processors."""
+
+CALLS_AT_ONCE = 16
+"""The most concurrent calls to AWS; further calls are queued."""
+
+HOME = "us-east-1"
+"""The region for calls that concern the whole account."""
+
+TIMEOUT_S = 15.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsSettings:
@@ -51,17 +62,6 @@ class AwsSettings:
         image = "base-oss-nvidia-driver-gpu-ubuntu-22.04"
         default = f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"
         return self.images.get(region) or self.image or default
-
-
-ARM = ("p6e-", "g5g.")
-"""Prefixes of the types with Arm processors."""
-
-
-CALLS_AT_ONCE = 16
-"""The most concurrent calls to AWS; further calls are queued."""
-
-HOME = "us-east-1"
-"""The region for calls that concern the whole account."""
 
 
 class Ec2:
@@ -151,9 +151,6 @@ class Ec2:
 def named(error: ProviderError, region: str) -> ProviderError:
     """Return `error` with its region in front, since an account spans many."""
     return type(error)(f"{region}: {error}")
-
-
-TIMEOUT_S = 15.0
 
 
 def who_am_i(

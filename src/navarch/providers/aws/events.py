@@ -37,6 +37,18 @@ BLOCK_NOTICE = timedelta(minutes=60)
 """Navarch announces the end of a block's machines this long before EC2 begins to terminate them.
 EC2 itself gives ten minutes, which is less than replacing a large machine takes."""
 
+VISIBILITY_TIMEOUT = timedelta(seconds=20)
+"""How long SQS hides a message after each receipt. A new process collects for this long before it
+returns its first announcements: until then its view may be incomplete."""
+
+POLL_INTERVAL_S = 2.0
+
+PAGE = 10
+"""The most messages that one call returns."""
+
+CALLS_MAX = 50
+"""The most calls per poll: a queue flooded with unrelated events must not block the provider."""
+
 
 def read_events(statuses: list[Mapping[str, Any]]) -> Iterator[Announcement]:
     """Yield planned maintenance, without completed and cancelled events."""
@@ -85,19 +97,6 @@ def end_of_block(instance: InstanceId, block: str, at: datetime) -> Announcement
     return Announcement(
         instance=instance, notice=Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
     )
-
-
-VISIBILITY_TIMEOUT = timedelta(seconds=20)
-"""How long SQS hides a message after each receipt. A new process collects for this long before it
-returns its first announcements: until then its view may be incomplete."""
-
-POLL_INTERVAL_S = 2.0
-
-PAGE = 10
-"""The most messages that one call returns."""
-
-CALLS_MAX = 50
-"""The most calls per poll: a queue flooded with unrelated events must not block the provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

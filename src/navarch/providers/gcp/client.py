@@ -20,8 +20,16 @@ from navarch.ports.clock import Offload
 from navarch.providers.gcp.refusals import of_exception
 from navarch.providers.gcp.translation import Message
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 COMPUTE = "https://www.googleapis.com/auth/compute"
 PRICES = "https://www.googleapis.com/auth/cloud-billing.readonly"
+
+ANSWER_S = 20.0
+PAGE = 500
+
+_CALL: dict[str, Any] = {"retry": None, "timeout": ANSWER_S}
 
 
 def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Credentials]:
@@ -50,15 +58,6 @@ def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Cred
 def anonymous() -> Credentials:
     """Return empty credentials, for endpoints without TLS: no key is sent in the clear."""
     return AnonymousCredentials()
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
-ANSWER_S = 20.0
-PAGE = 500
-
-_CALL: dict[str, Any] = {"retry": None, "timeout": ANSWER_S}
 
 
 class ComputeClient:

@@ -26,6 +26,23 @@ from navarch.ports.clock import Clock, Offload
 HOURS_A_MONTH = 730
 """Google's divisor from monthly to hourly prices."""
 
+ENDPOINT = "https://cloudbilling.googleapis.com"
+
+COMPUTE_ENGINE = "services/6F81-5844-456A"
+PAGE = 5000
+
+REFRESH_INTERVAL = timedelta(hours=6)
+"""The list is read again after this time. Google updates it every twelve hours."""
+RETRY_INTERVAL = timedelta(hours=1)
+"""A failed read is retried after this time."""
+
+WAIT_S = 10.0
+"""The longest that `rates` waits for a read. The list has tens of thousands of entries; a read that
+takes longer completes in the background, and the next call returns its rates."""
+ANSWER_S = 15.0
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+
 FAMILIES: Mapping[str, str] = {
     "a2-highgpu": "A2",
     "a2-megagpu": "A2",
@@ -203,27 +220,6 @@ def _keep(
         into[key] = max(price, into.get(key, Decimal(0)))
 
 
-def _rounded(price: Decimal) -> Decimal:
-    return price.quantize(Decimal("0.0001"))
-
-
-ENDPOINT = "https://cloudbilling.googleapis.com"
-
-COMPUTE_ENGINE = "services/6F81-5844-456A"
-PAGE = 5000
-
-REFRESH_INTERVAL = timedelta(hours=6)
-"""The list is read again after this time. Google updates it every twelve hours."""
-RETRY_INTERVAL = timedelta(hours=1)
-"""A failed read is retried after this time."""
-
-WAIT_S = 10.0
-"""The longest that `rates` waits for a read. The list has tens of thousands of entries; a read that
-takes longer completes in the background, and the next call returns its rates."""
-ANSWER_S = 15.0
-
-NEVER = datetime.min.replace(tzinfo=UTC)
-
 _PAGES = msgspec.json.Decoder(SkuPage)
 
 
@@ -294,3 +290,7 @@ class PriceList:
     @cached_property
     def _session(self) -> AuthorizedSession:
         return AuthorizedSession(self._find_credentials())
+
+
+def _rounded(price: Decimal) -> Decimal:
+    return price.quantize(Decimal("0.0001"))
