@@ -71,8 +71,8 @@ def _price(offer: Offer) -> str:
 
 
 def _price_per_gpu(offer: Offer) -> str:
-    price = offer.offering.price_per_hour
-    return f"{price / offer.offering.gpus:,.2f}" if price else "-"
+    price, gpus = offer.offering.price_per_hour, offer.offering.gpus
+    return f"{price / gpus:,.2f}" if price and gpus else "-"
 
 
 def _priced_at(offer: Offer) -> str:
