@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from navarch.config import (
-    BuiltInCatalogue,
     Config,
     ConfigError,
     FileText,
@@ -130,7 +129,7 @@ def survives(text: str) -> bool:
     except ConfigError as error:
         return not render_verdict("f", error)
     assert render_verdict("f", config)
-    for spec in to_pool_specs(config, BuiltInCatalogue()):
+    for spec in to_pool_specs(config):
         to_pool(spec)
     assert str(compare(config, Config()))
     shown = render_config(config)
