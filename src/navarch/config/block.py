@@ -18,7 +18,7 @@ from navarch.config.document import (
     is_nothing,
 )
 from navarch.config.errors import MOVED, Place, suggest
-from navarch.config.kinds import SECRET, name_remedy, read_secret_file
+from navarch.config.kinds import SECRET, Text, name_remedy, read_secret_file
 from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
 
 B = TypeVar("B")
@@ -198,6 +198,20 @@ class Nested(Generic[B]):
     def plain(self, value: B) -> object:
         """Return a mapping."""
         return plain_block(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedOrName(Nested[B]):
+    """A block, or only the value of its main key."""
+
+    main: str
+    kind: Text
+
+    def read(self, node: Tree, scope: Scope) -> B:
+        """Return the block."""
+        if isinstance(node, Leaf) and not is_nothing(node):
+            return self.cls(**{self.main: self.kind.read(node, scope)})
+        return read_block(self.cls, node, scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
-from navarch.config.block import Nested
-from navarch.config.context import Scope
-from navarch.config.document import Leaf, Tree, is_nothing
+from navarch.config.block import Nested, NestedOrName
 from navarch.config.errors import suggest
 from navarch.config.kinds import (
     BOOLEAN,
@@ -166,18 +164,16 @@ def to_disruption(config: DisruptionConfig) -> Disruption:
     return copied(Disruption, config, budgets=budgets)
 
 
-STRATEGIES = BUILT_IN_STRATEGIES
-
 _CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 def _strategy_remedy(text: str) -> str | None:
-    if text in STRATEGIES or _CUSTOM.fullmatch(text):
+    if text in BUILT_IN_STRATEGIES or _CUSTOM.fullmatch(text):
         return None
-    close = suggest(text, STRATEGIES)
+    close = suggest(text, BUILT_IN_STRATEGIES)
     if close:
         return f'did you mean "{close}"?'
-    return f"valid: {', '.join(STRATEGIES)}, or package.module:Class for a custom one"
+    return f"valid: {', '.join(BUILT_IN_STRATEGIES)}, or package.module:Class for a custom one"
 
 
 STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)
@@ -207,19 +203,9 @@ class RemediationConfig:
     )
 
 
-class RemediationKind(Nested[RemediationConfig]):
-    """A block, or only the name of a strategy."""
-
-    __slots__ = ()
-
-    def read(self, node: Tree, scope: Scope) -> RemediationConfig:
-        """Return the block."""
-        if isinstance(node, Leaf) and not is_nothing(node):
-            return RemediationConfig(strategy=STRATEGY.read(node, scope))
-        return Nested.read(self, node, scope)
-
-
-REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapping")
+REMEDIATION = NestedOrName(
+    cls=RemediationConfig, noun="a strategy, or a mapping", main="strategy", kind=STRATEGY
+)
 
 
 def to_remediation(config: RemediationConfig) -> Remediation:

@@ -60,15 +60,12 @@ class ConfigError(NavarchError):
         self.problems = tuple(problems)
         self.stage = stage
         """The step that failed: reading, parsing or checking."""
-        super().__init__(self._text())
-
-    def _text(self) -> str:
         count = len(self.problems)
         number = "1 problem" if count == 1 else f"{count} problems"
-        parts = [f"{self.stage}: {number}", *map(str, self.problems[:SHOWN_MAX])]
+        parts = [f"{stage}: {number}", *map(str, self.problems[:SHOWN_MAX])]
         if count > SHOWN_MAX:
             parts.append(f"... and {count - SHOWN_MAX} more")
-        return "\n\n".join(parts)
+        super().__init__("\n\n".join(parts))
 
 
 WIDTH_MAX = 100

@@ -31,7 +31,7 @@ from navarch.config.pool_providers import (
     Strategy,
 )
 from navarch.config.pool_sizes import SIZE_RULES
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, keys_of
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError
 from navarch.core.limits import NODES_PER_POOL_MAX
@@ -88,12 +88,7 @@ def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
     defaults = context.get("defaults")
     if not isinstance(defaults, DefaultsConfig):
         return {}
-    held = {
-        "ssh_keys": defaults.ssh_keys,
-        "health": defaults.health,
-        "ssh_user": defaults.ssh_user,
-        "ssh_private_key_path": defaults.ssh_private_key_path,
-    }
+    held = {name: getattr(defaults, name) for name in keys_of(DefaultsConfig)}
     return {name: value for name, value in held.items() if value is not None}
 
 

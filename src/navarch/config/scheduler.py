@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from navarch.config.block import Named, Nested
-from navarch.config.context import Scope
-from navarch.config.document import Leaf, Tree, is_nothing
+from navarch.config.block import Named, Nested, NestedOrName
 from navarch.config.errors import suggest
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
 from navarch.config.schema import Fault, block, copied, key
@@ -33,19 +31,7 @@ class PluginConfig:
     )
 
 
-class PluginKind(Nested[PluginConfig]):
-    """A block, or only the name of a plugin."""
-
-    __slots__ = ()
-
-    def read(self, node: Tree, scope: Scope) -> PluginConfig:
-        """Return the block."""
-        if isinstance(node, Leaf) and not is_nothing(node):
-            return PluginConfig(name=NAME.read(node, scope))
-        return Nested.read(self, node, scope)
-
-
-PLUGIN = PluginKind(cls=PluginConfig, noun="a name, or a mapping")
+PLUGIN = NestedOrName(cls=PluginConfig, noun="a name, or a mapping", main="name", kind=NAME)
 
 
 def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:

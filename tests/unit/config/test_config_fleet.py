@@ -442,7 +442,7 @@ pools:
     with pytest.raises(ConfigError) as caught:
         parse_config(text, source="fleet.yaml")
 
-    assert render_verdict("fleet.yaml", caught.value) == GOLDEN
+    assert f"{caught.value}\n" == GOLDEN
 
 
 @pytest.mark.parametrize(
