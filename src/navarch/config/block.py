@@ -17,7 +17,7 @@ from navarch.config.document import (
     is_empty,
     is_nothing,
 )
-from navarch.config.errors import MOVED, Place, suggest
+from navarch.config.errors import MOVED, Place, did_you_mean, suggest
 from navarch.config.kinds import SECRET, Text, name_remedy, read_secret_file
 from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
 
@@ -94,8 +94,7 @@ class _BlockReader:
         if len(self.scope.context.problems) > _SUGGESTIONS_MAX:
             return ""
         names = key_names(self.cls)
-        close = suggest(name, names)
-        return f'did you mean "{close}"?' if close else f"valid keys: {', '.join(names)}"
+        return did_you_mean(name, names, f"valid keys: {', '.join(names)}")
 
     def read_keys(self, *, publish: bool) -> None:
         for name, declared in self.keys.items():

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from navarch.config.block import Named, Nested
 from navarch.config.disruption import BudgetConfig, to_budget
-from navarch.config.errors import Problem, suggest
+from navarch.config.errors import Problem, did_you_mean
 from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
@@ -68,13 +68,12 @@ def _budgets_match_pools(
         names = list(pools) if each.of is BudgetOf.POOL else sorted(teams)
         if each.name in names:
             continue
-        close = suggest(each.name, names)
         hint = "ignore this if the pool is created over the API"
         if each.of is BudgetOf.TEAM:
             hint = f"give the team's pools labels: {{team: {each.name}}}"
         yield Fault(
             f'this file has no pool of the {each.of.value} "{each.name}"',
-            f'did you mean "{close}"?' if close else hint,
+            did_you_mean(each.name, names, hint),
             at=("budgets", index, "name"),
             warning=True,
         )

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
 from navarch.config.block import Nested, NestedOrName
-from navarch.config.errors import suggest
+from navarch.config.errors import did_you_mean
 from navarch.config.kinds import (
     BOOLEAN,
     COUNT,
@@ -170,10 +170,8 @@ _CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 def _strategy_remedy(text: str) -> str | None:
     if text in BUILT_IN_STRATEGIES or _CUSTOM.fullmatch(text):
         return None
-    close = suggest(text, BUILT_IN_STRATEGIES)
-    if close:
-        return f'did you mean "{close}"?'
-    return f"valid: {', '.join(BUILT_IN_STRATEGIES)}, or package.module:Class for a custom one"
+    valid = f"valid: {', '.join(BUILT_IN_STRATEGIES)}, or package.module:Class for a custom one"
+    return did_you_mean(text, BUILT_IN_STRATEGIES, valid)
 
 
 STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)

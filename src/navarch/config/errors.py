@@ -189,6 +189,12 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the closest known name is meant; `otherwise` if none is close."""
+    close = suggest(name, known)
+    return f'did you mean "{close}"?' if close else otherwise
+
+
 def join_names(names: Iterable[str]) -> str:
     """Return names as an English list: `a, b or c`."""
     *most, last = names

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from navarch.config.block import Named, Nested, NestedOrName
-from navarch.config.errors import suggest
+from navarch.config.errors import did_you_mean
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
 from navarch.config.schema import Fault, block, copied, key
 from navarch.core.job import Queue
@@ -40,10 +40,9 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
         if queue.parent is None:
             continue
         if queue.parent not in queues:
-            close = suggest(queue.parent, list(queues))
             yield Fault(
                 f'unknown queue "{queue.parent}"',
-                f'did you mean "{close}"?' if close else f"configured: {', '.join(queues)}",
+                did_you_mean(queue.parent, queues, f"configured: {', '.join(queues)}"),
                 at=("queues", name, "parent"),
             )
         elif name in _ancestors(queues, queue.parent):
