@@ -127,7 +127,7 @@ def survives(text: str) -> bool:
     try:
         config = parse_config(text, source="f", environment=environment, read_file=read_file)
     except ConfigError as error:
-        return not render_verdict("f", error)
+        return not str(error)
     assert render_verdict("f", config)
     for spec in to_pool_specs(config):
         to_pool(spec)

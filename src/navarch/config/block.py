@@ -19,7 +19,7 @@ from navarch.config.document import (
 )
 from navarch.config.errors import MOVED, Place, did_you_mean, suggest
 from navarch.config.kinds import SECRET, Text, name_remedy, read_secret_file
-from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
+from navarch.config.schema import Key, Rule, key, key_names, keys_of, plain_block, rules_of
 
 B = TypeVar("B")
 
@@ -197,6 +197,11 @@ class Nested(Generic[B]):
     def plain(self, value: B) -> object:
         """Return a mapping."""
         return plain_block(value)
+
+
+def nested(cls: type[B], doc: str) -> B:
+    """Declare a key with a block; a missing block is read as an empty one."""
+    return key(Nested(cls=cls), doc, default=cls())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

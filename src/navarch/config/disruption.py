@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
-from navarch.config.block import Nested, NestedOrName
+from navarch.config.block import Nested, NestedOrName, nested
 from navarch.config.errors import did_you_mean
 from navarch.config.kinds import (
     BOOLEAN,
@@ -226,9 +226,6 @@ class DomainBudgetConfig:
     )
 
 
-_BUDGET = Nested(cls=DomainBudgetConfig)
-
-
 @block()
 class GovernorConfig:
     """Limits on what automation may do without approval."""
@@ -236,31 +233,19 @@ class GovernorConfig:
     window: timedelta = key(
         DURATION, "the window in which actions are counted", default=timedelta(hours=1)
     )
-    pool: DomainBudgetConfig = key(
-        _BUDGET, "for each pool; 1 node or 0.05 of it", default=DomainBudgetConfig()
+    pool: DomainBudgetConfig = nested(DomainBudgetConfig, "for each pool; 1 node or 0.05 of it")
+    zone: DomainBudgetConfig = nested(DomainBudgetConfig, "for each zone; 3 nodes or 0.05 of it")
+    rack: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same label `rack`; 1 node or 0.25 of it"
     )
-    zone: DomainBudgetConfig = key(
-        _BUDGET, "for each zone; 3 nodes or 0.05 of it", default=DomainBudgetConfig()
+    nvlink: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it"
     )
-    rack: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same label `rack`; 1 node or 0.25 of it",
-        default=DomainBudgetConfig(),
+    driver: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same driver; 3 nodes or 0.05 of them"
     )
-    nvlink: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
-        default=DomainBudgetConfig(),
-    )
-    driver: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same driver; 3 nodes or 0.05 of them",
-        default=DomainBudgetConfig(),
-    )
-    image: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same image; 3 nodes or 0.05 of them",
-        default=DomainBudgetConfig(),
+    image: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same image; 3 nodes or 0.05 of them"
     )
     change_window: timedelta = key(
         DURATION, "how long a change is a possible cause of failures", default=timedelta(hours=24)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig
-from navarch.config.block import Nested
+from navarch.config.block import Nested, nested
 from navarch.config.disruption import REMEDIATION, DisruptionConfig, RemediationConfig
 from navarch.config.kinds import (
     BOOLEAN,
@@ -274,9 +274,7 @@ class PoolConfig:
         "how long to wait for work to leave a draining node",
         default=timedelta(minutes=5),
     )
-    health: HealthConfig = key(
-        Nested(cls=HealthConfig), "when unhealthy nodes are replaced", default=HealthConfig()
-    )
+    health: HealthConfig = nested(HealthConfig, "when unhealthy nodes are replaced")
     gang: int = key(
         ANY_NODES,
         "buy nodes in groups of this size, within one network block, all or none",
@@ -287,10 +285,8 @@ class PoolConfig:
         "how long to keep a part of a gang while the rest is unavailable",
         default=timedelta(minutes=10),
     )
-    disruption: DisruptionConfig = key(
-        Nested(cls=DisruptionConfig),
-        "which healthy nodes are replaced, and how fast",
-        default=DisruptionConfig(),
+    disruption: DisruptionConfig = nested(
+        DisruptionConfig, "which healthy nodes are replaced, and how fast"
     )
     remediation: RemediationConfig = key(
         REMEDIATION, "what is done about unhealthy nodes", default=RemediationConfig()
