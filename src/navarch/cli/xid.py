@@ -103,18 +103,6 @@ _USUAL = re.compile(
 )
 
 
-class _Found(msgspec.Struct):
-    line: int
-    code: int
-    kind: str
-    pci: str | None
-    pid: int | None
-    name: str | None
-    text: str
-    action: str
-    fatal: bool
-
-
 class XidLogParser:
     """Parses one log chunk by chunk, for one driver branch."""
 
@@ -152,7 +140,17 @@ class XidLogParser:
     def _encode(self, number: int, found: XidLine) -> str:
         kind, code, pci, pid, name, text, _, _ = found
         action, fatal = self._decisions[kind][code, decisive(kind, code, text)]
-        whole = _Found(number, code, kind.value, pci, pid, name, text, action, fatal)
+        whole = {
+            "line": number,
+            "code": code,
+            "kind": kind.value,
+            "pci": pci,
+            "pid": pid,
+            "name": name,
+            "text": text,
+            "action": action,
+            "fatal": fatal,
+        }
         return msgspec.json.encode(whole).decode() + "\n"
 
 
