@@ -246,3 +246,11 @@ def test_the_table_of_offers_fits_a_terminal_and_merges_zones() -> None:
 def test_an_empty_list_of_offers_comes_with_a_remedy() -> None:
     text = render_offers([], Canvas(width=80, color=False, now=NOW), wanted="h900")
     assert text.startswith("No offers of h900 found; try")
+
+
+def test_an_offer_without_gpus_has_no_price_per_gpu() -> None:
+    offer = Offer(offering=at("aws", "m7i.large", 0, "0.10", gpu_type=""))
+    header, row = render_offers([offer], Canvas(width=None, now=NOW)).splitlines()
+    start = header.index("$/h")
+    assert header[start:].split()[:2] == ["$/h", "$/GPU"]
+    assert row[start - 1 :].split()[:2] == ["0.10", "-"]

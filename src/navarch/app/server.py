@@ -42,7 +42,7 @@ from navarch.app.servers import (
 )
 from navarch.app.telemetry import Snapshots, TimeoutMigration
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
-from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
+from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
 from navarch.config.server import to_pauses
 from navarch.control.nodes.bringup import BringUp
@@ -351,9 +351,8 @@ class Server:
 
     async def _put_pools(self, names: Sequence[str]) -> None:
         assert self._plane is not None
-        catalogue = BuiltInCatalogue()
         for name in names:
-            spec = to_pool_spec(self._config, self._config.pools[name], catalogue)
+            spec = to_pool_spec(self._config, self._config.pools[name])
             await self._plane.fleet.put_pool(spec, reason="the configuration says so")
 
 

@@ -216,7 +216,7 @@ def agent(
     log_as_json()
     if source is not None and _sends_clear_text(server):
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
-    gpus = _event_sources(_gpus(simulated, identity.node), identity, folder, simulated=simulated)
+    gpus = _open_gpus(identity, folder, simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
         restart_app=allow_restart_app, units=units, reset=allow_reset, reboot=allow_reboot
@@ -452,23 +452,18 @@ def _simulated_count(option: int | None) -> int | None:
     return int(count)
 
 
-def _gpus(simulated: int | None, node: str) -> GpuReader:
-    clock = SystemClock()
-    if simulated is None:
-        return NvmlChild(clock)
-    log.warning("agent.simulated_gpus", node=node, count=simulated)
-    model = os.environ.get("NAVARCH_GPU_TYPE") or MODEL
-    return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)
-
-
-def _event_sources(
-    gpus: GpuReader, identity: Identity, folder: Path, *, simulated: int | None
-) -> EventSources:
+def _open_gpus(identity: Identity, folder: Path, simulated: int | None) -> EventSources:
     """Return the GPUs and the kernel logs that report their errors; none for simulated GPUs."""
     clock = SystemClock()
+    gpus: GpuReader
     logs: list[KernelLog] = []
     if simulated is None:
-        logs = [log for log in (open_kmsg(clock), open_tracepoint(clock)) if log is not None]
+        gpus = NvmlChild(clock)
+        logs = [each for each in (open_kmsg(clock), open_tracepoint(clock)) if each is not None]
+    else:
+        node, model = identity.node, os.environ.get("NAVARCH_GPU_TYPE") or MODEL
+        log.warning("agent.simulated_gpus", node=node, count=simulated)
+        gpus = SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)
     return EventSources(
         clock,
         gpus,

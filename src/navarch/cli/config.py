@@ -176,23 +176,19 @@ def view(session: Session, file: str | None) -> None:
         text = render_config(load_config(file))
         session.show(yaml.safe_load(text), lambda _: text.rstrip("\n"))
         return
-    facts = _setup(session)
-    words = {k: v if isinstance(v, str) else ", ".join(v) or "none" for k, v in facts.items()}
-    session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{v}" for k, v in words.items()))
-
-
-def _setup(session: Session) -> dict[str, str | list[str]]:
-    """Return the settings in force; for secrets, only their source."""
     stored = read_credentials(session.environment.config_dir)
     given = session.options.token or session.environment.environ.get("NAVARCH_AUTH_TOKEN")
+    # Of secrets, only the source is shown.
     source = "--token or NAVARCH_AUTH_TOKEN" if given else "kept"
-    return {
+    facts: dict[str, str | list[str]] = {
         "server": session.server,
         "token": source if session.token else "none",
         "directory": str(session.environment.config_dir),
         "tokens_for": sorted(stored.tokens),
         "credentials": sorted(stored.providers),
     }
+    words = {k: v if isinstance(v, str) else ", ".join(v) or "none" for k, v in facts.items()}
+    session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{v}" for k, v in words.items()))
 
 
 @config.command("validate")

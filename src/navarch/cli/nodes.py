@@ -1,4 +1,4 @@
-"""Commands on nodes: list, get, cordon, uncordon, drain, terminate, override."""
+"""Commands on nodes: list, get, cordon, drain, terminate and others, ssh and join-token."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta

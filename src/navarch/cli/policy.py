@@ -11,6 +11,7 @@ from navarch.cli.commands import Group
 from navarch.cli.events import read_events
 from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
+from navarch.cli.render.table import count
 from navarch.cli.session import Session, with_session
 from navarch.config.policy import default_policy_text, load_policy
 from navarch.core.errors import InvalidError
@@ -46,9 +47,8 @@ def policy() -> None:
 def check(session: Session, file: str) -> None:
     """Check whether the control plane accepts FILE, and list its errors."""
     found = load_policy(file)
-    count = len(found.rules)
-    facts = {"file": file, "name": found.name, "rules": count, "valid": True}
-    number = "1 rule" if count == 1 else f"{count} rules"
+    facts = {"file": file, "name": found.name, "rules": len(found.rules), "valid": True}
+    number = count(len(found.rules), "rule")
     session.show(facts, lambda _: f'{file}: policy "{found.name}" is valid: {number}')
 
 

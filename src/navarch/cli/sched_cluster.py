@@ -1,7 +1,8 @@
 """`navarch sched plan`, `why`, `replay` and others: scheduling a cluster in a file."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import click
 from navarch.cli.render.why import explanation_to_dict, format_explanation
 from navarch.clock import SystemClock
 from navarch.core.errors import NavarchError
-from navarch.core.event import Explanation
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job, why_pending
 from navarch.scheduler.framework.hooks import POINTS
@@ -46,7 +46,9 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 )
 def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None) -> None:
     """Write FILE as a complete snapshot: cluster, configuration, time and seed."""
-    text = dump_snapshot(_seeded(_checked(lambda: load_any(_read(file), case)), seed))
+    with _errors_as_messages():
+        loaded = load_any(read_document(file.read_bytes()), case)
+    text = dump_snapshot(_seeded(loaded, seed))
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -90,14 +92,12 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
 
     Without JOB, explain every job that stays pending.
     """
-
-    def work() -> list[Explanation]:
-        loaded = _seeded(load_any(_read(file), case), seed)
-        if job is not None:
-            return [why_job(loaded.cluster, loaded.config, job)]
-        return why_pending(loaded.cluster, loaded.config)
-
-    found: list[Explanation] = _checked(work)
+    with _errors_as_messages():
+        loaded = _seeded(load_any(read_document(file.read_bytes()), case), seed)
+        if job is None:
+            found = why_pending(loaded.cluster, loaded.config)
+        else:
+            found = [why_job(loaded.cluster, loaded.config, job)]
     if as_json:
         plain = [explanation_to_dict(each) for each in found]
         click.echo(json.dumps(plain if job is None else plain[0], indent=1))
@@ -111,7 +111,8 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
 @click.pass_context
 def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
     """Run every case in FILE. The exit code is 1 if a case fails."""
-    results = _checked(lambda: list(run_cases(_read(file))))
+    with _errors_as_messages():
+        results = list(run_cases(read_document(file.read_bytes())))
     if as_json:
         rows = [{"id": r.id, "passed": r.passed, "why": r.why} for r in results]
         click.echo(json.dumps({"cases": rows}, indent=1))
@@ -160,15 +161,12 @@ def _run(
     `seconds_per_action` applies only with a stopwatch: a replay must not depend on the speed of
     the machine.
     """
-
-    def work() -> dict[str, CycleResult]:
-        loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
+    with _errors_as_messages():
+        cases = load_all(read_document(file.read_bytes()), case)
+        loaded = {name: _seeded(s, seed) for name, s in cases.items()}
         if check:  # A comparison must not depend on speed: no stopwatch.
             return {name: run_checked_cycle(s.cluster, s.config) for name, s in loaded.items()}
         return {name: run_cycle(s.cluster, s.config, clock=stopwatch) for name, s in loaded.items()}
-
-    results: dict[str, CycleResult] = _checked(work)
-    return results
 
 
 def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
@@ -178,13 +176,10 @@ def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
     return replace(loaded, config=replace(loaded.config, parameters=parameters))
 
 
-def _read(file: Path) -> object:
-    return read_document(file.read_bytes())
-
-
-def _checked(work: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Return what `work` returns; turn its errors into messages without a traceback."""
+@contextmanager
+def _errors_as_messages() -> Iterator[None]:
+    """Report Navarch's errors without a traceback."""
     try:
-        return work()
+        yield
     except NavarchError as error:
         raise click.ClickException(str(error)) from error

@@ -1,17 +1,11 @@
 """`navarch sched pack`: measure how much of a cluster a placement policy fills."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from navarch.core.errors import InvalidError
-
-if TYPE_CHECKING:
-    from navarch.testing.packing.trace import Trace
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -67,9 +61,14 @@ def pack(
     from navarch.testing.packing.pack import pack as run
     from navarch.testing.packing.policies import DEFAULT_POLICY
     from navarch.testing.packing.render import render_run, render_runs, render_text
+    from navarch.testing.packing.trace import read_trace
 
     try:
-        trace = _read(nodes, pods)
+        with (
+            nodes.open(encoding="utf-8", newline="") as node_lines,
+            pods.open(encoding="utf-8", newline="") as pod_lines,
+        ):
+            trace = read_trace(node_lines, pod_lines, names=(str(nodes), str(pods)))
         runs = [
             run(trace, policy=policy or DEFAULT_POLICY, load=arrive, seed=number)
             for number in range(seed, seed + seeds)
@@ -80,13 +79,3 @@ def pack(
         click.echo(json.dumps(render_run(runs[0]) if seeds == 1 else render_runs(runs), indent=1))
     else:
         click.echo(render_text(runs))
-
-
-def _read(nodes: Path, pods: Path) -> Trace:
-    from navarch.testing.packing.trace import read_trace
-
-    with (
-        nodes.open(encoding="utf-8", newline="") as node_lines,
-        pods.open(encoding="utf-8", newline="") as pod_lines,
-    ):
-        return read_trace(node_lines, pod_lines, names=(str(nodes), str(pods)))

@@ -15,6 +15,7 @@ from navarch.cli.sim_run import quiet_logs, write_file
 from navarch.config.errors import ConfigError
 from navarch.config.kinds import name_remedy
 from navarch.config.loading import load_config
+from navarch.config.schema import copied
 from navarch.core.duration import render_duration
 from navarch.ports.api import FleetApi, Query
 from navarch.service.agents import Timing
@@ -226,7 +227,7 @@ def record_fleet(
     if scenario.exists():
         raise CommandError(f"{scenario} already exists; choose another name")
     now = session.clock.now()
-    timing = _timing(config) if config is not None else Timing()
+    timing = Timing() if config is None else copied(Timing, load_config(config).server)
 
     async def fetch(api: FleetApi) -> FleetTrace:
         return trace_fleet(
@@ -241,25 +242,13 @@ def record_fleet(
         )
 
     trace = session.call_without_timeout(fetch)
-    text = yaml.safe_dump(trace.plain, sort_keys=False)
-    parse_scenario(text, source=str(scenario))
-    write_file(scenario, text.encode())
+    _write_scenario(scenario, trace.plain)
     lines = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
     lines += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
     if config is None:
         usual = render_duration(timing.heartbeat_interval)
         lines.append(f"Assuming heartbeats every {usual}; pass --config for the real interval.")
     click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
-
-
-def _timing(config: Path) -> Timing:
-    """Return the heartbeat and check intervals of a server's configuration."""
-    server = load_config(config).server
-    return Timing(
-        heartbeat_interval=server.heartbeat_interval,
-        heartbeat_timeout=server.heartbeat_timeout,
-        health_check_interval=server.health_check_interval,
-    )
 
 
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:
@@ -278,9 +267,7 @@ def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: time
     }
     if found is not None:
         plain["jobs"] = list(found.plain)
-    text = yaml.safe_dump(plain, sort_keys=False)
-    parse_scenario(text, source=str(scenario))
-    write_file(scenario, text.encode())
+    _write_scenario(scenario, plain)
     lines = [f"Wrote {scenario}: {plain['description']}."]
     if found is not None:
         if found.without_gpu:
@@ -290,3 +277,9 @@ def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: time
         if found.shares:
             lines.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
     click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
+
+
+def _write_scenario(path: Path, plain: object) -> None:
+    text = yaml.safe_dump(plain, sort_keys=False)
+    parse_scenario(text, source=str(path))
+    write_file(path, text.encode())

@@ -1,4 +1,4 @@
-"""Run scenarios in virtual time."""
+"""Run scenarios, in virtual time or against a server in real time."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from navarch.cli.environment import Target
 from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, render_data
 from navarch.cli.render.sim import nodes_of, render_outcome, render_seeds
+from navarch.cli.render.table import Canvas
 from navarch.cli.session import Session
 from navarch.core.duration import render_duration
 from navarch.core.errors import NavarchError
@@ -32,6 +33,7 @@ from navarch.sim.scenario.scenario import Scenario
 
 LONG_S = 1.0
 """Shorter runs show no progress bar."""
+BAR_WIDTH = 30
 
 
 def run_one(
@@ -65,7 +67,7 @@ def run_many_seeds(
             processes=processes,
             progress=lambda done, whole: update(float(done), float(whole)),
         )
-    _show(session, report, lambda: render_seeds(report, session.canvas()), json=json)
+    _show(session, report, lambda _: render_seeds(report), json=json)
     return FAILED if report.failed else 0
 
 
@@ -80,25 +82,21 @@ def report_outcome(
 ) -> int:
     """Show an outcome and write the requested files; return the exit code."""
     write_files(scenario, outcome, out, html)
-    _show(session, outcome, lambda: render_outcome(outcome, session.canvas()), json=json)
+    _show(session, outcome, lambda canvas: render_outcome(outcome, canvas), json=json)
     return 0 if outcome.passed else FAILED
 
 
 def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Path | None) -> None:
     """Write the files that the command line and the scenario request."""
     stress = scenario.stress
-    reports = [out] if out is not None else []
-    if stress is not None and stress.report_file:
-        reports.append(Path(stress.report_file))
-    for path in reports:
-        write_file(path, dump_outcome(outcome))
-    if stress is not None and stress.log_file:
+    for report in (out, stress and stress.report_file):
+        if report:
+            write_file(Path(report), dump_outcome(outcome))
+    if stress and stress.log_file:
         write_file(Path(stress.log_file), format_log(outcome).encode())
-    pages = [html] if html is not None else []
-    if stress is not None and stress.html_report_file:
-        pages.append(Path(stress.html_report_file))
-    for path in pages:
-        write_file(path, render_html(outcome).encode())
+    for page in (html, stress and stress.html_report_file):
+        if page:
+            write_file(Path(page), render_html(outcome).encode())
 
 
 def format_log(outcome: Outcome) -> str:
@@ -121,11 +119,11 @@ def write_file(path: Path, data: bytes) -> None:
         raise CommandError(f"{path}: {error.strerror}") from error
 
 
-def _show(session: Session, answer: object, render: Callable[[], str], *, json: bool) -> None:
+def _show(session: Session, answer: object, render: Callable[[Canvas], str], *, json: bool) -> None:
     if json:
         click.echo(render_data(answer, Output.JSON))
     else:
-        session.show(answer, lambda _: render())
+        session.show(answer, render)
 
 
 def quiet_logs() -> None:
@@ -133,34 +131,29 @@ def quiet_logs() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
-    """A progress bar on standard error for long runs, on a terminal only."""
+@contextlib.contextmanager
+def progress_line(session: Session, title: str) -> Iterator[Callable[[float, float], None]]:
+    """Yield a function that draws a progress bar on standard error: long runs, terminals only."""
+    live = session.terminal.live and session.output is Output.TABLE
+    begin = last = session.clock.monotonic()
+    drawn = False
 
-    WIDTH = 30
-
-    def __init__(self, session: Session, title: str) -> None:
-        self._live = session.terminal.live and session.output is Output.TABLE
-        self._clock = session.clock
-        self._title = title
-        self._begin = self._last = self._clock.monotonic()
-        self._drawn = False
-
-    def __enter__(self) -> Callable[[float, float], None]:
-        return self._update
-
-    def __exit__(self, *_: object) -> None:
-        if self._drawn:
-            click.echo("\r\x1b[K", nl=False, err=True)
-
-    def _update(self, done: float, whole: float) -> None:
-        now = self._clock.monotonic()
-        if not self._live or now - self._begin < LONG_S or now - self._last < 0.1:
+    def update(done: float, whole: float) -> None:
+        nonlocal last, drawn
+        now = session.clock.monotonic()
+        if not live or now - begin < LONG_S or now - last < 0.1:
             return
-        self._last, self._drawn = now, True
+        last, drawn = now, True
         share = min(done / whole, 1.0) if whole else 1.0
-        full = round(share * self.WIDTH)
-        bar = "#" * full + "." * (self.WIDTH - full)
-        click.echo(f"\r{self._title} [{bar}] {100 * share:3.0f} %\x1b[K", nl=False, err=True)
+        full = round(share * BAR_WIDTH)
+        bar = "#" * full + "." * (BAR_WIDTH - full)
+        click.echo(f"\r{title} [{bar}] {100 * share:3.0f} %\x1b[K", nl=False, err=True)
+
+    try:
+        yield update
+    finally:
+        if drawn:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 START_S = 30.0

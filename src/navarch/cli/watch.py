@@ -11,7 +11,7 @@ import click
 from navarch.cli.errors import UNREACHABLE, describe_error
 from navarch.cli.output import Output, list_all, render_line
 from navarch.cli.render.pools import render_changes, render_progress
-from navarch.cli.render.table import Canvas
+from navarch.cli.render.table import Canvas, count
 from navarch.cli.session import Session
 from navarch.core.errors import NavarchError, NotFoundError
 from navarch.core.ids import NodeId, PoolName
@@ -162,8 +162,7 @@ async def wait_until_gone(
 
     async def poll(show: Show) -> bool:
         nodes = await list_all(api.list_nodes, Query(pool=pool))
-        left = "1 machine" if len(nodes) == 1 else f"{len(nodes)} machines"
-        show(f"{pool}: {left} left", nodes)
+        show(f"{pool}: {count(len(nodes), 'machine')} left", nodes)
         if nodes:
             return False
         try:

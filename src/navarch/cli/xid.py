@@ -13,6 +13,81 @@ from navarch.health.xid.assessment import Assessment, assess, decisive, is_decid
 from navarch.health.xid.catalogue import Kind, driver_branch
 from navarch.health.xid.line import ADDRESS, LineReader, XidLine, read_details
 
+SXIDS_FROM = 10_000
+"""Codes from here on are SXids, of NVSwitches."""
+
+
+class _XidGroup(Group):
+    """A group that accepts a number in place of a command name."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command `cmd_name`, or `explain` for a number."""
+        if cmd_name.isascii() and cmd_name.isdecimal():
+            return explain
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command for `args`; a number is also the argument of `explain`."""
+        if self.get_command(ctx, args[0]) is None:
+            ctx.fail(
+                f"{args[0]!r} is not an error code. Pass a number, such as `navarch xid 79`, or "
+                "search a log: `navarch xid parse FILE`"
+            )
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, args if command is explain else rest
+
+
+@click.group("xid", cls=_XidGroup, subcommand_metavar="CODE | parse FILE")
+def xid() -> None:
+    r"""Explain NVIDIA XID and SXid error codes, and find them in logs.
+
+    \b
+    navarch xid 79
+    dmesg | navarch xid parse -
+    """
+
+
+@click.command("explain", cls=Command)
+@click.argument("code", type=click.IntRange(min=1, max=99_999))
+@click.argument("text", nargs=-1)
+@click.option("--driver", default="", metavar="VERSION", help="Explain for this driver version.")
+@with_session
+def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> None:
+    """Explain an XID or SXid and how Navarch handles it; TEXT is the rest of its log line."""
+    kind = Kind.SXID if code >= SXIDS_FROM else Kind.XID
+    assessment = assess(kind, code, " ".join(text), branch=driver_branch(driver))
+    session.show(assessment, lambda _: _describe(assessment))
+
+
+@xid.command("parse")
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--driver", default="", metavar="VERSION", help="Explain for this driver version.")
+def parse(file: BinaryIO, driver: str) -> None:
+    """Print a JSON line for every XID and SXid in a log; - is standard input."""
+    write_xids_as_json(file, sys.stdout.buffer, branch=driver_branch(driver))
+
+
+def _describe(assessment: Assessment) -> str:
+    entry = assessment.entry
+    number = f"{entry.kind.label} {entry.code}"
+    drivers = ""
+    if entry.since is not None:
+        until = f" to R{entry.until}" if entry.until else " and later"
+        drivers = f"R{entry.since}{until}"
+    lines = [f"{number}: {entry.meaning}" + (f" ({entry.mnemonic})" if entry.mnemonic else "")]
+    facts = {
+        "action": assessment.action.words + (f" ({assessment.why})" if assessment.why else ""),
+        "fatal": "yes: the GPU is not used until the action is done" if assessment.fatal else "no",
+        "node health": str(assessment.health),
+        "origin": f"{entry.origin}, {entry.severity}",
+        "drivers": drivers,
+    }
+    lines += [f"  {name + ':':<14}{words}" for name, words in facts.items() if words]
+    return "\n".join([*lines, *([f"  {entry.advice}"] if entry.advice else [])])
+
+
 CHUNK_BYTES = 1 << 18
 LINE_BYTES_MAX = 1 << 20
 """Longer lines, as in a binary file, are truncated to this."""
@@ -26,18 +101,6 @@ _USUAL = re.compile(
     # Characters that need no escape in a JSON string
     r"([ !#-\[\]-~]*)"
 )
-
-
-class _Found(msgspec.Struct):
-    line: int
-    code: int
-    kind: str
-    pci: str | None
-    pid: int | None
-    name: str | None
-    text: str
-    action: str
-    fatal: bool
 
 
 class XidLogParser:
@@ -77,7 +140,17 @@ class XidLogParser:
     def _encode(self, number: int, found: XidLine) -> str:
         kind, code, pci, pid, name, text, _, _ = found
         action, fatal = self._decisions[kind][code, decisive(kind, code, text)]
-        whole = _Found(number, code, kind.value, pci, pid, name, text, action, fatal)
+        whole = {
+            "line": number,
+            "code": code,
+            "kind": kind.value,
+            "pci": pci,
+            "pid": pid,
+            "name": name,
+            "text": text,
+            "action": action,
+            "fatal": fatal,
+        }
         return msgspec.json.encode(whole).decode() + "\n"
 
 
@@ -169,78 +242,3 @@ class _Parts(dict[str, tuple[str, str] | None]):
     def _ending(self, code: int, text: str) -> str:
         action, fatal = self._decisions[code, decisive(self._kind, code, text)]
         return f'"action":"{action}","fatal":{"true" if fatal else "false"}}}\n'
-
-
-SXIDS_FROM = 10_000
-"""Codes from here on are SXids, of NVSwitches."""
-
-
-class _XidGroup(Group):
-    """A group that accepts a number in place of a command name."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command `cmd_name`, or `explain` for a number."""
-        if cmd_name.isascii() and cmd_name.isdecimal():
-            return explain
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command for `args`; a number is also the argument of `explain`."""
-        if self.get_command(ctx, args[0]) is None:
-            ctx.fail(
-                f"{args[0]!r} is not an error code. Pass a number, such as `navarch xid 79`, or "
-                "search a log: `navarch xid parse FILE`"
-            )
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command, args if command is explain else rest
-
-
-@click.group("xid", cls=_XidGroup, subcommand_metavar="CODE | parse FILE")
-def xid() -> None:
-    r"""Explain NVIDIA XID and SXid error codes, and find them in logs.
-
-    \b
-    navarch xid 79
-    dmesg | navarch xid parse -
-    """
-
-
-@click.command("explain", cls=Command)
-@click.argument("code", type=click.IntRange(min=1, max=99_999))
-@click.argument("text", nargs=-1)
-@click.option("--driver", default="", metavar="VERSION", help="Explain for this driver version.")
-@with_session
-def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> None:
-    """Explain an XID or SXid and how Navarch handles it; TEXT is the rest of its log line."""
-    kind = Kind.SXID if code >= SXIDS_FROM else Kind.XID
-    assessment = assess(kind, code, " ".join(text), branch=driver_branch(driver))
-    session.show(assessment, lambda _: _describe(assessment))
-
-
-@xid.command("parse")
-@click.argument("file", type=click.File("rb"), default="-")
-@click.option("--driver", default="", metavar="VERSION", help="Explain for this driver version.")
-def parse(file: BinaryIO, driver: str) -> None:
-    """Print a JSON line for every XID and SXid in a log; - is standard input."""
-    write_xids_as_json(file, sys.stdout.buffer, branch=driver_branch(driver))
-
-
-def _describe(assessment: Assessment) -> str:
-    entry = assessment.entry
-    number = f"{entry.kind.label} {entry.code}"
-    drivers = ""
-    if entry.since is not None:
-        until = f" to R{entry.until}" if entry.until else " and later"
-        drivers = f"R{entry.since}{until}"
-    lines = [f"{number}: {entry.meaning}" + (f" ({entry.mnemonic})" if entry.mnemonic else "")]
-    facts = {
-        "action": assessment.action.words + (f" ({assessment.why})" if assessment.why else ""),
-        "fatal": "yes: the GPU is not used until the action is done" if assessment.fatal else "no",
-        "node health": str(assessment.health),
-        "origin": f"{entry.origin}, {entry.severity}",
-        "drivers": drivers,
-    }
-    lines += [f"  {name + ':':<14}{words}" for name, words in facts.items() if words]
-    return "\n".join([*lines, *([f"  {entry.advice}"] if entry.advice else [])])

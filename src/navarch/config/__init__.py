@@ -1,6 +1,5 @@
 """Configuration: YAML files to typed values, with errors that name the place and the remedy."""
 
-from navarch.config.catalogue import BuiltInCatalogue, Catalogue, MachineKind
 from navarch.config.config import Config
 from navarch.config.context import FileText
 from navarch.config.errors import ConfigError, Problem
@@ -14,12 +13,9 @@ from navarch.config.secret import Secret
 from navarch.config.server import ServerConfig
 
 __all__ = [
-    "BuiltInCatalogue",
-    "Catalogue",
     "Config",
     "ConfigError",
     "FileText",
-    "MachineKind",
     "PoolConfig",
     "Problem",
     "ProviderConfig",

@@ -17,9 +17,9 @@ from navarch.config.document import (
     is_empty,
     is_nothing,
 )
-from navarch.config.errors import MOVED, Place, suggest
-from navarch.config.kinds import SECRET, name_remedy, read_secret_file
-from navarch.config.schema import Key, Rule, key_names, keys_of, plain_block, rules_of
+from navarch.config.errors import MOVED, Place, did_you_mean, suggest
+from navarch.config.kinds import SECRET, Text, name_remedy, read_secret_file
+from navarch.config.schema import Key, Rule, key, key_names, keys_of, plain_block, rules_of
 
 B = TypeVar("B")
 
@@ -94,8 +94,7 @@ class _BlockReader:
         if len(self.scope.context.problems) > _SUGGESTIONS_MAX:
             return ""
         names = key_names(self.cls)
-        close = suggest(name, names)
-        return f'did you mean "{close}"?' if close else f"valid keys: {', '.join(names)}"
+        return did_you_mean(name, names, f"valid keys: {', '.join(names)}")
 
     def read_keys(self, *, publish: bool) -> None:
         for name, declared in self.keys.items():
@@ -198,6 +197,25 @@ class Nested(Generic[B]):
     def plain(self, value: B) -> object:
         """Return a mapping."""
         return plain_block(value)
+
+
+def nested(cls: type[B], doc: str) -> B:
+    """Declare a key with a block; a missing block is read as an empty one."""
+    return key(Nested(cls=cls), doc, default=cls())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedOrName(Nested[B]):
+    """A block, or only the value of its main key."""
+
+    main: str
+    kind: Text
+
+    def read(self, node: Tree, scope: Scope) -> B:
+        """Return the block."""
+        if isinstance(node, Leaf) and not is_nothing(node):
+            return self.cls(**{self.main: self.kind.read(node, scope)})
+        return read_block(self.cls, node, scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

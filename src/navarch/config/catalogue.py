@@ -1,9 +1,8 @@
-"""The catalogue: names, GPUs and prices of instance types at each type of provider."""
+"""Names, GPUs and prices of instance types, by type of provider, such as `lambda`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
 
 from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, parse_gpu_type
 
@@ -19,18 +18,6 @@ class MachineKind:
     """Zero if unknown."""
     spot_per_hour: Decimal = Decimal(0)
     """The approximate spot price, which varies. Zero if unknown."""
-
-
-class Catalogue(Protocol):
-    """Looks up instance types by provider type, such as `lambda`, not by provider name."""
-
-    def resolve(self, provider_type: str, instance_type: str) -> str:
-        """Return the provider's name for a type; an unknown name is returned unchanged."""
-        ...
-
-    def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
-        """Return a type by its abstract or provider's name, or None if it is unknown."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,46 +53,44 @@ ABSTRACT_TYPES: Mapping[str, AbstractType] = {
 }
 
 
-class BuiltInCatalogue:
-    """The catalogue that ships with Navarch and needs no cloud."""
+def resolve_type(provider_type: str, instance_type: str) -> str:
+    """Return the name of a type at a type of provider; an unknown name is returned unchanged.
 
-    def resolve(self, provider_type: str, instance_type: str) -> str:
-        """Return the provider's name for a type; an unknown name is returned unchanged.
-
-        `h200-8x` is the cheapest machine with exactly 8 GPUs, `h200` the cheapest of the largest.
-        """
-        abstract = ABSTRACT_TYPES.get(instance_type)
-        if abstract is not None and provider_type in abstract.names:
-            return abstract.names[provider_type]
-        wanted = parse_gpu_type(instance_type)
-        fitting = [
-            machine
-            for machine in all_machines()
-            if machine.provider == provider_type
-            and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
-        ]
-        best = min(fitting, key=_preference, default=None)
-        return instance_type if best is None else best.instance_type
-
-    def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
-        """Return a type by its abstract or provider's name, or None if it is unknown."""
-        name = self.resolve(provider_type, instance_type)
-        sold = find_machine(provider_type, name)
-        if sold is not None:
-            return MachineKind(
-                instance_type=name,
-                gpus=sold.gpus,
-                gpu_type=sold.gpu_model,
-                price_per_hour=sold.usd_per_hour,
-                spot_per_hour=sold.spot_usd_per_hour,
-            )
-        abstract = ABSTRACT_TYPES.get(instance_type)
-        if abstract is not None:
-            return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
-        return None
+    `h200-8x` is the cheapest machine with exactly 8 GPUs, `h200` the cheapest of the largest.
+    """
+    abstract = ABSTRACT_TYPES.get(instance_type)
+    if abstract is not None and provider_type in abstract.names:
+        return abstract.names[provider_type]
+    wanted = parse_gpu_type(instance_type)
+    fitting = [
+        machine
+        for machine in all_machines()
+        if machine.provider == provider_type
+        and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
+    ]
+    best = min(fitting, key=_preference, default=None)
+    return instance_type if best is None else best.instance_type
 
 
 def _preference(machine: CataloguedMachine) -> tuple[int, bool, Decimal, str]:
     # Machines with an unknown price come last.
     price = machine.usd_per_hour
     return -machine.gpus, price == 0, price, machine.instance_type
+
+
+def find_type(provider_type: str, instance_type: str) -> MachineKind | None:
+    """Return a type by its abstract or provider's name, or None if it is unknown."""
+    name = resolve_type(provider_type, instance_type)
+    sold = find_machine(provider_type, name)
+    if sold is not None:
+        return MachineKind(
+            instance_type=name,
+            gpus=sold.gpus,
+            gpu_type=sold.gpu_model,
+            price_per_hour=sold.usd_per_hour,
+            spot_per_hour=sold.spot_usd_per_hour,
+        )
+    abstract = ABSTRACT_TYPES.get(instance_type)
+    if abstract is not None:
+        return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
+    return None

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from urllib.parse import urlsplit
 
-from navarch.config.block import Named, Nested
+from navarch.config.block import Named, Nested, nested
 from navarch.config.disruption import BudgetConfig, to_budget
-from navarch.config.errors import Problem, suggest
+from navarch.config.errors import Problem, did_you_mean
 from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
@@ -68,13 +68,12 @@ def _budgets_match_pools(
         names = list(pools) if each.of is BudgetOf.POOL else sorted(teams)
         if each.name in names:
             continue
-        close = suggest(each.name, names)
         hint = "ignore this if the pool is created over the API"
         if each.of is BudgetOf.TEAM:
             hint = f"give the team's pools labels: {{team: {each.name}}}"
         yield Fault(
             f'this file has no pool of the {each.of.value} "{each.name}"',
-            f'did you mean "{close}"?' if close else hint,
+            did_you_mean(each.name, names, hint),
             at=("budgets", index, "name"),
             warning=True,
         )
@@ -152,14 +151,10 @@ def _agents_can_reach_server(
 class Config:
     """A configuration file with its defaults filled in."""
 
-    server: ServerConfig = key(
-        Nested(cls=ServerConfig),
-        "addresses, state and intervals of the control plane",
-        default=ServerConfig(),
+    server: ServerConfig = nested(
+        ServerConfig, "addresses, state and intervals of the control plane"
     )
-    defaults: DefaultsConfig = key(
-        Nested(cls=DefaultsConfig), "defaults for pools", default=DefaultsConfig()
-    )
+    defaults: DefaultsConfig = nested(DefaultsConfig, "defaults for pools")
     providers: Mapping[str, ProviderConfig] = key(
         Named(subject="provider", each=PROVIDER),
         "accounts that sell machines, by name",
@@ -180,10 +175,6 @@ class Config:
         "limits on the monthly spending of the fleet, a team or a pool",
         default=(),
     )
-    scheduler: SchedulerConfig = key(
-        Nested(cls=SchedulerConfig),
-        "queues and plugins of the job scheduler",
-        default=SchedulerConfig(),
-    )
+    scheduler: SchedulerConfig = nested(SchedulerConfig, "queues and plugins of the job scheduler")
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """Settings that are valid, but probably do not work as intended."""

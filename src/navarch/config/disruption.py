@@ -7,10 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
-from navarch.config.block import Nested
-from navarch.config.context import Scope
-from navarch.config.document import Leaf, Tree, is_nothing
-from navarch.config.errors import suggest
+from navarch.config.block import Nested, NestedOrName, nested
+from navarch.config.errors import did_you_mean
 from navarch.config.kinds import (
     BOOLEAN,
     COUNT,
@@ -166,18 +164,14 @@ def to_disruption(config: DisruptionConfig) -> Disruption:
     return copied(Disruption, config, budgets=budgets)
 
 
-STRATEGIES = BUILT_IN_STRATEGIES
-
 _CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 def _strategy_remedy(text: str) -> str | None:
-    if text in STRATEGIES or _CUSTOM.fullmatch(text):
+    if text in BUILT_IN_STRATEGIES or _CUSTOM.fullmatch(text):
         return None
-    close = suggest(text, STRATEGIES)
-    if close:
-        return f'did you mean "{close}"?'
-    return f"valid: {', '.join(STRATEGIES)}, or package.module:Class for a custom one"
+    valid = f"valid: {', '.join(BUILT_IN_STRATEGIES)}, or package.module:Class for a custom one"
+    return did_you_mean(text, BUILT_IN_STRATEGIES, valid)
 
 
 STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)
@@ -207,19 +201,9 @@ class RemediationConfig:
     )
 
 
-class RemediationKind(Nested[RemediationConfig]):
-    """A block, or only the name of a strategy."""
-
-    __slots__ = ()
-
-    def read(self, node: Tree, scope: Scope) -> RemediationConfig:
-        """Return the block."""
-        if isinstance(node, Leaf) and not is_nothing(node):
-            return RemediationConfig(strategy=STRATEGY.read(node, scope))
-        return Nested.read(self, node, scope)
-
-
-REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapping")
+REMEDIATION = NestedOrName(
+    cls=RemediationConfig, noun="a strategy, or a mapping", main="strategy", kind=STRATEGY
+)
 
 
 def to_remediation(config: RemediationConfig) -> Remediation:
@@ -242,9 +226,6 @@ class DomainBudgetConfig:
     )
 
 
-_BUDGET = Nested(cls=DomainBudgetConfig)
-
-
 @block()
 class GovernorConfig:
     """Limits on what automation may do without approval."""
@@ -252,31 +233,19 @@ class GovernorConfig:
     window: timedelta = key(
         DURATION, "the window in which actions are counted", default=timedelta(hours=1)
     )
-    pool: DomainBudgetConfig = key(
-        _BUDGET, "for each pool; 1 node or 0.05 of it", default=DomainBudgetConfig()
+    pool: DomainBudgetConfig = nested(DomainBudgetConfig, "for each pool; 1 node or 0.05 of it")
+    zone: DomainBudgetConfig = nested(DomainBudgetConfig, "for each zone; 3 nodes or 0.05 of it")
+    rack: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same label `rack`; 1 node or 0.25 of it"
     )
-    zone: DomainBudgetConfig = key(
-        _BUDGET, "for each zone; 3 nodes or 0.05 of it", default=DomainBudgetConfig()
+    nvlink: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it"
     )
-    rack: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same label `rack`; 1 node or 0.25 of it",
-        default=DomainBudgetConfig(),
+    driver: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same driver; 3 nodes or 0.05 of them"
     )
-    nvlink: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
-        default=DomainBudgetConfig(),
-    )
-    driver: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same driver; 3 nodes or 0.05 of them",
-        default=DomainBudgetConfig(),
-    )
-    image: DomainBudgetConfig = key(
-        _BUDGET,
-        "for nodes with the same image; 3 nodes or 0.05 of them",
-        default=DomainBudgetConfig(),
+    image: DomainBudgetConfig = nested(
+        DomainBudgetConfig, "for nodes with the same image; 3 nodes or 0.05 of them"
     )
     change_window: timedelta = key(
         DURATION, "how long a change is a possible cause of failures", default=timedelta(hours=24)

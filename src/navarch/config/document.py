@@ -1,7 +1,6 @@
 """YAML documents: untrusted text to a tree of values, each with its line and column."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,103 +17,7 @@ DEPTH_MAX = 32
 NODES_MAX = 100_000
 ALIASES_MAX = 1_000
 
-
-@dataclass(slots=True)
-class _OpenCollection:
-    """An unfinished collection; its size and height count expanded aliases."""
-
-    anchor: str | None
-    size: int = 1
-    height: int = 1
-
-
-@dataclass(slots=True)
-class _SizeCounter:
-    source: Source
-    open: list[_OpenCollection] = field(default_factory=list)
-    anchors: dict[str, tuple[int, int]] = field(default_factory=dict)
-    aliases: int = 0
-    documents: int = 0
-    nodes: int = 0
-
-    def take(self, event: yaml.Event) -> Problem | None:
-        """Count one event; return the limit that it exceeds, if any."""
-        match event:
-            case yaml.DocumentStartEvent():
-                self.documents += 1
-                if self.documents > 1:
-                    text = "a second document begins here"
-                    return self._problem(event, text, "keep one per file")
-            case yaml.AliasEvent():
-                return self._alias(event)
-            case yaml.ScalarEvent():
-                return self._closed(event, event.anchor, 1, 0)
-            case yaml.CollectionStartEvent():
-                self.open.append(_OpenCollection(event.anchor))
-                return self._deep(event, len(self.open))
-            case yaml.CollectionEndEvent():
-                done = self.open.pop()
-                return self._closed(event, done.anchor, done.size, done.height)
-        return None
-
-    def _alias(self, event: yaml.AliasEvent) -> Problem | None:
-        name = event.anchor
-        self.aliases += 1
-        if self.aliases > ALIASES_MAX:
-            return self._problem(event, f"more than {ALIASES_MAX} aliases", _SMALLER)
-        if any(collection.anchor == name for collection in self.open):
-            return self._problem(event, f"*{name} is inside &{name}, so it would never end")
-        if name not in self.anchors:
-            return self._problem(event, f"*{name} has no anchor", f"write &{name} above it")
-        return self._closed(event, None, *self.anchors[name])
-
-    def _closed(
-        self, event: yaml.Event, anchor: str | None, size: int, height: int
-    ) -> Problem | None:
-        if anchor is not None:
-            self.anchors[anchor] = (size, height)
-        total = size
-        if self.open:
-            around = self.open[-1]
-            around.size += size
-            around.height = max(around.height, height + 1)
-            total = around.size
-        if total > NODES_MAX:
-            text = f"more than {NODES_MAX} values, counting each alias in full"
-            return self._problem(event, text, _SMALLER)
-        return self._deep(event, len(self.open) + height)
-
-    def _deep(self, event: yaml.Event, depth: int) -> Problem | None:
-        if depth > DEPTH_MAX:
-            return self._problem(event, f"nested more than {DEPTH_MAX} deep", _SMALLER)
-        return None
-
-    def _problem(self, event: yaml.Event, message: str, remedy: str = "") -> Problem:
-        mark = event.start_mark
-        assert mark is not None, "parsed events have a place"
-        return self.source.problem(Place(mark.line + 1, mark.column + 1), message, remedy)
-
-
 _SMALLER = "split the fleet over several control planes, or shorten the file"
-
-
-def check_size(source: Source) -> Problem | None:
-    """Return a problem if a text is too long to parse."""
-    if len(source.text) <= TEXT_MAX:
-        return None
-    return Problem(
-        source=source.name, message=f"longer than {TEXT_MAX} characters", remedy=_SMALLER
-    )
-
-
-def check_events(source: Source, events: Iterable[yaml.Event]) -> Problem | None:
-    """Return a problem if a document is too large, too deep or recursive."""
-    gauge = _SizeCounter(source)
-    for event in events:
-        problem = gauge.take(event)
-        if problem is not None:
-            return problem
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,24 +130,29 @@ def parse_document(
     Raises ConfigError if no tree can be built. Other problems, such as a duplicate key, are
     added to `problems`.
     """
-    _refuse(check_size(source))
+    if len(source.text) > TEXT_MAX:
+        message = f"longer than {TEXT_MAX} characters"
+        raise _unparsable(Problem(source=source.name, message=message, remedy=_SMALLER))
     forbidden = _FORBIDDEN.search(source.text)
     if forbidden is not None:
         place = source.place_of(forbidden.start())
         code = f"U+{ord(forbidden[0]):04X}"
-        _refuse(source.problem(place, f"the character {code} is not allowed", "delete it"))
+        message = f"the character {code} is not allowed"
+        raise _unparsable(source.problem(place, message, "delete it"))
     try:
-        _refuse(check_events(source, yaml.parse(source.text, Loader=loader)))
+        counter = _SizeCounter(source)
+        for event in yaml.parse(source.text, Loader=loader):
+            problem = counter.take(event)
+            if problem is not None:
+                raise _unparsable(problem)
         root = yaml.compose(source.text, Loader=loader)
     except yaml.YAMLError as error:
-        _refuse(_syntax_problem(source, error))
-        raise
+        raise _unparsable(_syntax_problem(source, error)) from error
     return None if root is None else _TreeBuilder(source, problems).tree(root)
 
 
-def _refuse(problem: Problem | None) -> None:
-    if problem is not None:
-        raise ConfigError([problem], stage="parsing config")
+def _unparsable(problem: Problem) -> ConfigError:
+    return ConfigError([problem], stage="parsing config")
 
 
 def _syntax_problem(source: Source, error: yaml.YAMLError) -> Problem:
@@ -253,17 +161,13 @@ def _syntax_problem(source: Source, error: yaml.YAMLError) -> Problem:
     message = f"not valid YAML: {detail}"
     if mark is None:
         return Problem(source=source.name, message=message)
-    place = Place(mark.line + 1, mark.column + 1)
-    return source.problem(place, message, _syntax_remedy(source, place))
-
-
-def _syntax_remedy(source: Source, place: Place) -> str:
-    line = source.lines[place.line - 1] if place.line <= len(source.lines) else ""
+    line = source.lines[mark.line] if mark.line < len(source.lines) else ""
+    remedy = "look for a missing colon, quote or bracket here or on the line above"
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "indent with spaces; YAML does not allow tabs there"
-    if "${" in line:
-        return 'inside {...} and [...] a variable needs quotes: "${NAME}"'
-    return "look for a missing colon, quote or bracket here or on the line above"
+        remedy = "indent with spaces; YAML does not allow tabs there"
+    elif "${" in line:
+        remedy = 'inside {...} and [...] a variable needs quotes: "${NAME}"'
+    return source.problem(Place(mark.line + 1, mark.column + 1), message, remedy)
 
 
 class _TreeBuilder:
@@ -339,3 +243,79 @@ class _TreeBuilder:
 
 def _place(node: yaml.Node) -> Place:
     return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+@dataclass(slots=True)
+class _OpenCollection:
+    """An unfinished collection; its size and height count expanded aliases."""
+
+    anchor: str | None
+    size: int = 1
+    height: int = 1
+
+
+@dataclass(slots=True)
+class _SizeCounter:
+    source: Source
+    open: list[_OpenCollection] = field(default_factory=list)
+    anchors: dict[str, tuple[int, int]] = field(default_factory=dict)
+    aliases: int = 0
+    documents: int = 0
+    nodes: int = 0
+
+    def take(self, event: yaml.Event) -> Problem | None:
+        """Count one event; return the limit that it exceeds, if any."""
+        match event:
+            case yaml.DocumentStartEvent():
+                self.documents += 1
+                if self.documents > 1:
+                    text = "a second document begins here"
+                    return self._problem(event, text, "keep one per file")
+            case yaml.AliasEvent():
+                return self._alias(event)
+            case yaml.ScalarEvent():
+                return self._closed(event, event.anchor, 1, 0)
+            case yaml.CollectionStartEvent():
+                self.open.append(_OpenCollection(event.anchor))
+                return self._deep(event, len(self.open))
+            case yaml.CollectionEndEvent():
+                done = self.open.pop()
+                return self._closed(event, done.anchor, done.size, done.height)
+        return None
+
+    def _alias(self, event: yaml.AliasEvent) -> Problem | None:
+        name = event.anchor
+        self.aliases += 1
+        if self.aliases > ALIASES_MAX:
+            return self._problem(event, f"more than {ALIASES_MAX} aliases", _SMALLER)
+        if any(collection.anchor == name for collection in self.open):
+            return self._problem(event, f"*{name} is inside &{name}, so it would never end")
+        if name not in self.anchors:
+            return self._problem(event, f"*{name} has no anchor", f"write &{name} above it")
+        return self._closed(event, None, *self.anchors[name])
+
+    def _closed(
+        self, event: yaml.Event, anchor: str | None, size: int, height: int
+    ) -> Problem | None:
+        if anchor is not None:
+            self.anchors[anchor] = (size, height)
+        total = size
+        if self.open:
+            around = self.open[-1]
+            around.size += size
+            around.height = max(around.height, height + 1)
+            total = around.size
+        if total > NODES_MAX:
+            text = f"more than {NODES_MAX} values, counting each alias in full"
+            return self._problem(event, text, _SMALLER)
+        return self._deep(event, len(self.open) + height)
+
+    def _deep(self, event: yaml.Event, depth: int) -> Problem | None:
+        if depth > DEPTH_MAX:
+            return self._problem(event, f"nested more than {DEPTH_MAX} deep", _SMALLER)
+        return None
+
+    def _problem(self, event: yaml.Event, message: str, remedy: str = "") -> Problem:
+        mark = event.start_mark
+        assert mark is not None, "parsed events have a place"
+        return self.source.problem(Place(mark.line + 1, mark.column + 1), message, remedy)

@@ -60,15 +60,12 @@ class ConfigError(NavarchError):
         self.problems = tuple(problems)
         self.stage = stage
         """The step that failed: reading, parsing or checking."""
-        super().__init__(self._text())
-
-    def _text(self) -> str:
         count = len(self.problems)
         number = "1 problem" if count == 1 else f"{count} problems"
-        parts = [f"{self.stage}: {number}", *map(str, self.problems[:SHOWN_MAX])]
+        parts = [f"{stage}: {number}", *map(str, self.problems[:SHOWN_MAX])]
         if count > SHOWN_MAX:
             parts.append(f"... and {count - SHOWN_MAX} more")
-        return "\n\n".join(parts)
+        super().__init__("\n\n".join(parts))
 
 
 WIDTH_MAX = 100
@@ -190,6 +187,12 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     folded = name.lower().replace("-", "_")
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the closest known name is meant; `otherwise` if none is close."""
+    close = suggest(name, known)
+    return f'did you mean "{close}"?' if close else otherwise
 
 
 def join_names(names: Iterable[str]) -> str:

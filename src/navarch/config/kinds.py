@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from navarch.config.context import Refused, Scope, escape
 from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
-from navarch.config.errors import Place, join_names, suggest
+from navarch.config.errors import Place, did_you_mean, join_names
 from navarch.config.secret import Secret
 from navarch.core.duration import parse_duration, render_duration
 
@@ -211,10 +211,8 @@ class Choice(Generic[E]):
         message = f"{scope.label} must be {self.noun}, not {_unquoted(leaf)}"
         if self.unknown and leaf.tag != "null":
             message = f"{self.unknown}: {leaf.shown}"
-        close = suggest(leaf.text, names)
         options = join_names(f'"{name}"' for name in names)
-        remedy = f'did you mean "{close}"?' if close else f"write {options}"
-        raise scope.refuse(leaf, message, remedy)
+        raise scope.refuse(leaf, message, did_you_mean(leaf.text, names, f"write {options}"))
 
     def plain(self, value: E) -> object:
         """Return the word."""

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from navarch.config.block import Nested
+from navarch.config.block import Nested, nested
 from navarch.config.context import Scope
 from navarch.config.document import Leaf, Tree
 from navarch.config.errors import Place, Source
@@ -204,11 +204,7 @@ class PolicyConfig:
     """A policy file."""
 
     version: str = key(TEXT, "the version of the format, v1", default="v1")
-    metadata: MetadataConfig = key(
-        Nested(cls=MetadataConfig),
-        "the name and description of the policy",
-        default=MetadataConfig(),
-    )
+    metadata: MetadataConfig = nested(MetadataConfig, "the name and description of the policy")
     boot_grace: timedelta = key(
         DURATION_OR_ZERO,
         "how long after its start a machine is in the phase `booting`",

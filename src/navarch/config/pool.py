@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig
-from navarch.config.block import Nested
+from navarch.config.block import Nested, nested
 from navarch.config.disruption import REMEDIATION, DisruptionConfig, RemediationConfig
 from navarch.config.kinds import (
     BOOLEAN,
@@ -31,7 +31,7 @@ from navarch.config.pool_providers import (
     Strategy,
 )
 from navarch.config.pool_sizes import SIZE_RULES
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, keys_of
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError
 from navarch.core.limits import NODES_PER_POOL_MAX
@@ -88,12 +88,7 @@ def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
     defaults = context.get("defaults")
     if not isinstance(defaults, DefaultsConfig):
         return {}
-    held = {
-        "ssh_keys": defaults.ssh_keys,
-        "health": defaults.health,
-        "ssh_user": defaults.ssh_user,
-        "ssh_private_key_path": defaults.ssh_private_key_path,
-    }
+    held = {name: getattr(defaults, name) for name in keys_of(DefaultsConfig)}
     return {name: value for name, value in held.items() if value is not None}
 
 
@@ -279,9 +274,7 @@ class PoolConfig:
         "how long to wait for work to leave a draining node",
         default=timedelta(minutes=5),
     )
-    health: HealthConfig = key(
-        Nested(cls=HealthConfig), "when unhealthy nodes are replaced", default=HealthConfig()
-    )
+    health: HealthConfig = nested(HealthConfig, "when unhealthy nodes are replaced")
     gang: int = key(
         ANY_NODES,
         "buy nodes in groups of this size, within one network block, all or none",
@@ -292,10 +285,8 @@ class PoolConfig:
         "how long to keep a part of a gang while the rest is unavailable",
         default=timedelta(minutes=10),
     )
-    disruption: DisruptionConfig = key(
-        Nested(cls=DisruptionConfig),
-        "which healthy nodes are replaced, and how fast",
-        default=DisruptionConfig(),
+    disruption: DisruptionConfig = nested(
+        DisruptionConfig, "which healthy nodes are replaced, and how fast"
     )
     remediation: RemediationConfig = key(
         REMEDIATION, "what is done about unhealthy nodes", default=RemediationConfig()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from navarch.config.errors import suggest
+from navarch.config.errors import did_you_mean
 from navarch.config.kinds import TEXT, Choice, Integer, ListOf
 from navarch.config.schema import Fault, block, key, repeated
 
@@ -93,13 +93,9 @@ def _providers_exist(
     wanted += [(("providers", i, "name"), each.name) for i, each in enumerate(providers)]
     for at, name in wanted:
         if name not in provider_names:
-            close = suggest(name, provider_names)
             known = ", ".join(provider_names) or "none; add it under providers"
-            yield Fault(
-                f'unknown provider "{name}"',
-                f'did you mean "{close}"?' if close else f"configured: {known}",
-                at=at,
-            )
+            remedy = did_you_mean(name, provider_names, f"configured: {known}")
+            yield Fault(f'unknown provider "{name}"', remedy, at=at)
 
 
 def _providers_are_unique(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
@@ -214,12 +210,10 @@ def _region_order_matches_providers(
         return  # The provider's own settings choose the region.
     for place, name in enumerate(region_order):
         if name not in regions:
-            close = suggest(name, sorted(regions))
+            hint = "add it to a provider's regions, or leave it out"
             yield Fault(
                 f'no provider of this pool buys in "{name}"',
-                f'did you mean "{close}"?'
-                if close
-                else "add it to a provider's regions, or leave it out",
+                did_you_mean(name, sorted(regions), hint),
                 at=("region_order", place),
                 warning=True,
             )

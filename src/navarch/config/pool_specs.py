@@ -5,7 +5,7 @@ from dataclasses import fields
 from decimal import Decimal
 
 from navarch.config.autoscaling import to_autoscaling
-from navarch.config.catalogue import Catalogue, MachineKind
+from navarch.config.catalogue import MachineKind, find_type, resolve_type
 from navarch.config.config import Config
 from navarch.config.disruption import to_disruption, to_remediation
 from navarch.config.pool import PoolConfig
@@ -25,7 +25,7 @@ from navarch.core.records import evolve
 from navarch.ports.api import PoolSpec
 
 
-def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[Offering, ...]:
+def offerings(config: Config, pool: PoolConfig) -> tuple[Offering, ...]:
     """Return the offerings of a pool, in the order of its strategy.
 
     Reservations come first. Then the capacity types follow: if spot is listed before on-demand,
@@ -36,14 +36,14 @@ def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[O
     choices = [
         offering
         for source in sources
-        for offering in _reserved(config.providers[source.name], source, pool, catalogue)
+        for offering in _reserved(config.providers[source.name], source, pool)
     ]
     choices += [
         offering
         for terms in _terms(pool)
         for source in sources
         if terms in (source.capacity_types or pool.capacity_types)
-        for offering in _at_provider(config.providers[source.name], source, pool, catalogue, terms)
+        for offering in _at_provider(config.providers[source.name], source, pool, terms)
     ]
     if pool.strategy is Strategy.COST:
         choices.sort(key=_price_order)
@@ -69,10 +69,9 @@ def _at_provider(
     provider: ProviderConfig,
     source: PoolProviderConfig,
     pool: PoolConfig,
-    catalogue: Catalogue,
     terms: CapacityType,
 ) -> Iterator[Offering]:
-    kind = machine_kind(provider, source.instance_type or pool.instance_type, catalogue)
+    kind = machine_kind(provider, source.instance_type or pool.instance_type)
     spot = terms is CapacityType.SPOT
     price = _spot_price(provider, kind) if spot else kind.price_per_hour
     for region, zone in _places(provider, source, pool):
@@ -89,13 +88,12 @@ def _at_provider(
 
 
 def _reserved(
-    provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig, catalogue: Catalogue
+    provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig
 ) -> Iterator[Offering]:
     """Yield the offerings of a capacity reservation, which is paid for even if unused."""
     if source.reservation is None:
         return
-    usual = _at_provider(provider, source, pool, catalogue, CapacityType.ON_DEMAND)
-    for offering in usual:
+    for offering in _at_provider(provider, source, pool, CapacityType.ON_DEMAND):
         yield evolve(offering, reservation=source.reservation, reserved_nodes=source.reserved_nodes)
 
 
@@ -107,9 +105,9 @@ def _spot_price(provider: ProviderConfig, kind: MachineKind) -> Decimal:
     return kind.spot_per_hour
 
 
-def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalogue) -> MachineKind:
+def machine_kind(provider: ProviderConfig, instance_type: str) -> MachineKind:
     """Return the GPUs and prices of an instance type at a provider, as far as they are known."""
-    known = catalogue.find(provider.type, instance_type)
+    known = find_type(provider.type, instance_type)
     match provider:
         case FakeConfig():
             return MachineKind(
@@ -126,7 +124,7 @@ def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalo
                 return MachineKind(
                     instance_type=instance_type, gpus=hosts[0].gpus, gpu_type=hosts[0].gpu_type
                 )
-    name = catalogue.resolve(provider.type, instance_type)
+    name = resolve_type(provider.type, instance_type)
     return known or MachineKind(instance_type=name, gpus=UNKNOWN_GPUS)
 
 
@@ -170,16 +168,16 @@ def _default_place(provider: ProviderConfig) -> tuple[str, str]:
     return "", ""
 
 
-def to_pool_specs(config: Config, catalogue: Catalogue) -> tuple[PoolSpec, ...]:
+def to_pool_specs(config: Config) -> tuple[PoolSpec, ...]:
     """Return every configured pool as a request to the control plane, in the order of the file."""
-    return tuple(to_pool_spec(config, pool, catalogue) for pool in config.pools.values())
+    return tuple(to_pool_spec(config, pool) for pool in config.pools.values())
 
 
-def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> PoolSpec:
+def to_pool_spec(config: Config, pool: PoolConfig) -> PoolSpec:
     """Return one pool as a request to the control plane, which leaves its size unchanged."""
     return PoolSpec(
         name=PoolName(pool.name),
-        offerings=offerings(config, pool, catalogue),
+        offerings=offerings(config, pool),
         nodes_min=pool.min_nodes,
         nodes_max=pool.max_nodes,
         labels={**pool.labels, "pool": pool.name},

@@ -17,7 +17,6 @@ from navarch.config.disruption import (
     GovernorConfig,
     RemediationConfig,
 )
-from navarch.config.errors import ConfigError
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, HealthConfig, PoolConfig
 from navarch.config.pool_providers import PoolProviderConfig
@@ -73,6 +72,30 @@ ALL_SECTIONS: Mapping[str, type] = {**SECTIONS, **POLICY_SECTIONS}
 _TABLE = re.compile(r"<!-- keys (?P<section>[^>]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
+def render_config(config: Config) -> str:
+    """Return a configuration as YAML, defaults filled in and secrets masked.
+
+    The text can be loaded again; only the secrets are lost.
+    """
+    plain = plain_block(config)
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, allow_unicode=True)
+
+
+def render_verdict(source: str, config: Config) -> str:
+    """Return what `navarch config validate` prints about a valid file."""
+    nodes = sum(pool.max_nodes for pool in config.pools.values())
+    lines = [
+        f"{source} is valid: {_count(len(config.pools), 'pool')}, "
+        f"{_count(len(config.providers), 'provider')}, at most {_count(nodes, 'node')}"
+    ]
+    lines += [f"\nwarning: {warning}" for warning in config.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def render_reference(text: str, sections: Mapping[str, type] = ALL_SECTIONS) -> str:
     """Return the documentation with its tables generated from the schema."""
     return _TABLE.sub(lambda found: _table(found["section"], sections), text)
@@ -110,33 +133,3 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         path = Path(name)
         path.write_text(render_reference(path.read_text("utf-8")), "utf-8")
-
-
-def render_config(config: Config) -> str:
-    """Return a configuration as YAML, defaults filled in and secrets masked.
-
-    The text can be loaded again; only the secrets are lost.
-    """
-    plain = plain_block(config)
-    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, allow_unicode=True)
-
-
-def render_verdict(source: str, verdict: Config | ConfigError) -> str:
-    """Return what `navarch config validate` prints about a file."""
-    if isinstance(verdict, ConfigError):
-        return f"{verdict}\n"
-    lines = [f"{source} is valid: {_summary(verdict)}"]
-    lines += [f"\nwarning: {warning}" for warning in verdict.warnings]
-    return "\n".join(lines) + "\n"
-
-
-def _summary(config: Config) -> str:
-    nodes = sum(pool.max_nodes for pool in config.pools.values())
-    return (
-        f"{_count(len(config.pools), 'pool')}, {_count(len(config.providers), 'provider')}, "
-        f"at most {_count(nodes, 'node')}"
-    )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,7 +1,7 @@
 """Reloading: which changes of a file apply at once, and which need a restart."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from navarch.config.block import Nested
@@ -18,110 +18,97 @@ B = TypeVar("B", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One setting that has changed."""
-
-    path: str
-    """Its path in the file, such as `server.address`."""
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
     """The outcome of comparing a changed file with the running configuration."""
 
     config: Config
     """The configuration to run with: the new file without the changes that need a restart."""
-    applied: tuple[Difference, ...] = ()
-    waiting: tuple[Difference, ...] = ()
-    """Changes that need a restart."""
+    applied: tuple[str, ...] = ()
+    """A sentence about each change that applies at once."""
+    waiting: tuple[str, ...] = ()
+    """A sentence about each change that needs a restart."""
     pools_changed: tuple[str, ...] = ()
     """Pools to create or update."""
-    pools_removed: tuple[str, ...] = field(default=())
-    """Pools that are no longer in the file. They are kept: a line that is deleted by accident must
-    not terminate machines."""
 
     def __str__(self) -> str:
         if not self.applied and not self.waiting:
             return "nothing has changed"
-        return "\n".join(each.sentence for each in (*self.applied, *self.waiting))
+        return "\n".join((*self.applied, *self.waiting))
 
 
 def compare(old: Config, new: Config) -> Reload:
     """Return which changes of `new` a server that runs with `old` can apply."""
-    applied: list[Difference] = []
-    waiting: list[Difference] = []
+    applied: list[str] = []
+    waiting: list[str] = []
 
     server = _merge("server", old.server, new.server, applied, waiting)
     providers = dict(_providers(old.providers, new.providers, applied, waiting))
     pools = dict(_pools(old.pools, new.pools, providers, applied, waiting))
     if old.budgets != new.budgets:
         count = f"now {len(new.budgets)}" if new.budgets else "now none"
-        applied.append(Difference(path="budgets", sentence=f"budgets have changed: {count}"))
+        applied.append(f"budgets have changed: {count}")
     return Reload(
         config=replace(new, server=server, providers=providers, pools=pools),
         applied=tuple(applied),
         waiting=tuple(waiting),
         pools_changed=tuple(name for name in pools if old.pools.get(name) != pools[name]),
-        pools_removed=tuple(name for name in old.pools if name not in new.pools),
     )
 
 
 def _providers(
     old: Mapping[str, ProviderConfig],
     new: Mapping[str, ProviderConfig],
-    applied: list[Difference],
-    waiting: list[Difference],
+    applied: list[str],
+    waiting: list[str],
 ) -> Iterator[tuple[str, ProviderConfig]]:
     for name, before in old.items():
         path, after = f"providers.{name}", new.get(name)
         if after is None:
-            text = f"{path} is no longer in the file; it stays connected until a restart"
-            waiting.append(Difference(path=path, sentence=text))
+            waiting.append(f"{path} is no longer in the file; it stays connected until a restart")
             yield name, before
         elif type(after) is not type(before):
-            text = f"{path} is now of type {after.type}; it stays {before.type} until a restart"
-            waiting.append(Difference(path=path, sentence=text))
+            waiting.append(
+                f"{path} is now of type {after.type}; it stays {before.type} until a restart"
+            )
             yield name, before
         else:
             yield name, _merge(path, before, after, applied, waiting)
-    for name in new:
-        if name not in old:
-            text = f"providers.{name} is new; it is connected at the next restart"
-            waiting.append(Difference(path=f"providers.{name}", sentence=text))
+    waiting += [
+        f"providers.{name} is new; it is connected at the next restart"
+        for name in new
+        if name not in old
+    ]
 
 
 def _pools(
     old: Mapping[str, PoolConfig],
     new: Mapping[str, PoolConfig],
     providers: Mapping[str, ProviderConfig],
-    applied: list[Difference],
-    waiting: list[Difference],
+    applied: list[str],
+    waiting: list[str],
 ) -> Iterator[tuple[str, PoolConfig]]:
     for name, after in new.items():
         path, before = f"pools.{name}", old.get(name)
         missing = [each.name for each in after.sources if each.name not in providers]
         if missing:
-            text = f"{path} needs a restart, because its provider {missing[0]} does"
-            waiting.append(Difference(path=path, sentence=text))
+            waiting.append(f"{path} needs a restart, because its provider {missing[0]} does")
             if before is not None:
                 yield name, before
         elif before is None:
-            applied.append(Difference(path=path, sentence=f"{path} is new"))
+            applied.append(f"{path} is new")
             yield name, after
         else:
             yield name, _merge(path, before, after, applied, waiting)
-    for name in old:
-        if name not in new:
-            path = f"pools.{name}"
-            text = (
-                f"{path} is no longer in the file; it is kept, "
-                f"and `navarch pool delete {name}` terminates its nodes"
-            )
-            applied.append(Difference(path=path, sentence=text))
+    # A pool is kept: a line that is deleted by accident must not terminate machines.
+    applied += [
+        f"pools.{name} is no longer in the file; it is kept, "
+        f"and `navarch pool delete {name}` terminates its nodes"
+        for name in old
+        if name not in new
+    ]
 
 
-def _merge(path: str, old: B, new: B, applied: list[Difference], waiting: list[Difference]) -> B:
+def _merge(path: str, old: B, new: B, applied: list[str], waiting: list[str]) -> B:
     """Return a block with the changes that apply at once, and record each changed key."""
     kept: dict[str, Any] = {}
     if old == new:
@@ -136,10 +123,9 @@ def _merge(path: str, old: B, new: B, applied: list[Difference], waiting: list[D
         sentence = f"{path}.{name} {_change(declared, before, after)}"
         if declared.restart:
             kept[name] = before
-            sentence += f", which needs a restart: {declared.restart}"
-            waiting.append(Difference(path=f"{path}.{name}", sentence=sentence))
+            waiting.append(f"{sentence}, which needs a restart: {declared.restart}")
         else:
-            applied.append(Difference(path=f"{path}.{name}", sentence=sentence))
+            applied.append(sentence)
     return replace(new, **kept)
 
 

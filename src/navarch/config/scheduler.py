@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from navarch.config.block import Named, Nested
-from navarch.config.context import Scope
-from navarch.config.document import Leaf, Tree, is_nothing
-from navarch.config.errors import suggest
+from navarch.config.block import Named, Nested, NestedOrName
+from navarch.config.errors import did_you_mean
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
 from navarch.config.schema import Fault, block, copied, key
 from navarch.core.job import Queue
@@ -33,19 +31,7 @@ class PluginConfig:
     )
 
 
-class PluginKind(Nested[PluginConfig]):
-    """A block, or only the name of a plugin."""
-
-    __slots__ = ()
-
-    def read(self, node: Tree, scope: Scope) -> PluginConfig:
-        """Return the block."""
-        if isinstance(node, Leaf) and not is_nothing(node):
-            return PluginConfig(name=NAME.read(node, scope))
-        return Nested.read(self, node, scope)
-
-
-PLUGIN = PluginKind(cls=PluginConfig, noun="a name, or a mapping")
+PLUGIN = NestedOrName(cls=PluginConfig, noun="a name, or a mapping", main="name", kind=NAME)
 
 
 def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
@@ -54,10 +40,9 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
         if queue.parent is None:
             continue
         if queue.parent not in queues:
-            close = suggest(queue.parent, list(queues))
             yield Fault(
                 f'unknown queue "{queue.parent}"',
-                f'did you mean "{close}"?' if close else f"configured: {', '.join(queues)}",
+                did_you_mean(queue.parent, queues, f"configured: {', '.join(queues)}"),
                 at=("queues", name, "parent"),
             )
         elif name in _ancestors(queues, queue.parent):

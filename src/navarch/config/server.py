@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 
-from navarch.config.block import Nested
+from navarch.config.block import Nested, nested
 from navarch.config.disruption import GovernorConfig
 from navarch.config.kinds import ADDRESS, DURATION, HEADER, PATH, SECRET, URL, Choice, MapOf, Text
 from navarch.config.schema import Fault, block, key
@@ -276,24 +276,16 @@ class ServerConfig:
     health_policy: str | None = key(
         PATH, "a policy file for health events; the built-in policy if left out", default=None
     )
-    governor: GovernorConfig = key(
-        Nested(cls=GovernorConfig),
-        "limits on what automation may do without approval",
-        default=GovernorConfig(),
+    governor: GovernorConfig = nested(
+        GovernorConfig, "limits on what automation may do without approval"
     )
-    metrics: MetricsConfig = key(
-        Nested(cls=MetricsConfig), "further sources of pool metrics", default=MetricsConfig()
-    )
-    notifier: NotifierConfig = key(
-        Nested(cls=NotifierConfig),
-        "how workload systems are notified of cordons and drains",
-        default=NotifierConfig(),
+    metrics: MetricsConfig = nested(MetricsConfig, "further sources of pool metrics")
+    notifier: NotifierConfig = nested(
+        NotifierConfig, "how workload systems are notified of cordons and drains"
     )
 
-    stockouts: StockoutsConfig = key(
-        Nested(cls=StockoutsConfig),
-        "how long launches avoid an offering after a refusal",
-        default=StockoutsConfig(),
+    stockouts: StockoutsConfig = nested(
+        StockoutsConfig, "how long launches avoid an offering after a refusal"
     )
 
     @property

@@ -14,7 +14,7 @@ from navarch.catalogue.machines import (
     parse_gpu_type,
     priced_on,
 )
-from navarch.config.catalogue import ABSTRACT_TYPES, BuiltInCatalogue
+from navarch.config.catalogue import ABSTRACT_TYPES, resolve_type
 
 
 def names(provider: str, text: str, gpus: int) -> list[str]:
@@ -97,13 +97,12 @@ def test_abstract_types_lead_to_machines_of_the_catalogue(provider: str) -> None
 
 
 def test_a_pool_can_name_any_model_and_number() -> None:
-    catalogue = BuiltInCatalogue()
-    assert catalogue.resolve("aws", "h200-8x") == "p5en.48xlarge", "the one with a price"
-    assert catalogue.resolve("gcp", "h200-8x") == "a3-ultragpu-8g"
-    assert catalogue.resolve("lambda", "b200-8x") == "gpu_8x_b200_sxm6"
-    assert catalogue.resolve("aws", "h100") == "p5.48xlarge"
-    assert catalogue.resolve("aws", "h100-3x") == "h100-3x", "nobody has three"
-    assert catalogue.resolve("docker", "h100-8x") == "h100-8x"
+    assert resolve_type("aws", "h200-8x") == "p5en.48xlarge", "the one with a price"
+    assert resolve_type("gcp", "h200-8x") == "a3-ultragpu-8g"
+    assert resolve_type("lambda", "b200-8x") == "gpu_8x_b200_sxm6"
+    assert resolve_type("aws", "h100") == "p5.48xlarge"
+    assert resolve_type("aws", "h100-3x") == "h100-3x", "nobody has three"
+    assert resolve_type("docker", "h100-8x") == "h100-8x"
 
 
 def test_the_catalogue_has_price_memory_and_interconnect() -> None:

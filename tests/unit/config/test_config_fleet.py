@@ -10,7 +10,6 @@ import pytest
 
 from navarch.catalogue.machines import find_machine
 from navarch.config import (
-    BuiltInCatalogue,
     Config,
     ConfigError,
     Secret,
@@ -130,7 +129,7 @@ pools:
 def test_every_example_is_accepted(path: Path) -> None:
     config = load_config(path)
 
-    assert to_pool_specs(config, BuiltInCatalogue())
+    assert to_pool_specs(config)
 
 
 def test_there_are_examples() -> None:
@@ -217,7 +216,7 @@ pools:
     max_nodes: 1
 """
     )
-    a, b, c = to_pool_specs(config, BuiltInCatalogue())
+    a, b, c = to_pool_specs(config)
 
     assert [(o.provider, o.instance_type, o.region, o.zone) for o in a.offerings] == [
         ("lam", "gpu_8x_h100_sxm5", "us-west-2", ""),
@@ -245,7 +244,7 @@ pools:
     max_nodes: 1
 """
     )
-    (spec,) = to_pool_specs(config, BuiltInCatalogue())
+    (spec,) = to_pool_specs(config)
 
     assert [offering.provider for offering in spec.offerings] == ["l", "g", "d"]
 
@@ -253,9 +252,9 @@ pools:
 def test_a_spec_becomes_a_pool_with_its_own_label() -> None:
     config = parse_config(CLASSIC)
 
-    pools = {spec.name: to_pool(spec) for spec in to_pool_specs(config, BuiltInCatalogue())}
+    pools = {spec.name: to_pool(spec) for spec in to_pool_specs(config)}
 
-    training = pools[to_pool_specs(config, BuiltInCatalogue())[0].name]
+    training = pools[to_pool_specs(config)[0].name]
     assert training.labels == {"workload": "training", "pool": "training"}
     assert (training.nodes_min, training.nodes_max, training.size) == (2, 20, 2)
 
@@ -280,7 +279,7 @@ pools: {p: {provider: r, instance_type: x, max_nodes: 1}}
 
     provider: object = config.providers["r"]
     assert provider == RackConfig(name="r", aisle=3)
-    assert to_pool_specs(config, BuiltInCatalogue())[0].offerings[0].provider == "r"
+    assert to_pool_specs(config)[0].offerings[0].provider == "r"
     with pytest.raises(ConfigError, match="aisle must be a whole number"):
         parse_config(text % "x", provider_types=types)
 
@@ -299,7 +298,7 @@ pools:
     )
     reload = compare(old, new)
 
-    assert [each.sentence for each in reload.applied] == [
+    assert list(reload.applied) == [
         "server.auth_token has changed",
         'server.heartbeat_interval changes from "30s" to "10s"',
         "providers.l.api_key has changed",
@@ -308,7 +307,7 @@ pools:
         "pools.q is no longer in the file; it is kept, "
         "and `navarch pool delete q` terminates its nodes",
     ]
-    assert [each.sentence for each in reload.waiting] == [
+    assert list(reload.waiting) == [
         'server.address changes from ":1" to ":2", which needs a restart: '
         "the port is opened once, when the server starts",
         "providers.c.gpu_count changes from 8 to 4, which needs a restart: "
@@ -320,7 +319,6 @@ pools:
     assert reload.config.server.auth_token == Secret("two")
     assert list(reload.config.pools) == ["p", "r"]
     assert reload.pools_changed == ("p", "r")
-    assert reload.pools_removed == ("q",)
 
 
 def test_a_second_reload_reports_only_what_still_needs_a_restart() -> None:
@@ -330,7 +328,8 @@ def test_a_second_reload_reports_only_what_still_needs_a_restart() -> None:
     again = compare(compare(old, new).config, new)
 
     assert again.applied == ()
-    assert [each.path for each in again.waiting] == ["server.address"]
+    (waiting,) = again.waiting
+    assert waiting.startswith("server.address changes")
 
 
 def test_an_unchanged_file_changes_nothing() -> None:
@@ -351,7 +350,7 @@ def test_a_removed_or_retyped_provider_stays_until_a_restart() -> None:
 
     reload = compare(old, new)
 
-    assert [each.sentence for each in reload.waiting] == [
+    assert list(reload.waiting) == [
         "providers.c is now of type docker; it stays fake until a restart",
         "providers.l is no longer in the file; it stays connected until a restart",
     ]
@@ -363,7 +362,7 @@ def test_a_changed_header_is_reported_without_its_value() -> None:
 
     (change,) = compare(parse_config(CLASSIC), parse_config(text)).applied
 
-    assert change.sentence == "server.notifier.webhook.headers has changed"
+    assert change == "server.notifier.webhook.headers has changed"
 
 
 @pytest.mark.parametrize("text", [CLASSIC, SMALL], ids=["classic", "small"])
@@ -443,7 +442,7 @@ pools:
     with pytest.raises(ConfigError) as caught:
         parse_config(text, source="fleet.yaml")
 
-    assert render_verdict("fleet.yaml", caught.value) == GOLDEN
+    assert f"{caught.value}\n" == GOLDEN
 
 
 @pytest.mark.parametrize(
@@ -484,7 +483,7 @@ pools:
     instance_type: h100-8x
     max_nodes: 9
 """
-    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+    (spec,) = to_pool_specs(parse_config(text))
 
     bought = [(offering.provider, offering.capacity_type) for offering in spec.offerings]
     assert bought == [("f", "spot"), ("f", "on demand"), ("g", "on demand")]
@@ -528,7 +527,7 @@ pools:
     gang: 4
     gang_hold: 5m
 """
-    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+    (spec,) = to_pool_specs(parse_config(text))
 
     assert [(x.capacity_type, x.zone, x.price_per_hour) for x in spec.offerings] == [
         ("reserved", "a", Decimal("98.32")),
@@ -559,7 +558,7 @@ pools:
     capacity_types: [spot, on-demand]
     max_nodes: 2
 """
-    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+    (spec,) = to_pool_specs(parse_config(text))
 
     for account, cloud, name in (
         ("amazon", "aws", "p5.48xlarge"),

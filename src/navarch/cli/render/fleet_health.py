@@ -209,14 +209,9 @@ def _names(condition: Condition, gpu: Gpu) -> bool:
 
 def _about(condition: Condition, gpu: Gpu) -> Condition:
     """Return a condition about several GPUs, reduced to the part about `gpu`."""
-    parts = [part for part in condition.reason.split("; ") if f"GPU {gpu.index}" in part]
-    mine = [part for part in parts if _GPU.search(part) and _first(part) == gpu.index]
+    parts = condition.reason.split("; ")
+    mine = [part for part in parts if (first := _GPU.search(part)) and int(first[1]) == gpu.index]
     return evolve(condition, reason="; ".join(mine)) if mine else condition
-
-
-def _first(part: str) -> int:
-    found = _GPU.search(part)
-    return int(found[1]) if found else -1
 
 
 WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name my-cluster --wait"
@@ -225,14 +220,6 @@ WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name m
 def render_status(status: FleetStatus, canvas: Canvas) -> str:
     """Return what `navarch status` prints, as of the server's own time."""
     canvas = replace(canvas, now=status.now)
-    parts = [_status_line(status, canvas)]
-    parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
-    if status.recent:
-        parts.append(render_recent(status.recent, canvas))
-    return "\n\n".join(parts)
-
-
-def _status_line(status: FleetStatus, canvas: Canvas) -> str:
     name = f"Cluster {status.cluster}, Navarch {status.version}, revision {status.revision}"
     nodes = sum(status.nodes_by_status.values())
     words = ", ".join(
@@ -242,8 +229,14 @@ def _status_line(status: FleetStatus, canvas: Canvas) -> str:
         f"{count(nodes, 'node')}{f' ({words})' if words else ''}, "
         f"{count(status.gpus, 'GPU')}, {price(status.price_per_hour)}/h"
     )
-    lines = [bold(name, on=canvas.color), totals]
-    return "\n".join([*lines, _verdict(status, canvas)] if status.pools else lines)
+    head = [bold(name, on=canvas.color), totals]
+    if status.pools:
+        head.append(_verdict(status, canvas))
+    parts = ["\n".join(head)]
+    parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
+    if status.recent:
+        parts.append(render_recent(status.recent, canvas))
+    return "\n\n".join(parts)
 
 
 def _verdict(status: FleetStatus, canvas: Canvas) -> str:

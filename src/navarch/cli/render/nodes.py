@@ -1,4 +1,4 @@
-"""Nodes, as a table and one by one."""
+"""Nodes, as a table and one by one, and scans of one machine."""
 
 from collections.abc import Callable, Iterator, Sequence
 

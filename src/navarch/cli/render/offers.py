@@ -1,7 +1,6 @@
 """Offers, machines as providers list them, and costs, as tables."""
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from decimal import Decimal
 
 from navarch.cli.render.table import (
@@ -40,7 +39,12 @@ def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") 
         Column("Network", lambda offer: offer.fabric, rank=7),
         Column("Price As Of", _priced_at, rank=5),
         Column("Stock", _now),
-        Column("Retry At", _retry_at, rank=1, optional=True),
+        Column(
+            "Retry At",
+            lambda offer: f"{offer.sold_out_until:%H:%M:%S}" if offer.sold_out_until else "",
+            rank=1,
+            optional=True,
+        ),
     ]
     lines = [render_table(columns, [group[0] for group in groups.values()], canvas)]
     if any(not offer.configured for offer in offers):
@@ -71,17 +75,13 @@ def _price(offer: Offer) -> str:
 
 
 def _price_per_gpu(offer: Offer) -> str:
-    price = offer.offering.price_per_hour
-    return f"{price / offer.offering.gpus:,.2f}" if price else "-"
+    price, gpus = offer.offering.price_per_hour, offer.offering.gpus
+    return f"{price / gpus:,.2f}" if price and gpus else "-"
 
 
 def _priced_at(offer: Offer) -> str:
     known = offer.priced_at and offer.offering.price_per_hour
     return f"{offer.priced_at:%Y-%m-%d}" if known else ""
-
-
-def _retry_at(offer: Offer) -> str:
-    return f"{offer.sold_out_until:%H:%M:%S}" if offer.sold_out_until else ""
 
 
 def _place(group: Sequence[Offer]) -> str:
@@ -157,7 +157,12 @@ def render_cost(report: CostReport, canvas: Canvas) -> str:
         Column(str(report.by).capitalize(), lambda line: line.name or "-"),
         Column("Machines", lambda line: str(line.machines), rank=3, right=True),
         Column("Running", lambda line: str(line.running), rank=2, right=True),
-        Column("Hours", lambda line: _hours(line.machine_time), rank=4, right=True),
+        Column(
+            "Hours",
+            lambda line: f"{line.machine_time.total_seconds() / 3600:,.1f}",
+            rank=4,
+            right=True,
+        ),
         Column("Spent", lambda line: _money(line.spent), right=True),
         Column("$/h", lambda line: _money(line.per_hour), rank=1, right=True),
         Column("Forecast", lambda line: _money(line.forecast), rank=5, right=True),
@@ -178,10 +183,6 @@ BUDGETS: list[Column[BudgetView]] = [
     Column("Forecast", lambda budget: _money(budget.forecast), rank=1, right=True),
     Column("When Spent", lambda budget: str(budget.when_spent), rank=2),
 ]
-
-
-def _hours(span: timedelta) -> str:
-    return f"{span.total_seconds() / 3600:,.1f}"
 
 
 def _money(amount: Decimal) -> str:

@@ -8,6 +8,7 @@ from navarch.cli.render.table import (
     Canvas,
     Cell,
     Column,
+    count,
     printable,
     render_table,
     timestamp,
@@ -70,14 +71,13 @@ def render_comparison(
     """Return what `navarch policy diff` prints."""
     if comparison.since is None:
         return "No health events in that time: nothing to compare."
-    count = len(comparison.differences)
-    number = "1 event" if comparison.events == 1 else f"{comparison.events} events"
-    head = [
-        f"{number} since {timestamp(comparison.since)} UTC.",
-        f"{count or 'None'} judged differently by {new.name} than by {old.name}.",
+    differing = len(comparison.differences)
+    parts = [
+        f"{count(comparison.events, 'event')} since {timestamp(comparison.since)} UTC.",
+        f"{differing or 'None'} judged differently by {new.name} than by {old.name}.",
+        "",
+        render_table(TALLY, _lines(comparison.old, comparison.new), canvas),
     ]
-    tally = render_table(TALLY, _lines(comparison.old, comparison.new), canvas)
-    parts = [*head, "", tally]
     for each in comparison.differences[:SHOWN_MAX]:
         event = f"{timestamp(each.at)}  {each.node}  {printable(each.what)}"
         parts += [
@@ -85,8 +85,8 @@ def render_comparison(
             event if canvas.width is None else truncate(event, canvas.width),
             f"  {each.old.words} -> {each.new.words}",
         ]
-    if count > SHOWN_MAX:
-        parts.append(f"... and {count - SHOWN_MAX} more; -o json has them all")
+    if differing > SHOWN_MAX:
+        parts.append(f"... and {differing - SHOWN_MAX} more; -o json has them all")
     return "\n".join(parts)
 
 

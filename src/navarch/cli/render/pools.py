@@ -1,4 +1,4 @@
-"""Pools, as a table and one by one."""
+"""Pools, as a table and one by one, and the progress of their nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

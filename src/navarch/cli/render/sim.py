@@ -62,7 +62,7 @@ def _number(value: float | None) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def render_seeds(report: SeedsReport, _canvas: Canvas) -> str:
+def render_seeds(report: SeedsReport) -> str:
     """Return the results of many seeds, the smallest failing seed first."""
     good = report.count - len(report.failed)
     last = report.first + report.count - 1

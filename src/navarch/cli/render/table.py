@@ -203,23 +203,22 @@ def render_table(columns: Sequence[Column[T]], items: Iterable[T], canvas: Canva
         for i, column in enumerate(columns)
         if not column.optional or any(row[i].text for row in rows)
     ]
-    kept = _fitting_columns(columns, wanted, kept, canvas.width)
-    widths = _column_widths(columns, wanted, kept, canvas.width)
+    widths = _fit(columns, wanted, kept, canvas.width)
     header = [Cell(column.name) for column in columns]
-    lines = [_line(header, columns, kept, widths, canvas, is_header=True)]
+    lines = [_line(header, columns, widths, canvas, is_header=True)]
     lines += [
-        _line(part, columns, kept, widths, canvas)
+        _line(part, columns, widths, canvas)
         for row in rows
-        for part in _parts(row, columns, kept, widths)
+        for part in _parts(row, columns, widths)
     ]
     return "\n".join(lines)
 
 
 def _parts(
-    row: Sequence[Cell], columns: Sequence[Column[Any]], kept: Sequence[int], widths: dict[int, int]
+    row: Sequence[Cell], columns: Sequence[Column[Any]], widths: dict[int, int]
 ) -> Iterator[list[Cell]]:
     """Yield the lines of a row: one, unless its last column wraps."""
-    last = kept[-1]
+    last = list(widths)[-1]
     if not columns[last].wrap:
         yield list(row)
         return
@@ -234,12 +233,15 @@ def _cell(cell: Cell | str) -> Cell:
     return Cell(printable(found.text), found.color)
 
 
-def _fitting_columns(
+def _fit(
     columns: Sequence[Column[Any]], wanted: Sequence[int], kept: list[int], width: int | None
-) -> list[int]:
-    """Return the columns that fit when each is cut to its minimum width."""
+) -> dict[int, int]:
+    """Return the columns that fit when each is cut to its minimum width, and their widths.
+
+    Wrapping columns shrink first, then by rank.
+    """
     if width is None:
-        return kept
+        return {i: wanted[i] for i in kept}
     least = {
         i: min(wanted[i], max(columns[i].width_min or wanted[i], display_width(columns[i].name)))
         for i in kept
@@ -249,41 +251,26 @@ def _fitting_columns(
         if columns[easiest].rank == 0:
             break
         kept = [i for i in kept if i != easiest]
-    return kept
-
-
-def _column_widths(
-    columns: Sequence[Column[Any]], wanted: Sequence[int], kept: Sequence[int], width: int | None
-) -> dict[int, int]:
-    """Return the width of each column; wrapping columns shrink first, then by rank."""
     widths = {i: wanted[i] for i in kept}
-    if width is None:
-        return widths
     excess = sum(widths.values()) + len(GAP) * (len(kept) - 1) - width
     for i in sorted(kept, key=lambda i: (not columns[i].wrap, -columns[i].rank)):
-        least = columns[i].width_min
-        if excess > 0 and least is not None:
-            narrow = max(
-                min(wanted[i], max(least, display_width(columns[i].name))), widths[i] - excess
-            )
-            excess -= widths[i] - narrow
-            widths[i] = narrow
+        widths[i] = max(least[i], wanted[i] - max(excess, 0))
+        excess -= wanted[i] - widths[i]
     return widths
 
 
 def _line(
     row: Sequence[Cell],
     columns: Sequence[Column[Any]],
-    kept: Sequence[int],
     widths: dict[int, int],
     canvas: Canvas,
     *,
     is_header: bool = False,
 ) -> str:
     parts = []
-    for i in kept:
-        text = truncate(row[i].text or "-" * (not columns[i].optional), widths[i])
-        pad = " " * (widths[i] - display_width(text))
+    for i, width in widths.items():
+        text = truncate(row[i].text or "-" * (not columns[i].optional), width)
+        pad = " " * (width - display_width(text))
         shown = (
             bold(text, on=canvas.color)
             if is_header

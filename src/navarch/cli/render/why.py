@@ -7,7 +7,16 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from navarch.cli.render.events import kind_color
-from navarch.cli.render.table import Canvas, age, bold, clock_time, colored, printable, wrap_text
+from navarch.cli.render.table import (
+    Canvas,
+    age,
+    bold,
+    clock_time,
+    colored,
+    count,
+    printable,
+    wrap_text,
+)
 from navarch.core.event import Attempt, Explanation
 from navarch.ports.api import Step, Why
 
@@ -101,9 +110,8 @@ def _attempt(attempt: Attempt, refused: str) -> list[str]:
     for refusal in attempt.refusals:
         examples = ", ".join(refusal.examples)
         more = ", ..." if refusal.nodes > len(refusal.examples) else ""
-        count = "1 node" if refusal.nodes == 1 else f"{refusal.nodes} nodes"
-        where = f"{count} by" if refusal.nodes else "every possible node by"
-        lines += _wrap(f"{where} {refusal.rule}: {refusal.reason}", "  ")
+        where = count(refusal.nodes, "node") if refusal.nodes else "every possible node"
+        lines += _wrap(f"{where} by {refusal.rule}: {refusal.reason}", "  ")
         if examples:
             lines += _wrap(f"({examples}{more})", "      ")
     if attempt.closest:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from navarch.config import BuiltInCatalogue, Config, to_pool_specs
+from navarch.config import Config, to_pool_specs
 from navarch.config.provider import FakeConfig
 from navarch.config.schema import plain_block
 from navarch.core.ids import NodeId
@@ -48,7 +48,7 @@ def pool_specs(scenario: Scenario) -> tuple[PoolSpec, ...]:
         },
         pools=scenario.pools,
     )
-    return to_pool_specs(config, BuiltInCatalogue())
+    return to_pool_specs(config)
 
 
 def types_sold(scenario: Scenario, provider: str) -> tuple[str, ...]:
