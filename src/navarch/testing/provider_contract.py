@@ -150,9 +150,7 @@ class ProviderContract:
     @story
     async def test_two_launches_with_two_tokens_buy_two_machines(self, provider: Provider) -> None:
         first = await provider.provision(self.request())
-        labels = {**LABELS, "navarch-token": "t-2"}
-        other = evolve(self.request(), token=Token("t-2"), name="training-1", labels=labels)
-        second = await provider.provision(other)
+        second = await provider.provision(self.numbered(1))
         assert first.id != second.id
 
     @story
@@ -191,15 +189,7 @@ class ProviderContract:
             pytest.skip("the provider does not describe topology")
         bought = []
         for number in range(3):
-            labels = {**LABELS, "navarch-token": f"g-{number}"}
-            request = evolve(
-                self.request(),
-                token=Token(f"g-{number}"),
-                name=f"training-{number}",
-                labels=labels,
-                group="training-g0",
-                group_size=3,
-            )
+            request = evolve(self.numbered(number), group="training-g0", group_size=3)
             bought.append((await provider.provision(request)).id)
         await self.settle()
         found = await provider.topology(bought)

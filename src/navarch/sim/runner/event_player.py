@@ -33,11 +33,6 @@ def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> l
     return nodes
 
 
-def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None:
-    """Reconnect the agents of a place."""
-    fleet.environment.partitioned.difference_update(nodes_in(fleet, scope, target))
-
-
 async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
     """Disconnect a place at its time and for its duration."""
     clock = fleet.environment.clock
@@ -165,16 +160,17 @@ class EventPlayer:
             case Action.PARTITION:
                 partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.HEAL:
-                rejoin_nodes(self.fleet, params.scope or TargetScope.NODE, target)
+                nodes = nodes_in(self.fleet, params.scope or TargetScope.NODE, target)
+                self.fleet.environment.partitioned.difference_update(nodes)
             case Action.RECLAIM:
                 self._agent_of(target)
                 if self.reclaim is None:
                     raise EventError("machines of a real cloud cannot be taken away from here")
                 self.reclaim(NodeId(target))
             case Action.SCALE:
-                nodes = params.nodes or 0
+                size = params.nodes or 0
                 await self.fleet.environment.ask(
-                    lambda api: api.scale(PoolName(target), nodes, reason="the scenario says so")
+                    lambda api: api.scale(PoolName(target), size, reason="the scenario says so")
                 )
             case Action.SET_LOAD:
                 if self.set_load is None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.service.agents import Timing
 from navarch.sim.scenario.kinds import SHARE, TargetScope, check_percentage
 
@@ -134,8 +134,4 @@ class TimingConfig:
     @property
     def timing(self) -> Timing:
         """The intervals as the control plane uses them."""
-        return Timing(
-            heartbeat_interval=self.heartbeat_interval,
-            heartbeat_timeout=self.heartbeat_timeout,
-            health_check_interval=self.health_check_interval,
-        )
+        return copied(Timing, self)
