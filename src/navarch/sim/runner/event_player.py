@@ -133,7 +133,11 @@ class EventPlayer:
             case Action.INJECT_FAILURE:
                 self._inject(event)
             case Action.RECOVER_FAILURE:
-                self._recover(event)
+                self._agent_of(target)
+                kind = event.params.failure_type
+                self.fleet.clear(
+                    NodeId(target), FailureType(kind) if kind else None, event.params.check
+                )
             case Action.ISSUE_COMMAND:
                 await self._command(event)
             case Action.WAIT_FOR_STATUS:
@@ -143,7 +147,12 @@ class EventPlayer:
             case Action.LOG:
                 self.note("log", "", event.params.log_message or "")
             case Action.ASSERT:
-                await self._assert(event)
+                assertion = Assertion(
+                    type=event.params.failure_type or str(AssertionType.NODE_STATUS),
+                    target=target,
+                    expected=event.params.expected_status or "",
+                )
+                self.verdicts.append(await judge(self.fleet.environment, assertion, figures={}))
             case _:
                 await self._apply_around(action, event)
 
@@ -197,30 +206,18 @@ class EventPlayer:
                 )
                 self.fleet.drop_past_events(node)
             case Action.INSTALL_DRIVER:
-                self._install_driver(event)
+                scope, driver = params.scope or TargetScope.NODE, params.driver or ""
+                if scope is TargetScope.ALL:
+                    self.fleet.driver = driver  # For machines that start later as well.
+                for node in nodes_in(self.fleet, scope, target):
+                    self.fleet.install_driver(node, driver)
+                    if params.xid_code is not None:
+                        failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
+                        self.fleet.inject(node, failure, cause=BY_DRIVER)
             case Action.SET_CLOCK:
                 skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
                 for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
                     self.fleet.set_clock(node, skew.total_seconds())
-
-    def _install_driver(self, event: ScenarioEvent) -> None:
-        """Install a driver on machines, and on all later ones if the target is the whole fleet."""
-        params = event.params
-        scope, driver = params.scope or TargetScope.NODE, params.driver or ""
-        if scope is TargetScope.ALL:
-            self.fleet.driver = driver
-        for node in nodes_in(self.fleet, scope, event.target):
-            self.fleet.install_driver(node, driver)
-            if params.xid_code is not None:
-                failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
-                self.fleet.inject(node, failure, cause=BY_DRIVER)
-
-    def _recover(self, event: ScenarioEvent) -> None:
-        self._agent_of(event.target)
-        kind = event.params.failure_type
-        self.fleet.clear(
-            NodeId(event.target), FailureType(kind) if kind else None, event.params.check
-        )
 
     def _inject(self, event: ScenarioEvent) -> None:
         params = event.params
@@ -279,14 +276,6 @@ class EventPlayer:
                     f"timeout waiting for node {event.target} to reach status {wanted}; {found}"
                 )
             await self._clock.sleep(POLL_S)
-
-    async def _assert(self, event: ScenarioEvent) -> None:
-        assertion = Assertion(
-            type=event.params.failure_type or str(AssertionType.NODE_STATUS),
-            target=event.target,
-            expected=event.params.expected_status or "",
-        )
-        self.verdicts.append(await judge(self.fleet.environment, assertion, figures={}))
 
     def _agent_of(self, target: str) -> None:
         if NodeId(target) not in self.fleet.agents:
