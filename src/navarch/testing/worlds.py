@@ -79,7 +79,7 @@ def a_node(
     )
     if phase is not Phase.REQUESTED:
         instance = facts.pop("instance", f"i-{name}")
-        launch = evolve(launch, instance=instance, launched_at=born)
+        launch = evolve(launch, instance=instance, launched_at=born)  # type: ignore[arg-type]
     ran = phase not in (Phase.REQUESTED, Phase.BOOTING)
     return Node(
         **{
