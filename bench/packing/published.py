@@ -8,8 +8,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from bench.packing.workloads import Workloads
-from navarch.testing.packing.arrivals import draw_arrivals, shuffle_machines
-from navarch.testing.packing.pack import pack, place_all
+from navarch.testing.packing.pack import draw_arrivals, pack, place_all, shuffle_machines
 from navarch.testing.packing.policies import policy_named
 from navarch.testing.packing.problem import PackingProblem
 from navarch.testing.packing.result import PackingResult

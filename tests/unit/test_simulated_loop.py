@@ -44,8 +44,8 @@ def test_the_last_timer_can_be_a_cancelled_one() -> None:
 
     async def story() -> None:
         clock = SimClock()
-        clock.loop.call_at(5.0, rang.append, "kept")
-        clock.loop.call_at(5.0, rang.append, "called off").cancel()
+        asyncio.get_running_loop().call_at(5.0, rang.append, "kept")
+        asyncio.get_running_loop().call_at(5.0, rang.append, "called off").cancel()
         await clock.sleep(5.0)
         for _ in range(3):
             await clock.sleep(0)
@@ -63,14 +63,14 @@ def test_timers_due_at_the_same_instant_run_in_the_order_in_which_they_were_set(
 
     async def story() -> None:
         clock = SimClock()
-        clock.loop.call_at(5.0, order.append, "first")
-        clock.loop.call_at(5.0, order.append, "second")
+        asyncio.get_running_loop().call_at(5.0, order.append, "first")
+        asyncio.get_running_loop().call_at(5.0, order.append, "second")
         third = asyncio.create_task(sleeper("third"))
         await clock.sleep(0)
-        clock.loop.call_at(5.0, order.append, "fourth")
+        asyncio.get_running_loop().call_at(5.0, order.append, "fourth")
         fifth = asyncio.create_task(sleeper("fifth"))
         await clock.sleep(0)
-        clock.loop.call_at(5.0, order.append, "sixth")
+        asyncio.get_running_loop().call_at(5.0, order.append, "sixth")
         await asyncio.gather(third, fifth)
         await clock.sleep(1)
 
@@ -109,7 +109,7 @@ def test_a_sleep_can_be_cancelled_at_the_moment_it_ends() -> None:
 
         # The sleep has not begun, so the first timer of that moment cancels it.
         sleeper = asyncio.ensure_future(sleep())
-        clock.loop.call_at(5.0, sleeper.cancel)
+        asyncio.get_running_loop().call_at(5.0, sleeper.cancel)
         with pytest.raises(asyncio.CancelledError):
             await sleeper
 

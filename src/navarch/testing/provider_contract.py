@@ -6,6 +6,8 @@ its fault returns False, and its tests are skipped.
 """
 
 import contextlib
+import functools
+import inspect
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -48,6 +50,19 @@ credentials, fix the pool, wait."""
 
 TERMINATE_TRIES = 20
 """How often a machine is terminated, and its listing awaited, before the test fails."""
+
+
+def story(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a test of an async method: the `run` of its class supplies its first argument."""
+
+    @functools.wraps(test)
+    def run(contract: "ProviderContract", **parameters: object) -> None:
+        contract.run(lambda subject: test(contract, subject, **parameters))
+
+    # Pytest reads from the signature which arguments to supply.
+    contract, _subject, *others = inspect.signature(test).parameters.values()
+    run.__signature__ = inspect.Signature([contract, *others])  # type: ignore[attr-defined]
+    return run
 
 
 class ProviderContract:
@@ -105,230 +120,202 @@ class ProviderContract:
             user_data="#cloud-config\n",
         )
 
-    def test_a_new_machine_is_listed_with_all_its_attributes(self) -> None:
-        async def story(provider: Provider) -> None:
-            request = self.request()
-            bought = await provider.provision(request)
-            await self.settle()
-            listed = await _listed(provider, bought.id)
-            assert listed is not None
-            assert listed.provider == provider.name
-            assert listed.instance_type == request.instance_type
-            assert listed.region == request.region
-            assert listed.status.alive
-            assert listed.labels.items() >= LABELS.items()
-            assert listed.launched_at is not None
-            assert listed.launched_at.tzinfo is not None
+    @story
+    async def test_a_new_machine_is_listed_with_all_its_attributes(
+        self, provider: Provider
+    ) -> None:
+        request = self.request()
+        bought = await provider.provision(request)
+        await self.settle()
+        listed = await _listed(provider, bought.id)
+        assert listed is not None
+        assert listed.provider == provider.name
+        assert listed.instance_type == request.instance_type
+        assert listed.region == request.region
+        assert listed.status.alive
+        assert listed.labels.items() >= LABELS.items()
+        assert listed.launched_at is not None
+        assert listed.launched_at.tzinfo is not None
 
-        self.run(story)
+    @story
+    async def test_two_launches_with_one_token_buy_one_machine(self, provider: Provider) -> None:
+        first = await provider.provision(self.request())
+        await self.settle()
+        second = await provider.provision(self.request())
+        await self.settle()
+        assert first.id == second.id
+        mine = [x for x in await provider.list_instances() if x.status.alive]
+        assert [x.id for x in mine] == [first.id]
 
-    def test_two_launches_with_one_token_buy_one_machine(self) -> None:
-        async def story(provider: Provider) -> None:
-            first = await provider.provision(self.request())
-            await self.settle()
-            second = await provider.provision(self.request())
-            await self.settle()
-            assert first.id == second.id
-            mine = [x for x in await provider.list_instances() if x.status.alive]
-            assert [x.id for x in mine] == [first.id]
+    @story
+    async def test_two_launches_with_two_tokens_buy_two_machines(self, provider: Provider) -> None:
+        first = await provider.provision(self.request())
+        second = await provider.provision(self.numbered(1))
+        assert first.id != second.id
 
-        self.run(story)
+    @story
+    async def test_a_terminated_machine_is_soon_not_listed_as_alive(
+        self, provider: Provider
+    ) -> None:
+        bought = await provider.provision(self.request())
+        await self.settle()
+        await provider.terminate(bought.id)
+        await self.settle()
+        listed = await _listed(provider, bought.id)
+        assert listed is None or listed.status in (
+            InstanceStatus.TERMINATING,
+            InstanceStatus.TERMINATED,
+        )
 
-    def test_two_launches_with_two_tokens_buy_two_machines(self) -> None:
-        async def story(provider: Provider) -> None:
-            first = await provider.provision(self.request())
-            labels = {**LABELS, "navarch-token": "t-2"}
-            other = evolve(self.request(), token=Token("t-2"), name="training-1", labels=labels)
-            second = await provider.provision(other)
-            assert first.id != second.id
-
-        self.run(story)
-
-    def test_a_terminated_machine_is_soon_not_listed_as_alive(self) -> None:
-        async def story(provider: Provider) -> None:
-            bought = await provider.provision(self.request())
-            await self.settle()
+    @story
+    async def test_terminating_twice_is_harmless(self, provider: Provider) -> None:
+        bought = await provider.provision(self.request())
+        await self.settle()
+        await provider.terminate(bought.id)
+        await self.settle()
+        with contextlib.suppress(InstanceNotFoundError):
             await provider.terminate(bought.id)
-            await self.settle()
-            listed = await _listed(provider, bought.id)
-            assert listed is None or listed.status in (
-                InstanceStatus.TERMINATING,
-                InstanceStatus.TERMINATED,
-            )
 
-        self.run(story)
+    @story
+    async def test_terminating_an_unknown_machine_raises_not_found(
+        self, provider: Provider
+    ) -> None:
+        with pytest.raises(InstanceNotFoundError):
+            await provider.terminate(InstanceId("i-never-was"))
 
-    def test_terminating_twice_is_harmless(self) -> None:
-        async def story(provider: Provider) -> None:
-            bought = await provider.provision(self.request())
-            await self.settle()
-            await provider.terminate(bought.id)
-            await self.settle()
-            with contextlib.suppress(InstanceNotFoundError):
-                await provider.terminate(bought.id)
+    @story
+    async def test_machines_of_one_group_are_in_one_block(self, provider: Provider) -> None:
+        if not isinstance(provider, DescribesTopology):
+            pytest.skip("the provider does not describe topology")
+        bought = []
+        for number in range(3):
+            request = evolve(self.numbered(number), group="training-g0", group_size=3)
+            bought.append((await provider.provision(request)).id)
+        await self.settle()
+        found = await provider.topology(bought)
+        assert found.keys() <= set(bought)
+        assert len({place.block for place in found.values() if place.block}) <= 1
 
-        self.run(story)
-
-    def test_terminating_an_unknown_machine_raises_not_found(self) -> None:
-        async def story(provider: Provider) -> None:
-            with pytest.raises(InstanceNotFoundError):
-                await provider.terminate(InstanceId("i-never-was"))
-
-        self.run(story)
-
-    def test_machines_of_one_group_are_in_one_block(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not isinstance(provider, DescribesTopology):
-                pytest.skip("the provider does not describe topology")
-            bought = []
-            for number in range(3):
-                labels = {**LABELS, "navarch-token": f"g-{number}"}
-                request = evolve(
-                    self.request(),
-                    token=Token(f"g-{number}"),
-                    name=f"training-{number}",
-                    labels=labels,
-                    group="training-g0",
-                    group_size=3,
-                )
-                bought.append((await provider.provision(request)).id)
-            await self.settle()
-            found = await provider.topology(bought)
-            assert found.keys() <= set(bought)
-            assert len({place.block for place in found.values() if place.block}) <= 1
-
-        self.run(story)
-
-    def test_notices_are_empty_if_nothing_is_announced(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not isinstance(provider, AnnouncesNotices):
-                pytest.skip("the provider announces nothing")
-            await provider.provision(self.request())
-            await self.settle()
-            assert list(await provider.notices()) == []
-
-        self.run(story)
+    @story
+    async def test_notices_are_empty_if_nothing_is_announced(self, provider: Provider) -> None:
+        if not isinstance(provider, AnnouncesNotices):
+            pytest.skip("the provider announces nothing")
+        await provider.provision(self.request())
+        await self.settle()
+        assert list(await provider.notices()) == []
 
     @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.__name__)
-    def test_a_refused_launch_raises_its_error_and_buys_nothing(
-        self, error: type[ProviderError]
+    @story
+    async def test_a_refused_launch_raises_its_error_and_buys_nothing(
+        self, provider: Provider, error: type[ProviderError]
     ) -> None:
-        async def story(provider: Provider) -> None:
-            if not self.refuse(provider, error):
-                pytest.skip(f"nothing here is refused with {error.__name__}")
-            with pytest.raises(error):
-                await provider.provision(self.request())
-            await self.settle()
-            self.recover(provider)
-            assert await self._mine(provider) == []
-            bought = await provider.provision(self.request())
-            await self.settle()
-            assert await self._mine(provider) == [bought.id], "the token can be used again"
+        if not self.refuse(provider, error):
+            pytest.skip(f"nothing here is refused with {error.__name__}")
+        with pytest.raises(error):
+            await provider.provision(self.request())
+        await self.settle()
+        self.recover(provider)
+        assert await self._mine(provider) == []
+        bought = await provider.provision(self.request())
+        await self.settle()
+        assert await self._mine(provider) == [bought.id], "the token can be used again"
 
-        self.run(story)
+    @story
+    async def test_a_launch_with_a_lost_response_is_found_by_its_token(
+        self, provider: Provider
+    ) -> None:
+        if not self.lose_answers(provider, effect=True):
+            pytest.skip("responses cannot be lost here")
+        with pytest.raises(OutcomeUnknownError):
+            await provider.provision(self.request())
+        await self.settle()
+        found = await self._mine(provider)
+        assert len(found) == 1
+        self.recover(provider)
+        again = await provider.provision(self.request())
+        await self.settle()
+        assert [again.id] == found
+        assert await self._mine(provider) == found
 
-    def test_a_launch_with_a_lost_response_is_found_by_its_token(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not self.lose_answers(provider, effect=True):
-                pytest.skip("responses cannot be lost here")
-            with pytest.raises(OutcomeUnknownError):
-                await provider.provision(self.request())
-            await self.settle()
-            found = await self._mine(provider)
-            assert len(found) == 1
-            self.recover(provider)
-            again = await provider.provision(self.request())
-            await self.settle()
-            assert [again.id] == found
-            assert await self._mine(provider) == found
+    @story
+    async def test_a_launch_with_a_lost_request_can_be_repeated(self, provider: Provider) -> None:
+        if not self.lose_answers(provider, effect=False):
+            pytest.skip("requests cannot be lost here")
+        with pytest.raises(OutcomeUnknownError):
+            await provider.provision(self.request())
+        await self.settle()
+        assert await self._mine(provider) == []
+        self.recover(provider)
+        bought = await provider.provision(self.request())
+        await self.settle()
+        assert await self._mine(provider) == [bought.id]
 
-        self.run(story)
+    @story
+    async def test_a_repeated_launch_buys_one_machine_while_listings_lag(
+        self, provider: Provider
+    ) -> None:
+        if not self.lag(provider):
+            pytest.skip("listings do not lag here")
+        if not isinstance(provider, BuysOncePerToken) or not provider.buys_once_per_token:
+            pytest.skip("the provider does not promise to buy once per token")
+        first = await provider.provision(self.request())
+        second = await provider.provision(self.request())
+        assert first.id == second.id
+        await self.settle()
+        assert await self._mine(provider) == [first.id]
 
-    def test_a_launch_with_a_lost_request_can_be_repeated(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not self.lose_answers(provider, effect=False):
-                pytest.skip("requests cannot be lost here")
-            with pytest.raises(OutcomeUnknownError):
-                await provider.provision(self.request())
-            await self.settle()
-            assert await self._mine(provider) == []
-            self.recover(provider)
-            bought = await provider.provision(self.request())
-            await self.settle()
-            assert await self._mine(provider) == [bought.id]
+    @story
+    async def test_a_listing_of_several_pages_has_every_machine_once(
+        self, provider: Provider
+    ) -> None:
+        if not self.small_pages(provider):
+            pytest.skip("listings are not in pages here")
+        bought = [(await provider.provision(self.numbered(n))).id for n in range(5)]
+        await self.settle()
+        listed = [x.id for x in await provider.list_instances() if x.status.alive]
+        assert sorted(listed) == sorted(bought)
 
-        self.run(story)
+    @story
+    async def test_listed_labels_prove_the_owner_of_a_machine(self, provider: Provider) -> None:
+        cluster = Cluster(id="c-1", secret=bytes(32))
+        owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t-1"))
+        request = evolve(self.request(), labels=cluster.labels(owner))
+        bought = await provider.provision(request)
+        await self.settle()
+        listed = await _listed(provider, bought.id)
+        assert listed is not None
+        assert cluster.owner(listed.labels) == owner
+        assert Cluster(id="c-1", secret=b"another secret").owner(listed.labels) is None
 
-    def test_a_repeated_launch_buys_one_machine_while_listings_lag(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not self.lag(provider):
-                pytest.skip("listings do not lag here")
-            if not isinstance(provider, BuysOncePerToken) or not provider.buys_once_per_token:
-                pytest.skip("the provider does not promise to buy once per token")
-            first = await provider.provision(self.request())
-            second = await provider.provision(self.request())
-            assert first.id == second.id
-            await self.settle()
-            assert await self._mine(provider) == [first.id]
-
-        self.run(story)
-
-    def test_a_listing_of_several_pages_has_every_machine_once(self) -> None:
-        async def story(provider: Provider) -> None:
-            if not self.small_pages(provider):
-                pytest.skip("listings are not in pages here")
-            bought = [(await provider.provision(self.numbered(n))).id for n in range(5)]
-            await self.settle()
-            listed = [x.id for x in await provider.list_instances() if x.status.alive]
-            assert sorted(listed) == sorted(bought)
-
-        self.run(story)
-
-    def test_listed_labels_prove_the_owner_of_a_machine(self) -> None:
-        async def story(provider: Provider) -> None:
-            cluster = Cluster(id="c-1", secret=bytes(32))
-            owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t-1"))
-            request = evolve(self.request(), labels=cluster.labels(owner))
-            bought = await provider.provision(request)
-            await self.settle()
-            listed = await _listed(provider, bought.id)
-            assert listed is not None
-            assert cluster.owner(listed.labels) == owner
-            assert Cluster(id="c-1", secret=b"another secret").owner(listed.labels) is None
-
-        self.run(story)
-
-    def test_a_machine_that_is_terminated_repeatedly_ends(self) -> None:
-        async def story(provider: Provider) -> None:
-            bought = await provider.provision(self.request())
-            await self.settle()
-            for _ in range(TERMINATE_TRIES):
-                with contextlib.suppress(InstanceNotFoundError):
-                    await provider.terminate(bought.id)
-                await self.settle()
-                listed = await _listed(provider, bought.id)
-                if listed is None or listed.status is InstanceStatus.TERMINATED:
-                    return
-            raise AssertionError(f"{bought.id} is still there")
-
-        self.run(story)
-
-    @pytest.mark.parametrize("effect", [True, False], ids=["after its effect", "before its effect"])
-    def test_a_termination_with_a_lost_response_can_be_repeated(self, effect: bool) -> None:
-        async def story(provider: Provider) -> None:
-            bought = await provider.provision(self.request())
-            await self.settle()
-            if not self.lose_terminations(provider, effect=effect):
-                pytest.skip("responses cannot be lost here")
-            with pytest.raises(ProviderError):
-                await provider.terminate(bought.id)
-            self.recover(provider)
+    @story
+    async def test_a_machine_that_is_terminated_repeatedly_ends(self, provider: Provider) -> None:
+        bought = await provider.provision(self.request())
+        await self.settle()
+        for _ in range(TERMINATE_TRIES):
             with contextlib.suppress(InstanceNotFoundError):
                 await provider.terminate(bought.id)
             await self.settle()
-            assert await self._mine(provider) == []
+            listed = await _listed(provider, bought.id)
+            if listed is None or listed.status is InstanceStatus.TERMINATED:
+                return
+        raise AssertionError(f"{bought.id} is still there")
 
-        self.run(story)
+    @pytest.mark.parametrize("effect", [True, False], ids=["after its effect", "before its effect"])
+    @story
+    async def test_a_termination_with_a_lost_response_can_be_repeated(
+        self, provider: Provider, effect: bool
+    ) -> None:
+        bought = await provider.provision(self.request())
+        await self.settle()
+        if not self.lose_terminations(provider, effect=effect):
+            pytest.skip("responses cannot be lost here")
+        with pytest.raises(ProviderError):
+            await provider.terminate(bought.id)
+        self.recover(provider)
+        with contextlib.suppress(InstanceNotFoundError):
+            await provider.terminate(bought.id)
+        await self.settle()
+        assert await self._mine(provider) == []
 
     def numbered(self, number: int) -> ProvisionRequest:
         """Return a request with its own token and name."""
@@ -345,13 +332,11 @@ class ProviderContract:
             if x.status.alive and x.labels.get("navarch-token") == token
         ]
 
-    def test_every_failed_launch_raises_a_provider_error(self) -> None:
-        async def story(provider: Provider) -> None:
-            nonsense = evolve(self.request(), instance_type="no-such-type")
-            with contextlib.suppress(ProviderError):
-                await provider.provision(nonsense)
-
-        self.run(story)
+    @story
+    async def test_every_failed_launch_raises_a_provider_error(self, provider: Provider) -> None:
+        nonsense = evolve(self.request(), instance_type="no-such-type")
+        with contextlib.suppress(ProviderError):
+            await provider.provision(nonsense)
 
 
 async def _listed(provider: Provider, instance: InstanceId) -> Instance | None:

@@ -11,6 +11,7 @@ from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.providers.simulated import Habits
@@ -68,7 +69,7 @@ def a_node(
 ) -> Node:
     """Return a node with the attributes that are usual in `phase`."""
     born = NOW - timedelta(hours=1)
-    launch: Launch | None = Launch(
+    launch = Launch(
         token=Token(f"launch-{name}"),
         node=NodeId(name),
         pool=PoolName(pool),
@@ -76,17 +77,9 @@ def a_node(
         asked_at=born,
         price_per_hour=H100.price_per_hour,
     )
-    if phase is not Phase.REQUESTED and launch is not None:
-        launch = Launch(
-            token=launch.token,
-            node=launch.node,
-            pool=launch.pool,
-            offering=H100,
-            asked_at=born,
-            instance=facts.pop("instance", f"i-{name}"),  # type: ignore[arg-type]
-            price_per_hour=H100.price_per_hour,
-            launched_at=born,
-        )
+    if phase is not Phase.REQUESTED:
+        instance = facts.pop("instance", f"i-{name}")
+        launch = evolve(launch, instance=instance, launched_at=born)  # type: ignore[arg-type]
     ran = phase not in (Phase.REQUESTED, Phase.BOOTING)
     return Node(
         **{

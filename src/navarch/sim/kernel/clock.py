@@ -14,43 +14,24 @@ from navarch.sim.kernel.loop import EPOCH, SimLoop, SleepFuture
 
 T = TypeVar("T")
 
-_NOWHERE = SimLoop()
-"""A closed stand-in for the loop, until the running one is cached."""
-_NOWHERE.close()
-
 
 class SimClock:
     """Wall time derived from the loop's virtual time."""
 
-    def __init__(self) -> None:
-        self._running = _NOWHERE
-        """The running loop, cached because looking it up is slow."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that runs."""
-        if self._running.now is not None:
-            return self._running
-        loop = asyncio.get_running_loop()
-        self._running = loop if isinstance(loop, SimLoop) else _NOWHERE
-        return loop
-
     def now(self) -> datetime:
         """Return virtual wall time."""
-        return self._running.now or EPOCH + timedelta(seconds=self.loop.time())
+        return EPOCH + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
-        return self.loop.time()
+        return asyncio.get_running_loop().time()
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Let virtual time pass."""
-        if seconds <= 0:
-            return asyncio.sleep(0)
-        loop = self.loop
-        if isinstance(loop, SimLoop):
-            return SleepFuture(loop, loop.now_s + seconds)
-        return asyncio.sleep(seconds)
+        loop = asyncio.get_running_loop()
+        if seconds <= 0 or not isinstance(loop, SimLoop):
+            return asyncio.sleep(max(seconds, 0.0))
+        return SleepFuture(loop, loop.now_s + seconds)
 
 
 class SeededEntropy:

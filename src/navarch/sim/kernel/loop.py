@@ -7,7 +7,7 @@ import select
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 from math import ulp
 from operator import length_hint
@@ -133,7 +133,6 @@ class SimLoop(asyncio.BaseEventLoop):
     callbacks that follow from a call run before another timer of the same moment.
     """
 
-    _debug: bool
     _ready: list[Call | SleepFuture]
     _stopping: bool
     _timer_cancelled_count: int
@@ -141,14 +140,9 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, now: float = 0.0) -> None:
         super().__init__()
         self.now_s = now
-        """Virtual seconds since the simulation began, without the cost of a call to `time`."""
-        self.now: datetime | None = None
-        """The same time as a date while the loop runs; cached because it is read often."""
+        """Virtual seconds since the simulation began."""
         self._clock_resolution = RESOLUTION_S
         self._ready = []
-        if not self._debug:
-            # Every future and every task reads this; `bool()` is False and costs no Python frame.
-            self.get_debug = bool  # type: ignore[method-assign]
         awake: asyncio.Future[None] = asyncio.Future(loop=self)
         awake.set_result(None)
         self.awake = awake
@@ -212,27 +206,15 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._stopping:
             raise _HaltError
 
-    def run_forever(self) -> None:
-        """Run until stopped."""
-        self._move_to(self.now_s)
-        try:
-            super().run_forever()
-        finally:
-            self.now = None
-
     def _pass_time(self, until: float | None) -> None:
         """Advance the clock to the next timer; raise StuckError if there is none."""
         if until is None:
             raise StuckError(f"at t={self.now_s:.3f}s: {asyncio.all_tasks(self)}")
         if until > self.now_s:
             # Set to the timer's exact time: a sum would depend on the time before.
-            self._move_to(until)
+            self.now_s = until
             if until >= COARSE_FROM_S:
                 self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
-
-    def _move_to(self, moment_s: float) -> None:
-        self.now_s = moment_s
-        self.now = EPOCH + timedelta(seconds=moment_s)
 
     def _timer_handle_cancelled(self, _handle: object = None) -> None:
         """Count a cancelled timer, and drop all cancelled ones once they are many."""
@@ -285,7 +267,7 @@ class PacedLoop(SimLoop):
         line = self._listen(longest_s)
         passed_s = (self._real.monotonic() - before) * self.speed
         if not self.paused and left_s is not None:
-            self._move_to(self.now_s + min(passed_s, left_s))
+            self.now_s += min(passed_s, left_s)
         if line is not None:
             self.on_line(line)
         self.on_tick()

@@ -258,15 +258,10 @@ def _history(history: NodeHistory) -> Markup:
     often = "once" if history.failures == 1 else f"{history.failures} times"
     broken = f", faulted {often}" if history.failures else ""
     state = f"{history.status}, {history.health}{broken}"
-    rows: list[tuple[object, ...]] = [
-        (
-            element("span", render_span(entry.at_s), title=f"{entry.at_s:.3f} s"),
-            entry.kind,
-            entry.status,
-            entry.text,
-        )
-        for entry in history.entries
-    ]
+    rows: list[tuple[object, ...]] = []
+    for entry in history.entries:
+        at = element("span", render_span(entry.at_s), title=f"{entry.at_s:.3f} s")
+        rows.append((at, entry.kind, entry.status, entry.text))
     labels = ", ".join(f"{key}={value}" for key, value in history.labels.items())
     return element(
         "details",

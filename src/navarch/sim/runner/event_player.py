@@ -33,11 +33,6 @@ def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> l
     return nodes
 
 
-def rejoin_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> None:
-    """Reconnect the agents of a place."""
-    fleet.environment.partitioned.difference_update(nodes_in(fleet, scope, target))
-
-
 async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
     """Disconnect a place at its time and for its duration."""
     clock = fleet.environment.clock
@@ -138,7 +133,11 @@ class EventPlayer:
             case Action.INJECT_FAILURE:
                 self._inject(event)
             case Action.RECOVER_FAILURE:
-                self._recover(event)
+                self._agent_of(target)
+                kind = event.params.failure_type
+                self.fleet.clear(
+                    NodeId(target), FailureType(kind) if kind else None, event.params.check
+                )
             case Action.ISSUE_COMMAND:
                 await self._command(event)
             case Action.WAIT_FOR_STATUS:
@@ -148,7 +147,12 @@ class EventPlayer:
             case Action.LOG:
                 self.note("log", "", event.params.log_message or "")
             case Action.ASSERT:
-                await self._assert(event)
+                assertion = Assertion(
+                    type=event.params.failure_type or str(AssertionType.NODE_STATUS),
+                    target=target,
+                    expected=event.params.expected_status or "",
+                )
+                self.verdicts.append(await judge(self.fleet.environment, assertion, figures={}))
             case _:
                 await self._apply_around(action, event)
 
@@ -165,16 +169,17 @@ class EventPlayer:
             case Action.PARTITION:
                 partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
             case Action.HEAL:
-                rejoin_nodes(self.fleet, params.scope or TargetScope.NODE, target)
+                nodes = nodes_in(self.fleet, params.scope or TargetScope.NODE, target)
+                self.fleet.environment.partitioned.difference_update(nodes)
             case Action.RECLAIM:
                 self._agent_of(target)
                 if self.reclaim is None:
                     raise EventError("machines of a real cloud cannot be taken away from here")
                 self.reclaim(NodeId(target))
             case Action.SCALE:
-                nodes = params.nodes or 0
+                size = params.nodes or 0
                 await self.fleet.environment.ask(
-                    lambda api: api.scale(PoolName(target), nodes, reason="the scenario says so")
+                    lambda api: api.scale(PoolName(target), size, reason="the scenario says so")
                 )
             case Action.SET_LOAD:
                 if self.set_load is None:
@@ -201,30 +206,18 @@ class EventPlayer:
                 )
                 self.fleet.drop_past_events(node)
             case Action.INSTALL_DRIVER:
-                self._install_driver(event)
+                scope, driver = params.scope or TargetScope.NODE, params.driver or ""
+                if scope is TargetScope.ALL:
+                    self.fleet.driver = driver  # For machines that start later as well.
+                for node in nodes_in(self.fleet, scope, target):
+                    self.fleet.install_driver(node, driver)
+                    if params.xid_code is not None:
+                        failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
+                        self.fleet.inject(node, failure, cause=BY_DRIVER)
             case Action.SET_CLOCK:
                 skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
                 for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
                     self.fleet.set_clock(node, skew.total_seconds())
-
-    def _install_driver(self, event: ScenarioEvent) -> None:
-        """Install a driver on machines, and on all later ones if the target is the whole fleet."""
-        params = event.params
-        scope, driver = params.scope or TargetScope.NODE, params.driver or ""
-        if scope is TargetScope.ALL:
-            self.fleet.driver = driver
-        for node in nodes_in(self.fleet, scope, event.target):
-            self.fleet.install_driver(node, driver)
-            if params.xid_code is not None:
-                failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
-                self.fleet.inject(node, failure, cause=BY_DRIVER)
-
-    def _recover(self, event: ScenarioEvent) -> None:
-        self._agent_of(event.target)
-        kind = event.params.failure_type
-        self.fleet.clear(
-            NodeId(event.target), FailureType(kind) if kind else None, event.params.check
-        )
 
     def _inject(self, event: ScenarioEvent) -> None:
         params = event.params
@@ -283,14 +276,6 @@ class EventPlayer:
                     f"timeout waiting for node {event.target} to reach status {wanted}; {found}"
                 )
             await self._clock.sleep(POLL_S)
-
-    async def _assert(self, event: ScenarioEvent) -> None:
-        assertion = Assertion(
-            type=event.params.failure_type or str(AssertionType.NODE_STATUS),
-            target=event.target,
-            expected=event.params.expected_status or "",
-        )
-        self.verdicts.append(await judge(self.fleet.environment, assertion, figures={}))
 
     def _agent_of(self, target: str) -> None:
         if NodeId(target) not in self.fleet.agents:

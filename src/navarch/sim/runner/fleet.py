@@ -266,7 +266,12 @@ class SimulatedFleet:
         self.cleared += len(cleared)
         for fault in cleared:
             self._close(fault, now)
-            self._hide(agent, fault.failure)
+            if fault.failure.kind is FailureType.NETWORK:
+                agent.unreachable = False
+            result = fault.failure.result
+            if result is not None and not result.lasting:
+                agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
+            agent.wake()
         if any(fault.failure.cleared_by_reboot for fault in cleared):
             agent.reboot(self._next_boot())
             for fault in left:
@@ -316,14 +321,6 @@ class SimulatedFleet:
         if result is not None:
             # A copy: an event that repeats while it is being reported must be reported again.
             agent.results[result.check] = evolve(result)
-        agent.wake()
-
-    def _hide(self, agent: SimAgent, failure: Failure) -> None:
-        if failure.kind is FailureType.NETWORK:
-            agent.unreachable = False
-        result = failure.result
-        if result is not None and not result.lasting:
-            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
         agent.wake()
 
     def _close(self, fault: ActiveFault, now: datetime) -> None:

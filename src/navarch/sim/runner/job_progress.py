@@ -57,11 +57,6 @@ class JobProgress:
         """The work that was left when it was last started."""
         return self.config.duration.total_seconds() - self.kept_s
 
-    @property
-    def gpus(self) -> int:
-        """Of all its tasks together."""
-        return self.config.tasks * self.config.gpus
-
     def run_s(self) -> float:
         """Return how long it runs from a start to its end at full pace, if nothing happens."""
         left, every = self._left_s, self._every_s
@@ -152,7 +147,7 @@ class JobProgress:
         return JobRecord(
             name=self.name,
             queue=self.config.queue,
-            gpus=self.gpus,
+            gpus=self.config.tasks * self.config.gpus,
             submitted=self.submitted,
             finished=self.finished,
             kept_s=round(kept, 6),

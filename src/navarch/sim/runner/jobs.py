@@ -154,7 +154,8 @@ class SimulatedJobs(SimWorkloads):
 
     async def _submit_one(self, request: JobRequest) -> None:
         try:
-            await self._request(lambda api: api.submit_job(request))
+            assert self.call is not None
+            await self.call(lambda api: api.submit_job(request))
         except NavarchError as error:
             what = f"job {request.name} is accepted"
             self.rejected.append(Verdict(what=what, holds=False, reason=str(error)))
@@ -233,13 +234,10 @@ class SimulatedJobs(SimWorkloads):
 
         async def report() -> None:
             with suppress(NotPossibleError, NotFoundError):
-                await self._request(call)
+                assert self.call is not None
+                await self.call(call)
 
         self._spawn(report())
-
-    async def _request(self, call: JobCall) -> None:
-        assert self.call is not None
-        await self.call(call)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None

@@ -86,21 +86,21 @@ def _one_of(what: str, word: str, known: list[str]) -> Iterator[tuple[str, str, 
 
 def _check_assertion(type: str, target: str, expected: str) -> Iterator[Fault]:  # noqa: A002
     for where, message, remedy in check_expectation(type, target, expected):
-        yield Fault(at=(where,), message=message, remedy=remedy)
+        yield Fault(message, remedy, at=(where,))
 
 
 @block(rules=(_check_assertion,))
 class Assertion:
     """A condition that must hold at the end of the scenario."""
 
-    type: str = key(TEXT, default=str(AssertionType.NODE_STATUS), doc="the type of assertion")
+    type: str = key(TEXT, "the type of assertion", default=str(AssertionType.NODE_STATUS))
     target: str = key(
         TEXT,
-        default="",
-        doc="the node; for `node_count`: `all` or a pool, provider, region or zone; for `figure`: "
+        "the node; for `node_count`: `all` or a pool, provider, region or zone; for `figure`: "
         "its name; for `event`: a kind of journal event, optionally followed by a colon and a text "
         "that its reason contains",
+        default="",
     )
     expected: str = key(
-        TEXT, default="", doc="a status, the least number of active nodes, or a comparison"
+        TEXT, "a status, the least number of active nodes, or a comparison", default=""
     )

@@ -46,46 +46,44 @@ class CascadeScope(StrEnum):
 def _check_probability(probability: float) -> Iterator[Fault]:
     if not 0 <= probability <= 1:
         yield Fault(
+            "cascading.probability must be between 0 and 1",
+            "write 0.15 for 15 of 100",
             at=("probability",),
-            message="cascading.probability must be between 0 and 1",
-            remedy="write 0.15 for 15 of 100",
         )
 
 
 def _check_delays(min_delay: timedelta, max_delay: timedelta) -> Iterator[Fault]:
     if min_delay > max_delay:
-        yield Fault(
-            at=("min_delay",), message="min_delay is above max_delay", remedy="swap the two"
-        )
+        yield Fault("min_delay is above max_delay", "swap the two", at=("min_delay",))
 
 
 @block(rules=(_check_probability, _check_delays))
 class Cascading:
     """Whether failures spread, how far and how fast."""
 
-    enabled: bool = key(BOOLEAN, default=False, doc="whether failures spread")
-    probability: float = key(ANY_NUMBER, default=0.0, doc="the probability that a failure spreads")
+    enabled: bool = key(BOOLEAN, "whether failures spread", default=False)
+    probability: float = key(ANY_NUMBER, "the probability that a failure spreads", default=0.0)
     max_depth: int = key(
         Integer(least=-1, most=1000),
+        "the longest chain of failures; 3 if not positive",
         default=DEFAULT_DEPTH,
-        doc="the longest chain of failures; 3 if not positive",
     )
     min_delay: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the shortest time until it spreads"
+        DURATION_OR_ZERO, "the shortest time until it spreads", default=timedelta(0)
     )
     max_delay: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the longest time until it spreads"
+        DURATION_OR_ZERO, "the longest time until it spreads", default=timedelta(0)
     )
     scope: CascadeScope = key(
         Choice(options=CascadeScope),
+        "the place within which it spreads",
         default=CascadeScope.RANDOM,
-        doc="the place within which it spreads",
     )
     max_affected_percent: float = key(
         SHARE,
-        default=1.0,
-        doc="the largest share of the machines of that place that cascades may have failed at "
+        "the largest share of the machines of that place that cascades may have failed at "
         "the same time; 0.1 is 10 %",
+        default=1.0,
     )
 
     @property
@@ -98,29 +96,29 @@ class Cascading:
 class Recovery:
     """The fate of failed machines apart from what the control plane does."""
 
-    enabled: bool = key(BOOLEAN, default=False, doc="whether failures clear by themselves")
+    enabled: bool = key(BOOLEAN, "whether failures clear by themselves", default=False)
     probability: float = key(
         SHARE,
+        "the probability that a failure clears; fatal XIDs and cascades never do",
         default=0.0,
-        doc="the probability that a failure clears; fatal XIDs and cascades never do",
     )
     mean_time: timedelta = key(
-        DURATION, default=timedelta(minutes=5), doc="the mean time until it clears"
+        DURATION, "the mean time until it clears", default=timedelta(minutes=5)
     )
     std_dev: timedelta | None = key(
         DURATION_OR_ZERO,
+        "the standard deviation of that time; a quarter of the mean if left out",
         default=None,
-        doc="the standard deviation of that time; a quarter of the mean if left out",
     )
     replace_fatal: bool = key(
         BOOLEAN,
+        "whether the owner replaces a machine once the control plane calls it unhealthy",
         default=False,
-        doc="whether the owner replaces a machine once the control plane calls it unhealthy",
     )
     replace_cold_start: timedelta | None = key(
         DURATION_OR_ZERO,
+        "how long the new machine takes to start; as in `startup`, or 30s to 60s, if left out",
         default=None,
-        doc="how long the new machine takes to start; as in `startup`, or 30s to 60s, if left out",
     )
 
     @property
@@ -147,19 +145,19 @@ def _check_target(scope: OutageScope, target: str) -> Iterator[Fault]:
 class Outage:
     """A failure of many machines at once. They are sound again when it ends."""
 
-    name: str = key(TEXT, doc="the name of the outage")
+    name: str = key(TEXT, "the name of the outage")
     start_time: timedelta = key(
         DURATION_OR_ZERO,
+        "when it begins, counted from the end of the start-up",
         default=timedelta(0),
-        doc="when it begins, counted from the end of the start-up",
     )
-    duration: timedelta = key(DURATION, doc="how long it lasts")
-    scope: OutageScope = key(Choice(options=OutageScope), doc="what `target` names")
-    target: str = key(TEXT, doc="the zone, region or provider, or a percentage of the fleet")
+    duration: timedelta = key(DURATION, "how long it lasts")
+    scope: OutageScope = key(Choice(options=OutageScope), "what `target` names")
+    target: str = key(TEXT, "the zone, region or provider, or a percentage of the fleet")
     failure_type: FailureType = key(
         RandomFailureType(options=FailureType),
+        "how the machines fail; `xid_error` is XID 79",
         default=FailureType.XID_ERROR,
-        doc="how the machines fail; `xid_error` is XID 79",
     )
 
 
@@ -175,9 +173,9 @@ class CorrelationScope(StrEnum):
 def _check_trigger(trigger: str) -> Iterator[Fault]:
     if trigger not in list(FailureType) and not trigger.isdecimal():
         yield Fault(
+            f'trigger must be a failure type or the number of an XID, not "{trigger}"',
+            f'write "74", or one of {", ".join(FailureType)}',
             at=("trigger",),
-            message=f'trigger must be a failure type or the number of an XID, not "{trigger}"',
-            remedy=f'write "74", or one of {", ".join(FailureType)}',
         )
 
 
@@ -185,19 +183,17 @@ def _check_trigger(trigger: str) -> Iterator[Fault]:
 class Correlation:
     """A failure that is likely to follow another."""
 
-    name: str = key(TEXT, doc="the name of the correlation")
-    trigger: str = key(TEXT, doc="the first failure: a type, or the number of an XID in quotes")
-    response: FailureType = key(
-        RandomFailureType(options=FailureType), doc="the failure that follows"
-    )
-    probability: float = key(SHARE, doc="the probability that it follows")
+    name: str = key(TEXT, "the name of the correlation")
+    trigger: str = key(TEXT, "the first failure: a type, or the number of an XID in quotes")
+    response: FailureType = key(RandomFailureType(options=FailureType), "the failure that follows")
+    probability: float = key(SHARE, "the probability that it follows")
     delay: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the time between the two failures"
+        DURATION_OR_ZERO, "the time between the two failures", default=timedelta(0)
     )
     scope: CorrelationScope = key(
         Choice(options=CorrelationScope),
+        "the machines on which it can occur",
         default=CorrelationScope.SAME_NODE,
-        doc="the machines on which it can occur",
     )
 
 
@@ -205,16 +201,16 @@ class Correlation:
 class FailureShare:
     """The weight of one type of failure among the others."""
 
-    type: FailureType = key(RandomFailureType(options=FailureType), doc="the type of failure")
-    weight: float = key(ANY_NUMBER, doc="its weight")
+    type: FailureType = key(RandomFailureType(options=FailureType), "the type of failure")
+    weight: float = key(ANY_NUMBER, "its weight")
 
 
 def _check_rate(failure_rate: float) -> Iterator[Fault]:
     if failure_rate < 0:
         yield Fault(
+            "chaos.failure_rate must be non-negative",
+            "write how many fail per minute among 1000 nodes",
             at=("failure_rate",),
-            message="chaos.failure_rate must be non-negative",
-            remedy="write how many fail per minute among 1000 nodes",
         )
 
 
@@ -222,23 +218,21 @@ def _check_xids(xid_distribution: Mapping[str, float]) -> Iterator[Fault]:
     for code in xid_distribution:
         if not code.isdecimal() or not 0 < int(code) < 100_000:
             yield Fault(
+                f'"{code}" is not the number of an XID',
+                "write 79: 10, for example",
                 at=("xid_distribution", code),
-                message=f'"{code}" is not the number of an XID',
-                remedy="write 79: 10, for example",
             )
     if xid_distribution and not any(xid_distribution.values()):
-        yield Fault(
-            at=("xid_distribution",), message="no XID has any weight", remedy="write 79: 10"
-        )
+        yield Fault("no XID has any weight", "write 79: 10", at=("xid_distribution",))
 
 
 def _check_weights(failure_types: tuple[FailureShare, ...]) -> Iterator[Fault]:
     for index, each in enumerate(failure_types):
         if each.weight <= 0:
             yield Fault(
+                f"the weight of {each.type} must be positive",
+                "leave the type out if it is not to occur",
                 at=("failure_types", index, "weight"),
-                message=f"the weight of {each.type} must be positive",
-                remedy="leave the type out if it is not to occur",
             )
 
 
@@ -246,31 +240,25 @@ def _check_weights(failure_types: tuple[FailureShare, ...]) -> Iterator[Fault]:
 class Chaos:
     """Failures that occur without an event."""
 
-    enabled: bool = key(BOOLEAN, default=False, doc="whether chaos is injected")
+    enabled: bool = key(BOOLEAN, "whether chaos is injected", default=False)
     failure_rate: float = key(
-        ANY_NUMBER,
-        default=0.0,
-        doc="the exact number of failures per minute and 1000 machines",
+        ANY_NUMBER, "the exact number of failures per minute and 1000 machines", default=0.0
     )
     xid_distribution: Mapping[str, float] = key(
-        WEIGHTS,
-        default_factory=dict,
-        doc="XIDs, by weight; thirteen with equal weights if left out",
+        WEIGHTS, "XIDs, by weight; thirteen with equal weights if left out", default_factory=dict
     )
     failure_types: tuple[FailureShare, ...] = key(
         ListOf(each=Nested(cls=FailureShare)),
+        "types of failure, by weight; only XIDs if left out",
         default=(),
-        doc="types of failure, by weight; only XIDs if left out",
     )
-    cascading: Cascading = key(
-        Nested(cls=Cascading), default=Cascading(), doc="how failures spread"
-    )
-    recovery: Recovery = key(Nested(cls=Recovery), default=Recovery(), doc="how failures clear")
+    cascading: Cascading = key(Nested(cls=Cascading), "how failures spread", default=Cascading())
+    recovery: Recovery = key(Nested(cls=Recovery), "how failures clear", default=Recovery())
     scheduled_outages: tuple[Outage, ...] = key(
-        ListOf(each=Nested(cls=Outage)), default=(), doc="failures of many machines at once"
+        ListOf(each=Nested(cls=Outage)), "failures of many machines at once", default=()
     )
     correlated_failures: tuple[Correlation, ...] = key(
-        ListOf(each=Nested(cls=Correlation)), default=(), doc="failures that follow others"
+        ListOf(each=Nested(cls=Correlation)), "failures that follow others", default=()
     )
 
 
@@ -280,26 +268,26 @@ class Stress:
 
     duration: timedelta = key(
         DURATION,
+        "how long it lasts, counted from the end of the start-up",
         default=timedelta(minutes=10),
-        doc="how long it lasts, counted from the end of the start-up",
     )
     metrics_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=5), doc="how often the state of the fleet is sampled"
+        DURATION, "how often the state of the fleet is sampled", default=timedelta(seconds=5)
     )
     seed: int = key(
         Integer(least=0, most=(1 << 63) - 1),
+        "the seed of everything random; `--seed` takes precedence",
         default=0,
-        doc="the seed of everything random; `--seed` takes precedence",
     )
     time_scale: float = key(
         Real(least=0.001, most=100_000.0),
+        "the speed-up with `--real-time`; virtual time runs as fast as it can",
         default=1.0,
-        doc="the speed-up with `--real-time`; virtual time runs as fast as it can",
     )
-    log_file: str | None = key(TEXT, default=None, doc="where to write the log, one event per line")
-    report_file: str | None = key(TEXT, default=None, doc="where to write the outcome, as JSON")
+    log_file: str | None = key(TEXT, "where to write the log, one event per line", default=None)
+    report_file: str | None = key(TEXT, "where to write the outcome, as JSON", default=None)
     html_report_file: str | None = key(
-        TEXT, default=None, doc="where to write the report, as an HTML page"
+        TEXT, "where to write the report, as an HTML page", default=None
     )
-    fleet_gen: FleetGen | None = key(Nested(cls=FleetGen), default=None, doc="the fleet")
-    chaos: Chaos = key(Nested(cls=Chaos), default=Chaos(), doc="the failures")
+    fleet_gen: FleetGen | None = key(Nested(cls=FleetGen), "the fleet", default=None)
+    chaos: Chaos = key(Nested(cls=Chaos), "the failures", default=Chaos())

@@ -22,7 +22,7 @@ from navarch.sim.scenario.kinds import SHARE
 
 def _check_boot_times(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
     if boot_min > boot_max:
-        yield Fault(at=("boot_min",), message="boot_min is above boot_max", remedy="swap the two")
+        yield Fault("boot_min is above boot_max", "swap the two", at=("boot_min",))
 
 
 @block(rules=(_check_boot_times,))
@@ -30,40 +30,34 @@ class CloudConfig:
     """A simulated cloud. Shares are of all calls, from 0 to 1."""
 
     name: str
-    boot_min: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(seconds=60), doc="the shortest boot"
-    )
-    boot_max: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(seconds=180), doc="the longest boot"
-    )
+    boot_min: timedelta = key(DURATION_OR_ZERO, "the shortest boot", default=timedelta(seconds=60))
+    boot_max: timedelta = key(DURATION_OR_ZERO, "the longest boot", default=timedelta(seconds=180))
     listing_lag: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="how stale its listings can be"
+        DURATION_OR_ZERO, "how stale its listings can be", default=timedelta(0)
     )
-    gpu_count: int = key(
-        Integer(least=1, most=1024), default=8, doc="GPUs of an unknown instance type"
-    )
-    gpu_type: str = key(TEXT, default="", doc="the model of those GPUs")
+    gpu_count: int = key(Integer(least=1, most=1024), "GPUs of an unknown instance type", default=8)
+    gpu_type: str = key(TEXT, "the model of those GPUs", default="")
     price_per_hour: Decimal = key(
-        MONEY, default=Decimal("23.92"), doc="the price of instance types that `prices` lacks"
+        MONEY, "the price of instance types that `prices` lacks", default=Decimal("23.92")
     )
     prices: Mapping[str, Decimal] = key(
-        MapOf(each=MONEY), default_factory=dict, doc="the price per hour of each instance type"
+        MapOf(each=MONEY), "the price per hour of each instance type", default_factory=dict
     )
-    sold_out: float = key(SHARE, default=0.0, doc="launches refused for lack of capacity")
-    transient: float = key(SHARE, default=0.0, doc="calls that fail because the cloud is busy")
-    mute: float = key(SHARE, default=0.0, doc="calls that have no effect and get no answer")
-    lie: float = key(SHARE, default=0.0, doc="calls that take effect but get no answer")
-    both: float = key(SHARE, default=0.0, doc="launches that are refused and start a machine")
-    hang: float = key(SHARE, default=0.0, doc="calls answered only after many minutes")
-    dead_on_arrival: float = key(SHARE, default=0.0, doc="launches whose machine never comes up")
+    sold_out: float = key(SHARE, "launches refused for lack of capacity", default=0.0)
+    transient: float = key(SHARE, "calls that fail because the cloud is busy", default=0.0)
+    mute: float = key(SHARE, "calls that have no effect and get no answer", default=0.0)
+    lie: float = key(SHARE, "calls that take effect but get no answer", default=0.0)
+    both: float = key(SHARE, "launches that are refused and start a machine", default=0.0)
+    hang: float = key(SHARE, "calls answered only after many minutes", default=0.0)
+    dead_on_arrival: float = key(SHARE, "launches whose machine never comes up", default=0.0)
     remembers_tokens: bool = key(
-        BOOLEAN, default=True, doc="whether a repeated launch with the same token is idempotent"
+        BOOLEAN, "whether a repeated launch with the same token is idempotent", default=True
     )
     capacity: tuple[CapacityStep, ...] = key(
-        ListOf(each=Nested(cls=CapacityStep)), default=(), doc="capacity over time"
+        ListOf(each=Nested(cls=CapacityStep)), "capacity over time", default=()
     )
     capacity_trace: tuple[CapacityStep, ...] = key(
-        CapacityPath(), default=(), doc="capacity over time, from a CSV file"
+        CapacityPath(), "capacity over time, from a CSV file", default=()
     )
 
     @property

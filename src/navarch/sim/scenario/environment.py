@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.service.agents import Timing
 from navarch.sim.scenario.kinds import SHARE, TargetScope, check_percentage
 
@@ -15,28 +15,24 @@ def _check_partition(scope: TargetScope, target: str) -> Iterator[Fault]:
     if scope is TargetScope.PERCENTAGE:
         yield from check_percentage(target)
     if scope is not TargetScope.ALL and not target:
-        yield Fault(
-            at=("target",), message="target is required", remedy=f"add the name of a {scope}"
-        )
+        yield Fault("target is required", f"add the name of a {scope}", at=("target",))
 
 
 @block(rules=(_check_partition,))
 class Partition:
     """A period during which agents cannot reach the control plane. Their machines are sound."""
 
-    at: timedelta = key(DURATION_OR_ZERO, doc="when it begins")
-    duration: timedelta = key(DURATION, doc="how long it lasts")
+    at: timedelta = key(DURATION_OR_ZERO, "when it begins")
+    duration: timedelta = key(DURATION, "how long it lasts")
     scope: TargetScope = key(
-        Choice(options=TargetScope), default=TargetScope.NODE, doc="what `target` names"
+        Choice(options=TargetScope), "what `target` names", default=TargetScope.NODE
     )
-    target: str = key(TEXT, default="", doc="the machines that are cut off")
+    target: str = key(TEXT, "the machines that are cut off", default="")
 
 
 def _check_latency(latency_min: timedelta, latency_max: timedelta) -> Iterator[Fault]:
     if latency_min > latency_max:
-        yield Fault(
-            at=("latency_min",), message="latency_min is above latency_max", remedy="swap the two"
-        )
+        yield Fault("latency_min is above latency_max", "swap the two", at=("latency_min",))
 
 
 @block(rules=(_check_latency,))
@@ -45,17 +41,17 @@ class NetworkConfig:
 
     loss: float = key(
         SHARE,
+        "the share of messages that are lost, sent twice, or whose answer is lost",
         default=0.0,
-        doc="the share of messages that are lost, sent twice, or whose answer is lost",
     )
     latency_min: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the shortest delay of a message"
+        DURATION_OR_ZERO, "the shortest delay of a message", default=timedelta(0)
     )
     latency_max: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the longest delay of a message"
+        DURATION_OR_ZERO, "the longest delay of a message", default=timedelta(0)
     )
     partitions: tuple[Partition, ...] = key(
-        ListOf(each=Nested(cls=Partition)), default=(), doc="which agents are cut off, and when"
+        ListOf(each=Nested(cls=Partition)), "which agents are cut off, and when", default=()
     )
 
 
@@ -63,8 +59,8 @@ class NetworkConfig:
 class CrashConfig:
     """A crash of the leading control plane, which is then started again."""
 
-    at: timedelta = key(DURATION_OR_ZERO, doc="when it happens")
-    down_for: timedelta = key(DURATION, default=timedelta(seconds=5), doc="time to the restart")
+    at: timedelta = key(DURATION_OR_ZERO, "when it happens")
+    down_for: timedelta = key(DURATION, "time to the restart", default=timedelta(seconds=5))
 
 
 @block()
@@ -73,19 +69,15 @@ class ControlPlaneConfig:
 
     replicas: int = key(
         Integer(least=1, most=9),
+        "the number of replicas: one leads, and a standby takes over if it dies",
         default=1,
-        doc="the number of replicas: one leads, and a standby takes over if it dies",
     )
-    takeover: timedelta = key(
-        DURATION, default=timedelta(seconds=1), doc="how long a takeover takes"
-    )
+    takeover: timedelta = key(DURATION, "how long a takeover takes", default=timedelta(seconds=1))
     crashes: tuple[CrashConfig, ...] = key(
-        ListOf(each=Nested(cls=CrashConfig)), default=(), doc="when the leader crashes"
+        ListOf(each=Nested(cls=CrashConfig)), "when the leader crashes", default=()
     )
     conflicts: float = key(
-        SHARE,
-        default=0.0,
-        doc="the share of its commits that fail because another writer was faster",
+        SHARE, "the share of its commits that fail because another writer was faster", default=0.0
     )
 
 
@@ -102,11 +94,11 @@ class AgentsConfig:
 
     fidelity: Fidelity = key(
         Choice(options=Fidelity),
-        default=Fidelity.SIMULATED,
-        doc="`real` runs the product's agent, in virtual time, with a check that finds the "
+        "`real` runs the product's agent, in virtual time, with a check that finds the "
         "injected faults; it takes far more CPU than a simulated agent",
+        default=Fidelity.SIMULATED,
     )
-    share: float = key(SHARE, default=1.0, doc="the share of machines with `fidelity: real`")
+    share: float = key(SHARE, "the share of machines with `fidelity: real`", default=1.0)
 
     @property
     def product_share(self) -> float:
@@ -119,9 +111,9 @@ def _check_heartbeats(
 ) -> Iterator[Fault]:
     if heartbeat_timeout is not None and heartbeat_timeout <= heartbeat_interval:
         yield Fault(
+            "heartbeat_timeout must be longer than heartbeat_interval",
+            "three times as long is usual",
             at=("heartbeat_timeout",),
-            message="heartbeat_timeout must be longer than heartbeat_interval",
-            remedy="three times as long is usual",
         )
 
 
@@ -130,22 +122,16 @@ class TimingConfig:
     """The intervals of agents, as under `server` in a configuration, with shorter defaults."""
 
     heartbeat_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=3), doc="how often an agent sends a heartbeat"
+        DURATION, "how often an agent sends a heartbeat", default=timedelta(seconds=3)
     )
     heartbeat_timeout: timedelta | None = key(
-        DURATION,
-        default=None,
-        doc="how long a node may be silent; three intervals if left out",
+        DURATION, "how long a node may be silent; three intervals if left out", default=None
     )
     health_check_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=5), doc="how often an agent runs its checks"
+        DURATION, "how often an agent runs its checks", default=timedelta(seconds=5)
     )
 
     @property
     def timing(self) -> Timing:
         """The intervals as the control plane uses them."""
-        return Timing(
-            heartbeat_interval=self.heartbeat_interval,
-            heartbeat_timeout=self.heartbeat_timeout,
-            health_check_interval=self.health_check_interval,
-        )
+        return copied(Timing, self)

@@ -52,52 +52,50 @@ class EventParams:
     """The parameters of an event; its action determines which it takes."""
 
     failure_type: str | None = key(
-        TEXT, default=None, doc="the type of failure; for `assert`, the type of assertion"
+        TEXT, "the type of failure; for `assert`, the type of assertion", default=None
     )
-    xid_code: int | None = key(XID, default=None, doc="the XID, for `xid_error`")
-    gpu_index: int | None = key(GPU_INDEX, default=None, doc="the GPU; -1 for all of them")
-    message: str | None = key(TEXT, default=None, doc="the message of the driver")
-    check: str | None = key(TEXT, default=None, doc="the check, for the failure type `check`")
+    xid_code: int | None = key(XID, "the XID, for `xid_error`", default=None)
+    gpu_index: int | None = key(GPU_INDEX, "the GPU; -1 for all of them", default=None)
+    message: str | None = key(TEXT, "the message of the driver", default=None)
+    check: str | None = key(TEXT, "the check, for the failure type `check`", default=None)
     health: Health | None = key(
-        Choice(options=Health), default=None, doc="the result of that check; unhealthy if left out"
+        Choice(options=Health), "the result of that check; unhealthy if left out", default=None
     )
     fatal: bool | None = key(
-        BOOLEAN, default=None, doc="whether the control plane acts on its first report"
+        BOOLEAN, "whether the control plane acts on its first report", default=None
     )
     lasting: bool | None = key(
-        BOOLEAN, default=None, doc="whether only a restart of the machine clears it"
+        BOOLEAN, "whether only a restart of the machine clears it", default=None
     )
     command_type: CommandKind | None = key(
-        Choice(options=CommandKind), default=None, doc="the command that the operator issues"
+        Choice(options=CommandKind), "the command that the operator issues", default=None
     )
     command_args: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="arguments of the command, such as `reason`"
+        MapOf(each=TEXT), "arguments of the command, such as `reason`", default_factory=dict
     )
-    expected_status: str | None = key(TEXT, default=None, doc="the expected value")
+    expected_status: str | None = key(TEXT, "the expected value", default=None)
     timeout: timedelta | None = key(
-        DURATION, default=None, doc="how long to wait for a status; 30s if left out"
+        DURATION, "how long to wait for a status; 30s if left out", default=None
     )
-    log_message: str | None = key(TEXT, default=None, doc="the text to log")
+    log_message: str | None = key(TEXT, "the text to log", default=None)
     nodes: int | None = key(
-        Integer(least=0, most=NODES_PER_POOL_MAX), default=None, doc="the size to scale a pool to"
+        Integer(least=0, most=NODES_PER_POOL_MAX), "the size to scale a pool to", default=None
     )
     utilization: float | None = key(
-        Real(most=100.0),
-        default=None,
-        doc="the utilization of its GPUs from now on, in percent",
+        Real(most=100.0), "the utilization of its GPUs from now on, in percent", default=None
     )
     down_for: timedelta | None = key(
-        DURATION, default=None, doc="how long the control plane stays down; 5s if left out"
+        DURATION, "how long the control plane stays down; 5s if left out", default=None
     )
     scope: TargetScope | None = key(
         Choice(options=TargetScope),
-        default=None,
-        doc="what `target` names, for `partition`, `heal`, `install_driver` and `set_clock`; a "
+        "what `target` names, for `partition`, `heal`, `install_driver` and `set_clock`; a "
         "node if left out",
+        default=None,
     )
-    driver: str | None = key(TEXT, default=None, doc="the version of the driver")
-    ahead: timedelta | None = key(DURATION, default=None, doc="how far the clock runs ahead")
-    behind: timedelta | None = key(DURATION, default=None, doc="how far the clock runs behind")
+    driver: str | None = key(TEXT, "the version of the driver", default=None)
+    ahead: timedelta | None = key(DURATION, "how far the clock runs ahead", default=None)
+    behind: timedelta | None = key(DURATION, "how far the clock runs behind", default=None)
 
     @property
     def written(self) -> frozenset[str]:
@@ -147,11 +145,7 @@ _NO_TARGET = (Action.START_FLEET, Action.STOP_FLEET, Action.WAIT, Action.LOG, Ac
 
 def _check_action(action: str) -> Iterator[Fault]:
     if action not in list(Action):
-        yield Fault(
-            at=("action",),
-            message=f'unknown action "{action}"',
-            remedy=f"known are {', '.join(Action)}",
-        )
+        yield Fault(f'unknown action "{action}"', f"known are {', '.join(Action)}", at=("action",))
 
 
 def _check_params(action: str, params: EventParams) -> Iterator[Fault]:
@@ -160,17 +154,13 @@ def _check_params(action: str, params: EventParams) -> Iterator[Fault]:
     needed, allowed = _ACTION_PARAMS[Action(action)]
     written = params.written
     for name in sorted(needed - written):
-        yield Fault(
-            at=("params",),
-            message=f"{action} needs params.{name}",
-            remedy=f"add {name} under params",
-        )
+        yield Fault(f"{action} needs params.{name}", f"add {name} under params", at=("params",))
     for name in sorted(written - needed - allowed):
         takes = ", ".join(sorted(needed | allowed)) or "none"
         yield Fault(
+            f"{action} does not take params.{name}",
+            f"leave it out; it takes {takes}",
             at=("params", name),
-            message=f"{action} does not take params.{name}",
-            remedy=f"leave it out; it takes {takes}",
         )
 
 
@@ -178,11 +168,9 @@ def _check_target(action: str, target: str) -> Iterator[Fault]:
     if action not in list(Action):
         return
     if target and action in _NO_TARGET:
-        yield Fault(at=("target",), message=f"{action} takes no target", remedy="leave target out")
+        yield Fault(f"{action} takes no target", "leave target out", at=("target",))
     elif not target and action not in _NO_TARGET:
-        yield Fault(
-            at=("action",), message=f"{action} needs a target", remedy="add target: with a name"
-        )
+        yield Fault(f"{action} needs a target", "add target: with a name", at=("action",))
 
 
 _STATUSES = tuple(NodeStatus)
@@ -193,30 +181,30 @@ def _check_failure_params(action: str, params: EventParams) -> Iterator[Fault]:
     if action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE):
         if params.failure_type is not None and params.failure_type not in known:
             yield Fault(
+                f"unknown failure type: {params.failure_type}",
+                f"known are {', '.join(known)}",
                 at=("params", "failure_type"),
-                message=f"unknown failure type: {params.failure_type}",
-                remedy=f"known are {', '.join(known)}",
             )
         if params.failure_type == FailureType.XID_ERROR and action == Action.INJECT_FAILURE:
             if not params.xid_code:
                 yield Fault(
+                    "xid_error needs params.xid_code",
+                    "add xid_code: 79, for example",
                     at=("params", "failure_type"),
-                    message="xid_error needs params.xid_code",
-                    remedy="add xid_code: 79, for example",
                 )
         elif params.xid_code is not None:
             yield Fault(
+                "xid_code goes with failure_type: xid_error",
+                "leave it out",
                 at=("params", "xid_code"),
-                message="xid_code goes with failure_type: xid_error",
-                remedy="leave it out",
             )
         yield from _check_named_check(action, params)
     wanted = params.expected_status
     if action == Action.WAIT_FOR_STATUS and wanted is not None and wanted not in _STATUSES:
         yield Fault(
+            f'unknown status "{wanted}"',
+            f"known are {', '.join(_STATUSES)}",
             at=("params", "expected_status"),
-            message=f'unknown status "{wanted}"',
-            remedy=f"known are {', '.join(_STATUSES)}",
         )
 
 
@@ -225,30 +213,28 @@ def _check_named_check(action: str, params: EventParams) -> Iterator[Fault]:
     if params.failure_type != FailureType.CHECK:
         for name in sorted(params.written & {*_CHECK_PARAMS}):
             yield Fault(
-                at=("params", name),
-                message=f"{name} goes with failure_type: check",
-                remedy="leave it out",
+                f"{name} goes with failure_type: check", "leave it out", at=("params", name)
             )
     elif action == Action.INJECT_FAILURE and not params.check:
         yield Fault(
+            "check needs params.check",
+            "add check: thermal, for example",
             at=("params", "failure_type"),
-            message="check needs params.check",
-            remedy="add check: thermal, for example",
         )
     if params.health in (Health.HEALTHY, Health.UNKNOWN):
         yield Fault(
+            f"health: {params.health} is not a failure",
+            "write degraded or unhealthy; the action recover_failure clears it",
             at=("params", "health"),
-            message=f"health: {params.health} is not a failure",
-            remedy="write degraded or unhealthy; the action recover_failure clears it",
         )
 
 
 def _check_optional(action: str, optional: bool) -> Iterator[Fault]:
     if optional and action not in NODE_ACTIONS:
         yield Fault(
+            f"{action} has no node as its target, so it cannot be optional",
+            "leave optional out",
             at=("optional",),
-            message=f"{action} has no node as its target, so it cannot be optional",
-            remedy="leave optional out",
         )
 
 
@@ -257,15 +243,15 @@ class ScenarioEvent:
     """One action at one moment."""
 
     at: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="when, counted from the start of the scenario"
+        DURATION_OR_ZERO, "when, counted from the start of the scenario", default=timedelta(0)
     )
-    action: str = key(TEXT, doc="the action")
-    target: str = key(TEXT, default="", doc="the node, pool or place it applies to")
+    action: str = key(TEXT, "the action")
+    target: str = key(TEXT, "the node, pool or place it applies to", default="")
     optional: bool = key(
         BOOLEAN,
-        default=False,
-        doc="whether the event may be skipped: it runs once its node exists, without delaying "
+        "whether the event may be skipped: it runs once its node exists, without delaying "
         "later events, and is dropped after ten minutes; for traces, whose nodes another policy "
         "may never buy",
+        default=False,
     )
-    params: EventParams = key(Nested(cls=EventParams), default=EventParams(), doc="its parameters")
+    params: EventParams = key(Nested(cls=EventParams), "its parameters", default=EventParams())

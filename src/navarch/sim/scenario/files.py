@@ -99,16 +99,16 @@ def _parse_recording(path: str, text: str) -> RecordingFile:
 class CapacityStep:
     """The number of machines of one type that a cloud can provide from a moment on."""
 
-    at: timedelta = key(DURATION_OR_ZERO, default=timedelta(0), doc="the moment it begins")
-    instance_type: str = key(TEXT, doc="the instance type")
+    at: timedelta = key(DURATION_OR_ZERO, "the moment it begins", default=timedelta(0))
+    instance_type: str = key(TEXT, "the instance type")
     machines: int = key(
         Integer(least=0, most=1_000_000),
-        doc="how many can run at the same time, including those already running",
+        "how many can run at the same time, including those already running",
     )
     reclaim: bool = key(
         BOOLEAN,
+        "whether running machines above that number are reclaimed, newest first",
         default=False,
-        doc="whether running machines above that number are reclaimed, newest first",
     )
 
 

@@ -34,27 +34,25 @@ DEFAULT_REGIONS = {
 class FleetNode:
     """A machine that exists from the start: no pool buys it, and its agent registers."""
 
-    id: str = key(TEXT, default="", doc="required: the name of the node")
-    provider: str = key(TEXT, default="", doc="its provider")
-    region: str = key(TEXT, default="", doc="its region")
-    zone: str = key(TEXT, default="", doc="its zone")
-    instance_type: str = key(TEXT, default="", doc="its instance type")
-    gpu_count: int = key(Integer(least=0, most=1024), default=8, doc="the number of its GPUs")
-    gpu_type: str = key(TEXT, default="", doc="the model of its GPUs")
+    id: str = key(TEXT, "required: the name of the node", default="")
+    provider: str = key(TEXT, "its provider", default="")
+    region: str = key(TEXT, "its region", default="")
+    zone: str = key(TEXT, "its zone", default="")
+    instance_type: str = key(TEXT, "its instance type", default="")
+    gpu_count: int = key(Integer(least=0, most=1024), "the number of its GPUs", default=8)
+    gpu_type: str = key(TEXT, "the model of its GPUs", default="")
     labels: Mapping[str, str] = key(
         MapOf(each=TEXT),
+        "the labels that its agent reports; machines with the same `rack` share a rack",
         default_factory=dict,
-        doc="the labels that its agent reports; machines with the same `rack` share a rack",
     )
     after: timedelta = key(
-        DURATION_OR_ZERO,
-        default=timedelta(0),
-        doc="the time from `start_fleet` until it is up",
+        DURATION_OR_ZERO, "the time from `start_fleet` until it is up", default=timedelta(0)
     )
     recording: RecordingFile | None = key(
         RecordingPath(),
+        "a file that `navarch agent record` wrote on a real machine; the real agent replays it",
         default=None,
-        doc="a file that `navarch agent record` wrote on a real machine; the real agent replays it",
     )
 
     @property
@@ -90,9 +88,7 @@ def _check_cold_start(
 ) -> Iterator[Fault]:
     if cold_start_min and cold_start_max and cold_start_min > cold_start_max:
         yield Fault(
-            at=("cold_start_min",),
-            message="cold_start_min is above cold_start_max",
-            remedy="swap the two",
+            "cold_start_min is above cold_start_max", "swap the two", at=("cold_start_min",)
         )
 
 
@@ -101,9 +97,9 @@ def _check_deviation(
 ) -> Iterator[Fault]:
     if cold_start_stddev is not None and cold_start_mean is None:
         yield Fault(
+            "cold_start_stddev needs cold_start_mean",
+            "add cold_start_mean, or leave cold_start_stddev out",
             at=("cold_start_stddev",),
-            message="cold_start_stddev needs cold_start_mean",
-            remedy="add cold_start_mean, or leave cold_start_stddev out",
         )
 
 
@@ -113,27 +109,25 @@ class Startup:
 
     pattern: StartupPattern = key(
         Choice(options=StartupPattern, unknown="unknown startup pattern"),
+        "all at once, evenly, in doubling batches, or in batches of `batch_size`",
         default=StartupPattern.LINEAR,
-        doc="all at once, evenly, in doubling batches, or in batches of `batch_size`",
     )
     duration: timedelta | None = key(
-        DURATION_OR_ZERO,
-        default=None,
-        doc="the time until all have started; 30s, 2m or 5m if left out",
+        DURATION_OR_ZERO, "the time until all have started; 30s, 2m or 5m if left out", default=None
     )
-    batch_size: int = key(Integer(least=1, most=100_000), default=100, doc="for `wave`")
+    batch_size: int = key(Integer(least=1, most=100_000), "for `wave`", default=100)
     jitter_percent: float = key(
         Real(most=100.0),
+        "random deviation of each start, in percent of the time between starts",
         default=0.0,
-        doc="random deviation of each start, in percent of the time between starts",
     )
-    cold_start_min: timedelta | None = key(DURATION_OR_ZERO, default=None, doc="the shortest boot")
-    cold_start_max: timedelta | None = key(DURATION_OR_ZERO, default=None, doc="the longest boot")
+    cold_start_min: timedelta | None = key(DURATION_OR_ZERO, "the shortest boot", default=None)
+    cold_start_max: timedelta | None = key(DURATION_OR_ZERO, "the longest boot", default=None)
     cold_start_mean: timedelta | None = key(
-        DURATION_OR_ZERO, default=None, doc="the mean, for boot times of a normal distribution"
+        DURATION_OR_ZERO, "the mean, for boot times of a normal distribution", default=None
     )
     cold_start_stddev: timedelta | None = key(
-        DURATION_OR_ZERO, default=None, doc="the standard deviation of that distribution"
+        DURATION_OR_ZERO, "the standard deviation of that distribution", default=None
     )
 
     @property
@@ -152,29 +146,27 @@ DEFAULT_STARTUP = Startup(jitter_percent=10.0)
 class NodeTemplate:
     """One kind of machine in a generated fleet."""
 
-    name: str = key(TEXT, default="", doc="required: the name of the template")
-    weight: float = key(ANY_NUMBER, default=0.0, doc="required: its share of the fleet")
-    gpu_count: int = key(Integer(most=1024), default=0, doc="required: GPUs per machine")
-    gpu_type: str = key(TEXT, default="", doc="the model of the GPUs")
+    name: str = key(TEXT, "required: the name of the template", default="")
+    weight: float = key(ANY_NUMBER, "required: its share of the fleet", default=0.0)
+    gpu_count: int = key(Integer(most=1024), "required: GPUs per machine", default=0)
+    gpu_type: str = key(TEXT, "the model of the GPUs", default="")
     instance_type: str = key(
-        TEXT, default="", doc="the instance type; the usual one of its provider if left out"
+        TEXT, "the instance type; the usual one of its provider if left out", default=""
     )
-    price_per_hour: Decimal = key(MONEY, default=Decimal(0), doc="the price of one machine")
+    price_per_hour: Decimal = key(MONEY, "the price of one machine", default=Decimal(0))
     labels: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="labels that its agents report"
+        MapOf(each=TEXT), "labels that its agents report", default_factory=dict
     )
 
 
 def _check_present(total_nodes: int, templates: tuple[NodeTemplate, ...]) -> Iterator[Fault]:
     if total_nodes <= 0:
-        yield Fault(
-            at=("total_nodes",), message="total_nodes must be positive", remedy="total_nodes: 100"
-        )
+        yield Fault("total_nodes must be positive", "total_nodes: 100", at=("total_nodes",))
     if not templates:
         yield Fault(
+            "at least one template is required",
+            "add templates: with name, weight and gpu_count",
             at=("templates",),
-            message="at least one template is required",
-            remedy="add templates: with name, weight and gpu_count",
         )
 
 
@@ -182,30 +174,28 @@ def _check_templates(templates: tuple[NodeTemplate, ...]) -> Iterator[Fault]:
     for index, each in enumerate(templates):
         if not each.name:
             yield Fault(
+                f"template {index}: name is required",
+                "add name: h100-8gpu, for example",
                 at=("templates", index, "name"),
-                message=f"template {index}: name is required",
-                remedy="add name: h100-8gpu, for example",
             )
         if each.weight <= 0:
             yield Fault(
+                f"template {each.name}: weight must be positive",
+                "add weight: 1, for example",
                 at=("templates", index, "weight"),
-                message=f"template {each.name}: weight must be positive",
-                remedy="add weight: 1, for example",
             )
         if each.gpu_count <= 0:
             yield Fault(
+                f"template {each.name}: gpu_count must be positive",
+                "add gpu_count: 8, for example",
                 at=("templates", index, "gpu_count"),
-                message=f"template {each.name}: gpu_count must be positive",
-                remedy="add gpu_count: 8, for example",
             )
 
 
 def _check_weights(providers: Mapping[str, float], regions: Mapping[str, float]) -> Iterator[Fault]:
     for what, weights in (("providers", providers), ("regions", regions)):
         if weights and not any(weights.values()):
-            yield Fault(
-                at=(what,), message=f"{what} have no weight", remedy="write a number above zero"
-            )
+            yield Fault(f"{what} have no weight", "write a number above zero", at=(what,))
 
 
 def _check_zones(
@@ -215,9 +205,9 @@ def _check_zones(
     for region in zones:
         if region not in known:
             yield Fault(
+                f"zones are given for {region}, which is not among the regions",
+                f"add it under regions, or write one of {', '.join(known)}",
                 at=("zones", region),
-                message=f"zones are given for {region}, which is not among the regions",
-                remedy=f"add it under regions, or write one of {', '.join(known)}",
             )
 
 
@@ -225,17 +215,17 @@ def _check_zones(
 class FleetGen:
     """A generated fleet. Proportions hold exactly, up to rounding to whole machines."""
 
-    total_nodes: int = key(Integer(most=1_000_000), default=0, doc="required: machines in total")
+    total_nodes: int = key(Integer(most=1_000_000), "required: machines in total", default=0)
     templates: tuple[NodeTemplate, ...] = key(
-        ListOf(each=Nested(cls=NodeTemplate)), default=(), doc="required: the kinds of machine"
+        ListOf(each=Nested(cls=NodeTemplate)), "required: the kinds of machine", default=()
     )
-    providers: Mapping[str, float] = key(WEIGHTS, default_factory=dict, doc="providers, by weight")
-    regions: Mapping[str, float] = key(WEIGHTS, default_factory=dict, doc="regions, by weight")
+    providers: Mapping[str, float] = key(WEIGHTS, "providers, by weight", default_factory=dict)
+    regions: Mapping[str, float] = key(WEIGHTS, "regions, by weight", default_factory=dict)
     zones: Mapping[str, tuple[str, ...]] = key(
         MapOf(each=ListOf(each=TEXT, empty=False)),
+        "the zones of each region; `-a` to `-d` if left out",
         default_factory=dict,
-        doc="the zones of each region; `-a` to `-d` if left out",
     )
     startup: Startup = key(
-        Nested(cls=Startup), default=DEFAULT_STARTUP, doc="when and how fast machines start"
+        Nested(cls=Startup), "when and how fast machines start", default=DEFAULT_STARTUP
     )

@@ -80,9 +80,9 @@ def check_percentage(target: str) -> Iterator[Fault]:
     """Yield a fault unless the target is a percentage."""
     if parse_percentage(target) is None:
         yield Fault(
+            f'target must be a percentage, not "{target}"',
+            'write target: "10" for a tenth of the fleet',
             at=("target",),
-            message=f'target must be a percentage, not "{target}"',
-            remedy='write target: "10" for a tenth of the fleet',
         )
 
 
@@ -98,42 +98,40 @@ def parse_percentage(text: str) -> float | None:
 def _check_checkpoints(duration: timedelta, checkpoint_every: timedelta | None) -> Iterator[Fault]:
     if checkpoint_every is not None and checkpoint_every > duration:
         yield Fault(
+            "checkpoint_every is longer than the job",
+            "leave it out for a job without checkpoints",
             at=("checkpoint_every",),
-            message="checkpoint_every is longer than the job",
-            remedy="leave it out for a job without checkpoints",
         )
 
 
 def _check_repeats(count: int, every: timedelta | None) -> Iterator[Fault]:
     if every is not None and count == 1:
-        yield Fault(
-            at=("every",), message="every goes with count", remedy="add count: 10, for example"
-        )
+        yield Fault("every goes with count", "add count: 10, for example", at=("every",))
 
 
 @block(rules=(_check_checkpoints, _check_repeats))
 class JobConfig:
     """A job: tasks that run together, each on one node, until its work is done."""
 
-    name: str = key(TEXT, doc="the name of the job; with `count`, a number is appended")
-    queue: str = key(TEXT, default="default", doc="the queue it is submitted to")
-    at: timedelta = key(DURATION_OR_ZERO, default=timedelta(0), doc="when it is submitted")
-    count: int = key(Integer(least=1, most=1_000_000), default=1, doc="the number of such jobs")
+    name: str = key(TEXT, "the name of the job; with `count`, a number is appended")
+    queue: str = key(TEXT, "the queue it is submitted to", default="default")
+    at: timedelta = key(DURATION_OR_ZERO, "when it is submitted", default=timedelta(0))
+    count: int = key(Integer(least=1, most=1_000_000), "the number of such jobs", default=1)
     every: timedelta | None = key(
-        DURATION, default=None, doc="the time between submissions; all at once if left out"
+        DURATION, "the time between submissions; all at once if left out", default=None
     )
-    tasks: int = key(Integer(least=1, most=100_000), default=1, doc="the number of nodes it needs")
-    gpus: int = key(Integer(least=1, most=1024), default=8, doc="GPUs per task")
-    duration: timedelta = key(DURATION, doc="how long its work takes without failures")
+    tasks: int = key(Integer(least=1, most=100_000), "the number of nodes it needs", default=1)
+    gpus: int = key(Integer(least=1, most=1024), "GPUs per task", default=8)
+    duration: timedelta = key(DURATION, "how long its work takes without failures")
     checkpoint_every: timedelta | None = key(
-        DURATION, default=None, doc="how often it saves its work; never if left out"
+        DURATION, "how often it saves its work; never if left out", default=None
     )
     checkpoint_takes: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="how long work pauses for a checkpoint"
+        DURATION_OR_ZERO, "how long work pauses for a checkpoint", default=timedelta(0)
     )
     restart_takes: timedelta = key(
-        DURATION_OR_ZERO, default=timedelta(0), doc="the time between each start and its first work"
+        DURATION_OR_ZERO, "the time between each start and its first work", default=timedelta(0)
     )
-    priority: int = key(Integer(least=0, most=1_000_000), default=50, doc="higher goes first")
-    preemptible: bool = key(BOOLEAN, default=True, doc="whether it may be evicted for other jobs")
-    pool: str | None = key(TEXT, default=None, doc="the only pool it may run on")
+    priority: int = key(Integer(least=0, most=1_000_000), "higher goes first", default=50)
+    preemptible: bool = key(BOOLEAN, "whether it may be evicted for other jobs", default=True)
+    pool: str | None = key(TEXT, "the only pool it may run on", default=None)

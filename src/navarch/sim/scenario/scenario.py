@@ -31,9 +31,7 @@ from navarch.sim.scenario.kinds import FailureType, JobConfig
 
 def _check_name(name: str) -> Iterator[Fault]:
     if not name:
-        yield Fault(
-            at=("name",), message="scenario name is required", remedy="add name: my-scenario"
-        )
+        yield Fault("scenario name is required", "add name: my-scenario", at=("name",))
 
 
 def _check_fleet(
@@ -41,9 +39,9 @@ def _check_fleet(
 ) -> Iterator[Fault]:
     if not fleet and not pools and (stress is None or stress.fleet_gen is None):
         yield Fault(
+            "fleet or stress.fleet_gen must be defined",
+            "add fleet: with an id for each node, stress.fleet_gen, or pools",
             at=("fleet",),
-            message="fleet or stress.fleet_gen must be defined",
-            remedy="add fleet: with an id for each node, stress.fleet_gen, or pools",
         )
 
 
@@ -51,12 +49,12 @@ def _check_node_names(fleet: tuple[FleetNode, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, node in enumerate(fleet):
         if not node.id:
-            yield Fault(at=("fleet", index), message="node ID is required", remedy="add id: node-1")
+            yield Fault("node ID is required", "add id: node-1", at=("fleet", index))
         elif node.id in seen:
             yield Fault(
+                f"duplicate node ID: {node.id}",
+                "give each node a name of its own",
                 at=("fleet", index, "id"),
-                message=f"duplicate node ID: {node.id}",
-                remedy="give each node a name of its own",
             )
         seen.add(node.id)
 
@@ -69,9 +67,9 @@ def _check_recorded_nodes(
         broken = event.action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE)
         if broken and event.target in recorded:
             yield Fault(
+                f"{event.target} replays a recording, so no failure can be injected there",
+                "choose another node, or leave the recording out",
                 at=("events", index, "target"),
-                message=f"{event.target} replays a recording, so no failure can be injected there",
-                remedy="choose another node, or leave the recording out",
             )
 
 
@@ -90,9 +88,9 @@ def _check_targets(
         if event.action in _POOL_ACTIONS and event.target not in pools:
             known = ", ".join(pools) or "none; add it under pools"
             yield Fault(
+                f"pool not found: {event.target}",
+                f"known are {known}",
                 at=("events", index, "target"),
-                message=f"pool not found: {event.target}",
-                remedy=f"known are {known}",
             )
     if pools or (stress is not None and stress.fleet_gen is not None):
         return
@@ -108,7 +106,7 @@ def _check_targets(
 
 def _node_not_found(at: tuple[str | int, ...], name: str, names: set[str]) -> Fault:
     known = ", ".join(sorted(names)[:10])
-    return Fault(at=at, message=f"node not found: {name}", remedy=f"known are {known}")
+    return Fault(f"node not found: {name}", f"known are {known}", at=at)
 
 
 def _check_asserts(events: tuple[ScenarioEvent, ...]) -> Iterator[Fault]:
@@ -118,16 +116,16 @@ def _check_asserts(events: tuple[ScenarioEvent, ...]) -> Iterator[Fault]:
         kind = event.params.failure_type or str(AssertionType.NODE_STATUS)
         if kind == AssertionType.FIGURE:
             yield Fault(
+                "figures are computed when the scenario is over",
+                "put it under assertions",
                 at=("events", index, "params", "failure_type"),
-                message="figures are computed when the scenario is over",
-                remedy="put it under assertions",
             )
             continue
         wrong = check_expectation(kind, event.target, event.params.expected_status)
         for where, message, remedy in wrong:
             place = {"type": "failure_type", "expected": "expected_status"}.get(where)
             at = ("events", index, "params", place) if place else ("events", index, where)
-            yield Fault(at=at, message=message, remedy=remedy)
+            yield Fault(message, remedy, at=at)
 
 
 def _check_job_queues(
@@ -137,9 +135,7 @@ def _check_job_queues(
         if job.queue not in queues and (queues or job.queue != "default"):
             known = ", ".join(queues) or "default"
             yield Fault(
-                at=("jobs", index, "queue"),
-                message=f'unknown queue "{job.queue}"',
-                remedy=f"known are {known}",
+                f'unknown queue "{job.queue}"', f"known are {known}", at=("jobs", index, "queue")
             )
 
 
@@ -149,9 +145,9 @@ def _check_job_pools(
     for index, job in enumerate(jobs):
         if job.pool is not None and job.pool not in pools:
             yield Fault(
+                f"pool not found: {job.pool}",
+                f"known are {', '.join(pools) or 'none; add it under pools'}",
                 at=("jobs", index, "pool"),
-                message=f"pool not found: {job.pool}",
-                remedy=f"known are {', '.join(pools) or 'none; add it under pools'}",
             )
 
 
@@ -161,9 +157,9 @@ def _check_stragglers(
     for index, event in enumerate(events):
         if event.params.failure_type == FailureType.STRAGGLER and not jobs:
             yield Fault(
+                "a straggler is detected by comparison with other nodes of the same job",
+                "add a job under jobs",
                 at=("events", index, "params", "failure_type"),
-                message="a straggler is detected by comparison with other nodes of the same job",
-                remedy="add a job under jobs",
             )
 
 
@@ -186,66 +182,60 @@ def _check_stragglers(
 class Scenario:
     """A fleet, the events and failures it is exposed to, and the required outcome."""
 
-    name: str = key(TEXT, default="", doc="required: the name of the scenario")
-    description: str = key(TEXT, default="", doc="its purpose")
+    name: str = key(TEXT, "required: the name of the scenario", default="")
+    description: str = key(TEXT, "its purpose", default="")
     duration: timedelta | None = key(
-        DURATION,
-        default=None,
-        doc="the least time it lasts; until the last event if left out",
+        DURATION, "the least time it lasts; until the last event if left out", default=None
     )
     fleet: tuple[FleetNode, ...] = key(
-        ListOf(each=Nested(cls=FleetNode)), default=(), doc="machines that exist from the start"
+        ListOf(each=Nested(cls=FleetNode)), "machines that exist from the start", default=()
     )
     events: tuple[ScenarioEvent, ...] = key(
-        ListOf(each=Nested(cls=ScenarioEvent)), default=(), doc="actions, each at its moment"
+        ListOf(each=Nested(cls=ScenarioEvent)), "actions, each at its moment", default=()
     )
     assertions: tuple[Assertion, ...] = key(
-        ListOf(each=Nested(cls=Assertion)), default=(), doc="conditions that must hold at the end"
+        ListOf(each=Nested(cls=Assertion)), "conditions that must hold at the end", default=()
     )
-    stress: Stress | None = key(
-        Nested(cls=Stress), default=None, doc="a generated fleet, and chaos"
-    )
+    stress: Stress | None = key(Nested(cls=Stress), "a generated fleet, and chaos", default=None)
     timing: TimingConfig = key(
-        Nested(cls=TimingConfig), default=TimingConfig(), doc="the intervals of agents"
+        Nested(cls=TimingConfig), "the intervals of agents", default=TimingConfig()
     )
     providers: Mapping[str, CloudConfig] = key(
         Named(subject="provider", each=Nested(cls=CloudConfig)),
+        "clouds to buy from, by name",
         default_factory=dict,
-        doc="clouds to buy from, by name",
     )
     pools: Mapping[str, PoolConfig] = key(
         Named(subject="pool", each=Nested(cls=PoolConfig)),
+        "pools, as in a configuration, which the control plane keeps at their size",
         default_factory=dict,
-        doc="pools, as in a configuration, which the control plane keeps at their size",
     )
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),
+        "job queues, by name",
         default_factory=dict,
-        doc="job queues, by name",
     )
     plugins: tuple[PluginConfig, ...] = key(
-        ListOf(each=PLUGIN),
-        default=(),
-        doc="scheduler plugins, in order, instead of the default ones",
+        ListOf(each=PLUGIN), "scheduler plugins, in order, instead of the default ones", default=()
     )
     jobs: tuple[JobConfig, ...] = key(
-        ListOf(each=Nested(cls=JobConfig)), default=(), doc="jobs that run on the nodes"
+        ListOf(each=Nested(cls=JobConfig)), "jobs that run on the nodes", default=()
     )
-    policy: PolicyFile | None = key(PolicyPath(), default=None, doc="the path of a health policy")
+    policy: PolicyFile | None = key(PolicyPath(), "the path of a health policy", default=None)
     network: NetworkConfig = key(
         Nested(cls=NetworkConfig),
+        "the network between agents and control plane",
         default=NetworkConfig(),
-        doc="the network between agents and control plane",
     )
     agents: AgentsConfig = key(
         Nested(cls=AgentsConfig),
+        "which machines run the product's own agent",
         default=AgentsConfig(),
-        doc="which machines run the product's own agent",
     )
     control_plane: ControlPlaneConfig = key(
         Nested(cls=ControlPlaneConfig),
+        "replicas and crashes of the control plane",
         default=ControlPlaneConfig(),
-        doc="replicas and crashes of the control plane",
     )
 
     @property

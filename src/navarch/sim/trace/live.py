@@ -144,7 +144,13 @@ class _Trace:
         for record in existing:
             self.aliases.of("node", record.name)
         written_pools = {self._pool_alias(view.spec.name): self._pool(view.spec) for view in pools}
-        self._name_bought(bought)
+        # A pool names its nodes by its own name, in the order of requests.
+        numbers: Counter[str] = Counter()
+        for record in bought:
+            assert record.pool is not None
+            pool = self._pool_alias(record.pool)
+            self.aliases.put("node", record.name, f"{pool}-{numbers[pool]}")
+            numbers[pool] += 1
         events = [
             {"at": _render(at), **event}
             for at, event in sorted(self._events(), key=lambda each: each[0])
@@ -209,15 +215,6 @@ class _Trace:
 
     def _bought(self) -> list[_NodeRecord]:
         return [record for record in self._records.values() if record.pool is not None]
-
-    def _name_bought(self, records: Iterable[_NodeRecord]) -> None:
-        """Name bought nodes as a pool with the alias names its nodes, in the order of requests."""
-        numbers: Counter[PoolName] = Counter()
-        for record in records:
-            assert record.pool is not None
-            pool = self._pool_alias(record.pool)
-            self.aliases.put("node", record.name, f"{pool}-{numbers[record.pool]}")
-            numbers[record.pool] += 1
 
     def _pool_alias(self, pool: PoolName) -> str:
         return self.aliases.of("pool", pool)

@@ -336,11 +336,6 @@ class World:
             boot_s = (machine.boots_at - self.clock.now()).total_seconds()
             self.hosts.start(machine, after_s=max(boot_s, 0.0))
 
-    def set_up(self, machine: Machine) -> None:
-        """Start an agent that was just installed."""
-        if machine.id not in self.hosts.running:
-            self.hosts.start(machine, after_s=1.0)
-
     def machine_restarted(self, machine: Machine, how: str) -> None:
         """Reboot a machine that the provider restarts, if its agent was made here."""
         if self.hosts.make_agent is not None:
@@ -438,23 +433,19 @@ def simulate(
             world.hosts.timing = timing
             world.leadership.opinions = opinions or Opinions()
             prepare(world)
-            await _run_story(story, world, pools)
+            leading = tasks.create_task(world.leadership.run())
+            try:
+                for pool in pools:
+                    await world.ask(partial(found, pool))
+                await story(world)
+                await world.settle()
+                await check_bill(world)
+            finally:
+                leading.cancel()
+                world.stop()
         return world
 
     return run_simulated(main(), lambda: SimLoop(start_s))
-
-
-async def _run_story(story: Story, world: World, pools: Sequence[Pool]) -> None:
-    leading = world.tasks.create_task(world.leadership.run())
-    try:
-        for pool in pools:
-            await world.ask(partial(found, pool))
-        await story(world)
-        await world.settle()
-        await check_bill(world)
-    finally:
-        leading.cancel()
-        world.stop()
 
 
 async def found(pool: Pool, fleet: FleetService) -> PoolView:
