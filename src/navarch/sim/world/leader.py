@@ -59,12 +59,13 @@ class CrashPoint:
         self.calls = number + 1
         if self.keeps_log:
             self.log.append(what)
-        if number != self.at:
-            return effect(*args, **kwargs)
         if self.after:
-            return self._die_after(what, effect(*args, **kwargs))
-        self.kill()
-        raise Crash(what)
+            # The effect itself may select its call as the one to crash at.
+            return self._perhaps_die_after(number, what, effect(*args, **kwargs))
+        if number == self.at:
+            self.kill()
+            raise Crash(what)
+        return effect(*args, **kwargs)
 
     def kill(self) -> None:
         """Kill the process: it makes no more calls and receives no more commits."""
@@ -81,12 +82,12 @@ class CrashPoint:
         """Return the next process's crash point, which continues the count and never fires."""
         return CrashPoint(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
-    async def _die_after(self, what: str, answer: Awaitable[T]) -> T:
+    async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
         try:
             return await answer
         finally:
             # Also when the answer is an error: the process dies before it can act on it.
-            if not self.dead:
+            if number == self.at and not self.dead:
                 self.kill()
                 raise Crash(what)
 
