@@ -28,7 +28,7 @@ import structlog
 
 from bench.kernel_line import NODE, figures, measure
 from navarch.api.metrics import settle_collector
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config.policy import default_policy
 from navarch.control.runtime.controller import until_no_conflict
@@ -101,7 +101,7 @@ class DryRun:
         node = a_node(NODE, "bench", launch=None, health=Health.HEALTHY)
         await store.commit(Change(pools=[pool], nodes=[node]), based_on=store.fleet().revision)
         store.subscribe(self._changed)
-        plane = build_control_plane(
+        plane = Plane(
             clock,
             SystemEntropy(),
             store,
@@ -173,7 +173,7 @@ async def _storm(
         clock, timeout=timedelta(hours=1), nodes=[node.id for node in members]
     )
     policies = compile_policies(policy)
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SystemEntropy(),
         store,

@@ -9,7 +9,7 @@ from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
-from navarch.app.control_plane import Plane, build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
@@ -73,7 +73,7 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        control = build_control_plane(
+        control = Plane(
             clock,
             SeededEntropy("control"),
             store,
