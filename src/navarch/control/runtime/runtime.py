@@ -170,7 +170,8 @@ class _Worker:
         now = self._clock.now()
         keys = queue.take(now)
         ready_since, self._ready_since = self._ready_since or now, None
-        self._instruments.start(name, len(keys), (now - ready_since).total_seconds())
+        self._instruments.depths.set(len(keys), controller=name)
+        self._instruments.waits.observe((now - ready_since).total_seconds(), controller=name)
         began, result = self._clock.monotonic(), "error"
         try:
             await self.controller.reconcile(keys)
@@ -195,7 +196,10 @@ class _Worker:
             queue.done()
             self._failures = 0
         finally:
-            self._instruments.end(name, result, self._clock.monotonic() - began)
+            self._instruments.results.add(controller=name, result=result)
+            self._instruments.durations.observe(self._clock.monotonic() - began, controller=name)
+            if result != "ok":
+                self._instruments.retries.add(controller=name)
 
     def _after_failure(self, error: Exception, *, hurry: bool = False) -> None:
         self._failures += 1
@@ -219,36 +223,24 @@ class ControllerMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         labels = ("controller",)
-        self._results = metrics.counter(
+        self.results = metrics.counter(
             "navarch_controller_reconcile_total",
             "Rounds by controller and result: ok, conflict, error or bug.",
             labels=("controller", "result"),
         )
-        self._retries = metrics.counter(
+        self.retries = metrics.counter(
             "navarch_controller_retries_total",
             "Rounds that failed and are tried again.",
             labels=labels,
         )
-        self._durations = metrics.histogram(
+        self.durations = metrics.histogram(
             "navarch_controller_reconcile_seconds", "Duration of a round.", labels=labels
         )
-        self._depths = metrics.gauge(
+        self.depths = metrics.gauge(
             "navarch_controller_queue_depth", "Keys taken by the last round.", labels=labels
         )
-        self._waits = metrics.histogram(
+        self.waits = metrics.histogram(
             "navarch_controller_queue_wait_seconds",
             "Time from a key becoming ready to the start of its round.",
             labels=labels,
         )
-
-    def start(self, controller: str, keys: int, wait_s: float) -> None:
-        """Record that a round starts with that many keys."""
-        self._depths.set(keys, controller=controller)
-        self._waits.observe(wait_s, controller=controller)
-
-    def end(self, controller: str, result: str, took_s: float) -> None:
-        """Record how a round ended."""
-        self._results.add(controller=controller, result=result)
-        self._durations.observe(took_s, controller=controller)
-        if result != "ok":
-            self._retries.add(controller=controller)
