@@ -86,7 +86,12 @@ class InventoryController(Controller):
         self._operations = operations
         self._observations = observations
         self._hook = hook
-        self._diff = ListingDiff(provider.name, store.fleet().nodes.values())
+        self._expected: dict[NodeId, None] = {}
+        """The nodes of machines that are expected to appear or to disappear."""
+        nodes = list(store.fleet().nodes.values())
+        self._diff = ListingDiff(provider.name, nodes)
+        for node in nodes:
+            self._note_expected(node)
 
     async def reconcile(self, _keys: Sequence[ProviderName]) -> None:
         """List the machines, and record what is different."""
@@ -126,7 +131,8 @@ class InventoryController(Controller):
             key = f"orphan/{instance.id}"
             if not self._operations.busy(key):
                 self._operations.send(key, partial(self._terminate_orphan, instance, owner))
-        if any(map(self._expects_change, self._store.fleet().nodes.values())):
+        nodes = self._store.fleet().nodes
+        if any(self._expects_change(nodes[name]) for name in self._expected):
             self.queue.add_by(self._provider.name, begun_at + BUSY)
 
     async def _terminate_orphan(self, instance: Instance, owner: Owner) -> None:
@@ -146,14 +152,23 @@ class InventoryController(Controller):
         """Queue a listing soon after a change that it should confirm."""
         for before, node in committed.moved:
             self._diff.changed(before, node)
+            self._note_expected(node)
+        for node in committed.forgotten:
+            self._expected.pop(node.id, None)
         if any(self._expects_change(node) for _, node in committed.moved):
             self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
 
+    def _note_expected(self, node: Node) -> None:
+        launch, phase = node.launch, node.phase
+        is_launching = launch is not None and launch.open and not node.gone
+        if is_launching or phase is Phase.TERMINATING:
+            self._expected[node.id] = None
+        else:
+            self._expected.pop(node.id, None)
+
     def _expects_change(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to disappear."""
-        launch = node.launch
-        if launch is None or (node.phase is not Phase.TERMINATING and not launch.open):
+        if node.gone or node.launch is None or node.provider != self._provider.name:
             return False
-        if node.gone or node.provider != self._provider.name:
-            return False
-        return node.phase is Phase.TERMINATING or launch.token in self._observations.unsure_since
+        is_unsure = node.launch.open and node.launch.token in self._observations.unsure_since
+        return node.phase is Phase.TERMINATING or is_unsure
