@@ -31,7 +31,7 @@ from navarch.api.metrics import settle_collector
 from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config.policy import default_policy
-from navarch.control.runtime.controller import until_no_conflict
+from navarch.control.runtime.controller import retried
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -116,7 +116,7 @@ class DryRun:
         async with asyncio.timeout(DEADLINE_S):
             await self._decided.wait()
         at = self._at
-        await until_no_conflict(self._make_well)
+        await retried(self._make_well)()
         await _until(lambda: self._store.fleet().nodes[NODE].held is None)
         self._decided.clear()
         return at

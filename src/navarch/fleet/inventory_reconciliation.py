@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
@@ -67,18 +67,16 @@ class InventoryReconciliation:
     is_silent: Callable[[NodeId], bool]
     lag: timedelta
     now: datetime
-
-    def __post_init__(self) -> None:
-        self._nodes: dict[NodeId, Node] = {}
-        self._pools: dict[PoolName, Pool] = {}
-        self._launches: list[Launch] = []
-        self._events: list[Event] = []
-        self._orphans: dict[InstanceId, int] = {}
-        self._missed: dict[NodeId, int] = {}
-        self._closed: set[InstanceId] = set()
-        self._foreign: list[Instance] = []
-        self._to_terminate: list[tuple[Instance, Owner]] = []
-        self._claimed: dict[Token, InstanceId] = {}
+    _nodes: dict[NodeId, Node] = field(init=False, default_factory=dict)
+    _pools: dict[PoolName, Pool] = field(init=False, default_factory=dict)
+    _launches: list[Launch] = field(init=False, default_factory=list)
+    _events: list[Event] = field(init=False, default_factory=list)
+    _orphans: dict[InstanceId, int] = field(init=False, default_factory=dict)
+    _missed: dict[NodeId, int] = field(init=False, default_factory=dict)
+    _closed: set[InstanceId] = field(init=False, default_factory=set)
+    _foreign: list[Instance] = field(init=False, default_factory=list)
+    _to_terminate: list[tuple[Instance, Owner]] = field(init=False, default_factory=list)
+    _claimed: dict[Token, InstanceId] = field(init=False, default_factory=dict)
 
     def reconcile(self) -> Findings:
         """Return everything that the listing changes."""

@@ -97,10 +97,6 @@ class _Pending:
     claims: Set[str] = frozenset()
     """The names of what it writes, once it is accepted."""
 
-    def succeed(self, fleet: Fleet) -> None:
-        if not self.written.done():
-            self.written.set_result(fleet)
-
     def fail(self, error: BaseException) -> None:
         if not self.written.done():
             self.written.set_exception(error)
@@ -223,8 +219,9 @@ class SqliteStore:
                         fleet = self._state.advance(pending.change, pending.claims)
                     except Exception as error:  # noqa: BLE001 - the caller receives it
                         pending.fail(error)
-                    else:
-                        pending.succeed(fleet)
+                        continue
+                    if not pending.written.done():
+                        pending.written.set_result(fleet)
 
     def _accepted(self, batch: Iterable[_Pending]) -> Iterator[_Pending]:
         """Yield the changes of a batch that do not conflict; fail the others."""
