@@ -84,7 +84,18 @@ class InventoryReconciliation:
             self._place(instance)
         for node in self.missing:
             self._absent(self.fleet.nodes[node])
-        self._report_foreign()
+        new = [x for x in self._foreign if x.id not in self.before.foreign]
+        if new:
+            # Foreign machines with the name of this cluster, but without its signature.
+            forged = [x.id for x in new if x.labels.get(CLUSTER) == self.cluster.id]
+            named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
+            reason = f"{len(new)} machines that are not ours, never touched: {named}"
+            if forged:
+                reason += f"; {', '.join(forged)} claim to be, without the signature"
+            subject = about("provider", self.listing.provider)
+            self._events.append(
+                Event(at=self.now, about=subject, kind="provider.strangers", reason=reason)
+            )
         change = Change(
             pools=list(self._pools.values()),
             nodes=list(self._nodes.values()),
@@ -195,19 +206,4 @@ class InventoryReconciliation:
         subject = about("node", node.id)
         self._events.append(
             Event(at=self.now, about=subject, kind=kind, reason=reason, facts=facts)
-        )
-
-    def _report_foreign(self) -> None:
-        new = [x for x in self._foreign if x.id not in self.before.foreign]
-        if not new:
-            return
-        # Foreign machines with the name of this cluster, but without its signature.
-        forged = [x.id for x in new if x.labels.get(CLUSTER) == self.cluster.id]
-        named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
-        reason = f"{len(new)} machines that are not ours, never touched: {named}"
-        if forged:
-            reason += f"; {', '.join(forged)} claim to be, without the signature"
-        subject = about("provider", self.listing.provider)
-        self._events.append(
-            Event(at=self.now, about=subject, kind="provider.strangers", reason=reason)
         )

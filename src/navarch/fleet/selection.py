@@ -183,7 +183,7 @@ class Market:
         A gang has one offering, so stockouts of other launches there do not matter.
         """
         proposal = ProposedLaunch(pool=pool, offering=gang.offering, instead_of=instead_of)
-        obstacle = self._veto(proposal, 1) or self._no_room(gang.offering, 1)
+        obstacle = self._veto(proposal, 1)
         if obstacle is not None:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
@@ -271,6 +271,7 @@ class Market:
         )
 
     def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
+        """Return why that many machines cannot be bought: a veto, or a used up reservation."""
         for veto in self._vetoes:
             for others in range(machines):
                 # A copy for every machine of a large pool would block the server for seconds.
@@ -278,9 +279,7 @@ class Market:
                 taken = [*self._taken, *more] if more else self._taken
                 if (why := veto(proposal, taken)) is not None:
                     return why
-        return None
-
-    def _no_room(self, offering: Offering, machines: int) -> str | None:
+        offering = proposal.offering
         if not offering.reservation or offering.reserved_nodes is None:
             return None
         used = self._reserved[offering.provider, offering.reservation]
@@ -306,9 +305,8 @@ class Market:
         place = quarantined.get(scopes(offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
-        machines = gang or 1
         proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
-        return self._veto(proposal, machines) or self._no_room(offering, machines)
+        return self._veto(proposal, gang or 1)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many probes of that part of the market are under way; a gang is one."""
