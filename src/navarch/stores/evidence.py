@@ -56,31 +56,6 @@ KEPT_MAX = 20
 """The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
 
 
-class MemoryArchive:
-    """Evidence in memory, for tests and simulations."""
-
-    def __init__(self) -> None:
-        self._kept: dict[NodeId, dict[str, Evidence]] = {}
-
-    async def keep(self, evidence: Evidence) -> None:
-        """Store a bundle."""
-        kept = self._kept.setdefault(evidence.note.node, {})
-        kept[evidence.note.id] = evidence
-        for note in _newest_first(kept.values())[KEPT_MAX:]:
-            del kept[note.id]
-
-    async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return the notes of a node's bundles, newest first."""
-        return _newest_first(self._kept.get(node, {}).values())
-
-    async def get(self, node: NodeId, name: str) -> Evidence:
-        """Return one bundle."""
-        try:
-            return self._kept[node][name]
-        except KeyError as error:
-            raise NotFoundError(f"no evidence {name} of node {node}") from error
-
-
 class FolderArchive:
     """Evidence as files: a folder per node, a file per bundle. Folders outlive their nodes."""
 
@@ -119,24 +94,6 @@ class FolderArchive:
 def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
     notes = [evidence.note for evidence in kept]
     return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)
-
-
-class MemoryBringUpLogs:
-    """Bring-up logs in memory, for tests and simulations."""
-
-    def __init__(self) -> None:
-        self._kept: dict[NodeId, dict[str, BringUpLog]] = {}
-
-    async def keep(self, log: BringUpLog) -> None:
-        """Store a log."""
-        kept = self._kept.setdefault(log.node, {})
-        kept[log.id] = log
-        for old in _oldest_first(kept.values())[:-LOGS_MAX]:
-            del kept[old.id]
-
-    async def list(self, node: NodeId) -> Sequence[BringUpLog]:
-        """Return the logs of a node, oldest first."""
-        return _oldest_first(self._kept.get(node, {}).values())
 
 
 class FolderBringUpLogs:
