@@ -91,9 +91,11 @@ class Runtime:
         now = self._clock.now()
         workers = self._workers
         for index in (*range(self._next, len(workers)), *range(self._next)):
-            due = workers[index].next_due()
+            worker = workers[index]
+            due = worker.next_due()
             if due is not None and due <= now:
-                workers[index].start()
+                assert worker.start is not None
+                worker.start.set_result(None)
                 self._next = index + 1
                 # The next one starts after this one, which may queue keys for others.
                 assert self._loop is not None
@@ -136,7 +138,7 @@ class _Worker:
         self._instruments = instruments
         self._wake = wake
         self._failures = 0
-        self._start: asyncio.Future[None] | None = None
+        self.start: asyncio.Future[None] | None = None
         """Resolved to start a round; None while one is under way."""
         self._ready_since: datetime | None = None
         """When the first key became ready that no round has taken."""
@@ -144,25 +146,20 @@ class _Worker:
 
     def next_due(self) -> datetime | None:
         """Return when the next round is due; None during a round."""
-        if self._start is None or self._start.done():
+        if self.start is None or self.start.done():
             return None
         return self.controller.queue.next_due()
-
-    def start(self) -> None:
-        """Start a round. None may be under way."""
-        assert self._start is not None
-        self._start.set_result(None)
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            self._start = loop.create_future()
+            self.start = loop.create_future()
             self._wake()
             try:
-                await self._start
+                await self.start
             finally:
-                self._start = None
+                self.start = None
             await self._round()
 
     async def _round(self) -> None:
