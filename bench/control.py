@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
@@ -83,7 +83,7 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
     await store.commit(a_fleet(nodes), based_on=0)
     liveness = TelemetryTable(clock, timeout=timedelta(hours=100), nodes=list(store.fleet().nodes))
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SeededEntropy("bench"),
         store,
@@ -187,7 +187,7 @@ def reopen(directory: Path) -> tuple[TelemetryTable, int]:
     columns = TelemetryTable(StoppedClock(), timeout=timedelta(seconds=90), nodes=known)
     assert columns.restore(read_whole(directory / "readings") or b"")
     clock = StoppedClock()
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SeededEntropy("bench"),
         store,

@@ -28,10 +28,10 @@ import structlog
 
 from bench.kernel_line import NODE, figures, measure
 from navarch.api.metrics import settle_collector
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config.policy import default_policy
-from navarch.control.runtime.controller import until_no_conflict
+from navarch.control.runtime.controller import retried
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -101,7 +101,7 @@ class DryRun:
         node = a_node(NODE, "bench", launch=None, health=Health.HEALTHY)
         await store.commit(Change(pools=[pool], nodes=[node]), based_on=store.fleet().revision)
         store.subscribe(self._changed)
-        plane = build_control_plane(
+        plane = Plane(
             clock,
             SystemEntropy(),
             store,
@@ -116,7 +116,7 @@ class DryRun:
         async with asyncio.timeout(DEADLINE_S):
             await self._decided.wait()
         at = self._at
-        await until_no_conflict(self._make_well)
+        await retried(self._make_well)()
         await _until(lambda: self._store.fleet().nodes[NODE].held is None)
         self._decided.clear()
         return at
@@ -173,7 +173,7 @@ async def _storm(
         clock, timeout=timedelta(hours=1), nodes=[node.id for node in members]
     )
     policies = compile_policies(policy)
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SystemEntropy(),
         store,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 
 from bench.providers_listings import AT_AWS, CLUSTER, POOL, aws_account, spread
-from navarch.app.control_plane import Plane, build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.event import Event
 from navarch.core.pool import Pool
@@ -37,7 +37,7 @@ async def _refused_once(ec2: Ec2Server) -> tuple[float, float]:
     threads = ThreadOffload("bench", at_once=8)
     store = MemoryStore(CLUSTER)
     clock = SystemClock()
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SystemEntropy(),
         store,

@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 from tests.support.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_missing
 
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
@@ -104,7 +104,7 @@ async def bring_up(logins: Sequence[Login], commands: Sequence[str], folder: Pat
     store.subscribe(count)
     disk = ThreadOffload("logs")
     first = logins[0]
-    plane = build_control_plane(
+    plane = Plane(
         clock,
         SystemEntropy(),
         store,

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.app.providers import build_provider
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import parse_config
@@ -204,7 +204,7 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
             return threads
 
     async def story(store: SqliteStore) -> None:
-        plane = build_control_plane(
+        plane = Plane(
             clock,
             SystemEntropy(),
             store,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+from tests.support.archives import MemoryBringUpLogs
 
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import BringUpLog, Setup
@@ -13,7 +14,6 @@ from navarch.providers.simulated import Habits, Machine
 from navarch.service.fleet_health import HeldService
 from navarch.sim.world.world import World, simulate
 from navarch.ssh.simulated import SimulatedShells
-from navarch.stores.evidence import MemoryBringUpLogs
 from navarch.testing.worlds import a_pool
 
 TRAINING = PoolName("training")

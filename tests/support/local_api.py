@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+from tests.support.archives import MemoryArchive
+
 from navarch.api.auth import Anyone, Authenticator, BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
@@ -33,7 +35,6 @@ from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import EvidenceService, JoinService
 from navarch.sim.kernel.clock import InlineOffload
-from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import indexed

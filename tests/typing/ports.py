@@ -55,7 +55,7 @@ from navarch.sim.world.effects import SimWorkloads
 from navarch.sim.world.leader import LeaderNotifier, LeaderProvider, LeaderStore
 from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
-from navarch.stores.evidence import FolderBringUpLogs, MemoryBringUpLogs
+from navarch.stores.evidence import FolderBringUpLogs
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
@@ -195,10 +195,8 @@ def shells(real: SshShells, simulated: SimulatedShells) -> tuple[Shells, Shells]
     return real, simulated
 
 
-def bringup_logs(
-    memory: MemoryBringUpLogs, folder: FolderBringUpLogs
-) -> tuple[BringUpLogs, BringUpLogs]:
-    return memory, folder
+def bringup_logs(folder: FolderBringUpLogs) -> BringUpLogs:
+    return folder
 
 
 def racks_and_containers(rack: BareMetal, docker: Docker) -> tuple[Provider, Provider]:

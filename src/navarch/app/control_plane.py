@@ -20,7 +20,7 @@ from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobService
 
-__all__ = ["LivenessTracker", "Opinions", "Plane", "build_control_plane"]
+__all__ = ["LivenessTracker", "Opinions", "Plane"]
 
 log = structlog.get_logger(__name__)
 
@@ -111,7 +111,3 @@ class Plane(ControlPlaneParts):
 
     def _obstacle(self, pool: PoolName) -> str | None:
         return None if self.stockouts is None else self.stockouts.obstacle(pool)
-
-
-build_control_plane = Plane
-"""Returns a control plane that is ready to run."""

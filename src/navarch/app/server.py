@@ -22,7 +22,7 @@ from navarch.app.bringup import (
     open_shells,
     render_user_data,
 )
-from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.app.control_plane import Opinions, Plane
 from navarch.app.leadership import (
     Standby,
     acquire_leadership,
@@ -293,7 +293,7 @@ class Server:
         self._providers.build(self._config, context, tasks, http, token=lambda: self._auth.token)
         catalog = OfferCatalog(self._clock, self._providers.accounts(self._config))
         config, telemetry = self._config.server, opened.snapshots.telemetry
-        return build_control_plane(
+        return Plane(
             self._clock,
             self._entropy,
             store,

@@ -119,10 +119,6 @@ class DomainBudget:
         """Return how many of `size` nodes may be acted on within the window."""
         return max(self.nodes_min, int(size * self.share_max))
 
-    def allows_in_a_day(self, size: int) -> int:
-        """Return how many of `size` nodes may be acted on within a day."""
-        return max(NODES_IN_A_DAY_MIN, self.allows(size))
-
 
 def default_budgets() -> dict[Domain, DomainBudget]:
     """Return budgets that a healthy fleet never reaches.

@@ -1,6 +1,6 @@
 """The whole fleet at one instant, and what may be changed about it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -70,33 +70,19 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A field besides the key that identifies a conflict: concurrent changes that write records
     with the same value of it conflict."""
 
-    def records(self, change: Change) -> Sequence[Any]:
-        """Return the records that `change` writes."""
-        records: Sequence[Any] = getattr(change, self.name)
-        return records
-
-    def forgotten(self, change: Change) -> Sequence[str]:
-        """Return the keys of the records that `change` deletes: never of pools."""
-        forgotten: Sequence[str] = getattr(change, f"forget_{self.name}", ())
-        return forgotten
-
-    def by_key(self, records: Iterable[Any]) -> dict[str, Any]:
-        """Return records by their keys."""
-        return {getattr(record, self.key): record for record in records}
-
     def written(self, change: Change) -> dict[str, Any]:
         """Return the records that `change` writes by key, and None for each that it deletes."""
-        return {**self.by_key(self.records(change)), **dict.fromkeys(self.forgotten(change))}
+        written = {getattr(record, self.key): record for record in getattr(change, self.name)}
+        # Pools are never deleted.
+        return written | dict.fromkeys(getattr(change, f"forget_{self.name}", ()))
 
     def claims(self, change: Change) -> Iterator[str]:
         """Yield a name for everything that no concurrent change may write."""
         noun = self.type.__name__.lower()
-        for record in self.records(change):
-            yield f"{noun} {getattr(record, self.key)}"
-            if self.exclusive is not None:
-                yield f"{self.name} of {getattr(record, self.exclusive)}"
-        for key in self.forgotten(change):
+        for key, record in self.written(change).items():
             yield f"{noun} {key}"
+            if self.exclusive is not None and record is not None:
+                yield f"{self.name} of {getattr(record, self.exclusive)}"
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,8 +106,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     recoveries: Table[RecoveryId, Recovery] = msgspec.field(default_factory=Table)
     jobs: Table[JobName, Job] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
-    present: Mapping[PoolName, int] = msgspec.field(default_factory=dict)
-    """The number of nodes that are not gone, for each pool that has been counted."""
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
         """Return the pool's nodes, in the order in which they were requested."""
@@ -129,10 +113,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
     def present_in(self, pool: PoolName) -> int:
         """Return how many of the pool's nodes are not gone."""
-        counted = self.present.get(pool)
-        if counted is None:
-            return sum(not node.gone for node in self.in_pool(pool).values())
-        return counted
+        return sum(not node.gone for node in self.in_pool(pool).values())
 
     def with_records(
         self, revision: int, written: Mapping[str, Mapping[str, Any | None]]
@@ -143,7 +124,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
             for name, records in written.items()
             if records
         }
-        return evolve(self, revision=revision, **tables, **_regroup(self, written["nodes"]))
+        members: dict[PoolName, dict[NodeId, Node | None]] = {}
+        for name, node in written["nodes"].items():
+            before = self.nodes.get(NodeId(name))
+            record = node or before
+            if record is not None and record.pool is not None:
+                assert before is None or before.pool == record.pool, f"{name} changed pool"
+                members.setdefault(record.pool, {})[NodeId(name)] = node
+        if members:
+            grouped = {pool: self.in_pool(pool).with_changes(x) for pool, x in members.items()}
+            tables["by_pool"] = {**self.by_pool, **grouped}
+        return evolve(self, revision=revision, **tables)
 
 
 def apply(fleet: Fleet, change: Change) -> Fleet:
@@ -173,24 +164,3 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
         if node.pool is not None:
             touched[node.pool] = None
     return list(touched)
-
-
-def _regroup(fleet: Fleet, written: Mapping[str, Node | None]) -> Mapping[str, Any]:
-    """Return the fields of a fleet that group its nodes by pool, after nodes were written."""
-    members: dict[PoolName, dict[NodeId, Node | None]] = {}
-    more: dict[PoolName, int] = {}
-    for name, node in written.items():
-        before = fleet.nodes.get(NodeId(name))
-        record = node or before
-        if record is None or record.pool is None:
-            continue
-        pool = record.pool
-        assert before is None or before.pool == pool, f"{name} changed pool"
-        members.setdefault(pool, {})[NodeId(name)] = node
-        was, stays = before is not None and not before.gone, node is not None and not node.gone
-        more[pool] = more.get(pool, 0) + stays - was
-    if not members:
-        return {}
-    grouped = {pool: fleet.in_pool(pool).with_changes(nodes) for pool, nodes in members.items()}
-    counted = {pool: fleet.present_in(pool) + difference for pool, difference in more.items()}
-    return {"by_pool": {**fleet.by_pool, **grouped}, "present": {**fleet.present, **counted}}

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
 
 import msgspec
 
@@ -23,11 +22,6 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 def is_pool_name(text: str) -> bool:
     """Return whether a pool may have this name, which its machines carry at every cloud."""
     return _NAME.fullmatch(text) is not None
-
-
-@lru_cache(maxsize=256)
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +88,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tells(self) -> str:
         """A digest of its user data; empty if there is none."""
-        return _digest(self.user_data)
+        text = self.user_data
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
     @property
     def team(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
@@ -67,18 +67,16 @@ class InventoryReconciliation:
     is_silent: Callable[[NodeId], bool]
     lag: timedelta
     now: datetime
-
-    def __post_init__(self) -> None:
-        self._nodes: dict[NodeId, Node] = {}
-        self._pools: dict[PoolName, Pool] = {}
-        self._launches: list[Launch] = []
-        self._events: list[Event] = []
-        self._orphans: dict[InstanceId, int] = {}
-        self._missed: dict[NodeId, int] = {}
-        self._closed: set[InstanceId] = set()
-        self._foreign: list[Instance] = []
-        self._to_terminate: list[tuple[Instance, Owner]] = []
-        self._claimed: dict[Token, InstanceId] = {}
+    _nodes: dict[NodeId, Node] = field(init=False, default_factory=dict)
+    _pools: dict[PoolName, Pool] = field(init=False, default_factory=dict)
+    _launches: list[Launch] = field(init=False, default_factory=list)
+    _events: list[Event] = field(init=False, default_factory=list)
+    _orphans: dict[InstanceId, int] = field(init=False, default_factory=dict)
+    _missed: dict[NodeId, int] = field(init=False, default_factory=dict)
+    _closed: set[InstanceId] = field(init=False, default_factory=set)
+    _foreign: list[Instance] = field(init=False, default_factory=list)
+    _to_terminate: list[tuple[Instance, Owner]] = field(init=False, default_factory=list)
+    _claimed: dict[Token, InstanceId] = field(init=False, default_factory=dict)
 
     def reconcile(self) -> Findings:
         """Return everything that the listing changes."""
@@ -86,7 +84,18 @@ class InventoryReconciliation:
             self._place(instance)
         for node in self.missing:
             self._absent(self.fleet.nodes[node])
-        self._report_foreign()
+        new = [x for x in self._foreign if x.id not in self.before.foreign]
+        if new:
+            # Foreign machines with the name of this cluster, but without its signature.
+            forged = [x.id for x in new if x.labels.get(CLUSTER) == self.cluster.id]
+            named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
+            reason = f"{len(new)} machines that are not ours, never touched: {named}"
+            if forged:
+                reason += f"; {', '.join(forged)} claim to be, without the signature"
+            subject = about("provider", self.listing.provider)
+            self._events.append(
+                Event(at=self.now, about=subject, kind="provider.strangers", reason=reason)
+            )
         change = Change(
             pools=list(self._pools.values()),
             nodes=list(self._nodes.values()),
@@ -197,19 +206,4 @@ class InventoryReconciliation:
         subject = about("node", node.id)
         self._events.append(
             Event(at=self.now, about=subject, kind=kind, reason=reason, facts=facts)
-        )
-
-    def _report_foreign(self) -> None:
-        new = [x for x in self._foreign if x.id not in self.before.foreign]
-        if not new:
-            return
-        # Foreign machines with the name of this cluster, but without its signature.
-        forged = [x.id for x in new if x.labels.get(CLUSTER) == self.cluster.id]
-        named = ", ".join(x.id for x in new[:10]) + (", …" if len(new) > 10 else "")
-        reason = f"{len(new)} machines that are not ours, never touched: {named}"
-        if forged:
-            reason += f"; {', '.join(forged)} claim to be, without the signature"
-        subject = about("provider", self.listing.provider)
-        self._events.append(
-            Event(at=self.now, about=subject, kind="provider.strangers", reason=reason)
         )

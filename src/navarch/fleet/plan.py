@@ -173,9 +173,10 @@ def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
                     gangs[gang] += 1
             else:
                 _check(action, fleet)
-        machines = len(asked) + fleet.present_in(plan.pool)
-        if asked and machines > pool.nodes_max:
-            raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
+        if asked:
+            machines = len(asked) + fleet.present_in(plan.pool)
+            if machines > pool.nodes_max:
+                raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
         # Each gang is requested as a whole, or completes one requested before.
         for gang, count in gangs.items():
             begun = any(node.gang == gang for node in fleet.in_pool(plan.pool).values())

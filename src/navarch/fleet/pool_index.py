@@ -58,7 +58,8 @@ class PoolIndex:
         self._remove(name)
         if _only_counts(node):
             self._steady[name] = node
-            self._count(node, 1)
+            if (provider := node.provider) is not None:
+                self._held[provider] += 1
             if node.phase is Phase.BOOTING:
                 insort(self._booting, (node.since, name))
         else:
@@ -75,13 +76,10 @@ class PoolIndex:
         self._others.pop(name, None)
         before = self._steady.pop(name, None)
         if before is not None:
-            self._count(before, -1)
+            if (provider := before.provider) is not None:
+                self._held[provider] -= 1
             if before.phase is Phase.BOOTING:
                 del self._booting[bisect_left(self._booting, (before.since, name))]
-
-    def _count(self, node: Node, change: int) -> None:
-        if (provider := node.provider) is not None:
-            self._held[provider] += change
 
     def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], SteadyNodes]:
         """Return the nodes that a plan of `pool` must see, and the counts of the others.

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from operator import attrgetter
@@ -166,7 +166,11 @@ class Market:
             for row in rows:
                 offering = row.option.offering
                 if row.bar is None and offering in allowed:
-                    self._take(pool, offering, gang)
+                    for scope, closure in self._stockouts.against(offering, self._now, gang):
+                        self._probes[scope] = self._probing(scope, closure.since) + 1
+                    machines = gang or 1
+                    self._taken += [(pool, offering)] * machines
+                    self._reserved[offering.provider, offering.reservation] += machines
                     return Choice(offering=offering, rows=tuple(rows))
         # The usual case in a drought, evaluated often: nothing needs a score.
         first = allowed[0] if allowed else pool.offerings[0]
@@ -179,7 +183,7 @@ class Market:
         A gang has one offering, so stockouts of other launches there do not matter.
         """
         proposal = ProposedLaunch(pool=pool, offering=gang.offering, instead_of=instead_of)
-        obstacle = self._veto(proposal, 1) or self._no_room(gang.offering, 1)
+        obstacle = self._veto(proposal, 1)
         if obstacle is not None:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
@@ -202,8 +206,8 @@ class Market:
         bars = {x: self._bar(pool, x, 0, None, NONE_QUARANTINED) for x in pool.offerings}
         for row in self._rows(pool, scheduler, {}, bars, 0, NONE_QUARANTINED):
             offering = row.option.offering
-            doubtful = scopes(offering)[0] in quarantined
-            doubtful = doubtful or any(x.strikes for _, x in self._against(offering, 0))
+            closures = self._stockouts.against(offering, self._now)
+            doubtful = scopes(offering)[0] in quarantined or any(x.strikes for _, x in closures)
             if row.bar is None and not doubtful:
                 return offering
         return None
@@ -215,14 +219,11 @@ class Market:
         """
         moments = []
         for offering in pool.offerings:
-            closures = self._against(offering, pool.gang)
+            closures = self._stockouts.against(offering, self._now, pool.gang)
             until = max((self._tried_again_at(scope, x) for scope, x in closures), default=None)
             if until is not None and until > self._now:
                 moments.append(until)
         return min(moments, default=None)
-
-    def _against(self, offering: Offering, gang: int) -> Iterator[tuple[Scope, Closure]]:
-        return self._stockouts.against(offering, self._now, gang)
 
     def _rows(
         self,
@@ -246,13 +247,14 @@ class Market:
             )
             score, fault = _score(scheduler, option)
             place = quarantined.get(scopes(offering)[0])
+            closures = self._stockouts.against(offering, self._now, gang)
             row = Row(
                 option=option,
                 score=score,
                 fault=fault,
                 bar=bars[offering],
                 quarantined=place is not None and self._now < place.last_until,
-                failed_before=any(x.gang is not None for x, _ in self._against(offering, gang)),
+                failed_before=any(scope.gang is not None for scope, _ in closures),
             )
             rows.append(row)
         first = max(rows, key=attrgetter("score")).option.offering
@@ -269,6 +271,7 @@ class Market:
         )
 
     def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
+        """Return why that many machines cannot be bought: a veto, or a used up reservation."""
         for veto in self._vetoes:
             for others in range(machines):
                 # A copy for every machine of a large pool would block the server for seconds.
@@ -276,9 +279,7 @@ class Market:
                 taken = [*self._taken, *more] if more else self._taken
                 if (why := veto(proposal, taken)) is not None:
                     return why
-        return None
-
-    def _no_room(self, offering: Offering, machines: int) -> str | None:
+        offering = proposal.offering
         if not offering.reservation or offering.reserved_nodes is None:
             return None
         used = self._reserved[offering.provider, offering.reservation]
@@ -295,7 +296,7 @@ class Market:
         quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> str | None:
         """Return the obstacle to buying this offering for `pool`, if there is one."""
-        for scope, closure in self._against(offering, gang):
+        for scope, closure in self._stockouts.against(offering, self._now, gang):
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at:
                 return f"closed until {opens_at:%H:%M:%S}: {closure.reason}"
@@ -304,9 +305,8 @@ class Market:
         place = quarantined.get(scopes(offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
-        machines = gang or 1
         proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
-        return self._veto(proposal, machines) or self._no_room(offering, machines)
+        return self._veto(proposal, gang or 1)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many probes of that part of the market are under way; a gang is one."""
@@ -336,13 +336,6 @@ class Market:
         # A probe chosen in this round starts now.
         since = trying[too_many - 1] if too_many <= len(trying) else self._now
         return since + PROBE_PATIENCE
-
-    def _take(self, pool: Pool, offering: Offering, gang: int) -> None:
-        for scope, closure in self._against(offering, gang):
-            self._probes[scope] = self._probing(scope, closure.since) + 1
-        machines = gang or 1
-        self._taken += [(pool, offering)] * machines
-        self._reserved[offering.provider, offering.reservation] += machines
 
 
 def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> tuple[float, str]:

@@ -158,25 +158,19 @@ class Index:
         for recovery in change.recoveries:
             self.domains.note_recovery(recovery)
         for before, node in committed.moved:
-            self._note_node(before, node)
+            if node.pool is not None:
+                if node.pool not in self.pools:
+                    self.pools[node.pool] = PoolIndex()
+                self.pools[node.pool].note(node)
+            self.domains.note(node)
+            self._note_machine(before, node)
         for node in committed.forgotten:
-            self._forget_node(node)
+            if node.pool in self.pools:
+                self.pools[node.pool].drop(node.id)
+            self.domains.drop(node.id)
         self.incidents.advance(change)
         self.symptoms.advance(change, committed.before.incidents)
         self.commands.advance(change)
-
-    def _note_node(self, before: Node | None, node: Node) -> None:
-        if node.pool is not None:
-            if node.pool not in self.pools:
-                self.pools[node.pool] = PoolIndex()
-            self.pools[node.pool].note(node)
-        self.domains.note(node)
-        self._note_machine(before, node)
-
-    def _forget_node(self, node: Node) -> None:
-        if node.pool in self.pools:
-            self.pools[node.pool].drop(node.id)
-        self.domains.drop(node.id)
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
         former = None if before is None or before.gone else before.instance

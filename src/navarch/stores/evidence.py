@@ -47,33 +47,13 @@ def read_records(files: Iterable[Path], kind: type[T]) -> list[T]:
     return found
 
 
+def _folder_of(folder: Path, node: NodeId) -> Path:
+    # With a leading letter, because quoting keeps dots and a node may be named "..".
+    return folder / f"n{quote(node, safe='')}"
+
+
 KEPT_MAX = 20
 """The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
-
-
-class MemoryArchive:
-    """Evidence in memory, for tests and simulations."""
-
-    def __init__(self) -> None:
-        self._kept: dict[NodeId, dict[str, Evidence]] = {}
-
-    async def keep(self, evidence: Evidence) -> None:
-        """Store a bundle."""
-        kept = self._kept.setdefault(evidence.note.node, {})
-        kept[evidence.note.id] = evidence
-        for note in _newest_first(kept.values())[KEPT_MAX:]:
-            del kept[note.id]
-
-    async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return the notes of a node's bundles, newest first."""
-        return _newest_first(self._kept.get(node, {}).values())
-
-    async def get(self, node: NodeId, name: str) -> Evidence:
-        """Return one bundle."""
-        try:
-            return self._kept[node][name]
-        except KeyError as error:
-            raise NotFoundError(f"no evidence {name} of node {node}") from error
 
 
 class FolderArchive:
@@ -89,55 +69,31 @@ class FolderArchive:
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
-        return await self._offload.run(lambda: _newest_first(self._read_all(node)))
+        files = _folder_of(self._folder, node).glob("*.json")
+        return await self._offload.run(lambda: _newest_first(read_records(files, Evidence)))
 
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle."""
-        file = self._place(node) / f"{quote(name, safe='')}.json"
+        file = _folder_of(self._folder, node) / f"{quote(name, safe='')}.json"
         found = await self._offload.run(lambda: read_records([file], Evidence))
         if not found:
             raise NotFoundError(f"no evidence {name} of node {node}")
         return found[0]
 
     def _keep(self, evidence: Evidence) -> None:
-        place = self._place(evidence.note.node)
+        place = _folder_of(self._folder, evidence.note.node)
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"{quote(evidence.note.id, safe='')}.json"
         new = file.with_suffix(".part")
         new.write_bytes(msgspec.json.encode(evidence))
         new.replace(file)
-        for note in _newest_first(self._read_all(evidence.note.node))[KEPT_MAX:]:
+        for note in _newest_first(read_records(place.glob("*.json"), Evidence))[KEPT_MAX:]:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
-
-    def _read_all(self, node: NodeId) -> Sequence[Evidence]:
-        return read_records(self._place(node).glob("*.json"), Evidence)
-
-    def _place(self, node: NodeId) -> Path:
-        # With a leading letter, because quoting keeps dots and a node may be named "..".
-        return self._folder / f"n{quote(node, safe='')}"
 
 
 def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
     notes = [evidence.note for evidence in kept]
     return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)
-
-
-class MemoryBringUpLogs:
-    """Bring-up logs in memory, for tests and simulations."""
-
-    def __init__(self) -> None:
-        self._kept: dict[NodeId, dict[str, BringUpLog]] = {}
-
-    async def keep(self, log: BringUpLog) -> None:
-        """Store a log."""
-        kept = self._kept.setdefault(log.node, {})
-        kept[log.id] = log
-        for old in _oldest_first(kept.values())[:-LOGS_MAX]:
-            del kept[old.id]
-
-    async def list(self, node: NodeId) -> Sequence[BringUpLog]:
-        """Return the logs of a node, oldest first."""
-        return _oldest_first(self._kept.get(node, {}).values())
 
 
 class FolderBringUpLogs:
@@ -153,10 +109,11 @@ class FolderBringUpLogs:
 
     async def list(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of a node, oldest first."""
-        return await self._offload.run(lambda: _oldest_first(self._read_all(node)))
+        files = _folder_of(self._folder, node).glob("*.json")
+        return await self._offload.run(lambda: _oldest_first(read_records(files, BringUpLog)))
 
     def _keep(self, log: BringUpLog) -> None:
-        place = self._place(log.node)
+        place = _folder_of(self._folder, log.node)
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = place / f"{quote(log.id, safe='')}.json"
@@ -167,17 +124,10 @@ class FolderBringUpLogs:
                 writing.flush()
                 os.fsync(writing.fileno())
             new.replace(file)
-            for old in _oldest_first(self._read_all(log.node))[:-LOGS_MAX]:
+            for old in _oldest_first(read_records(place.glob("*.json"), BringUpLog))[:-LOGS_MAX]:
                 (place / f"{quote(old.id, safe='')}.json").unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{place}: the bring-up log cannot be written: {error}") from error
-
-    def _read_all(self, node: NodeId) -> Sequence[BringUpLog]:
-        return read_records(self._place(node).glob("*.json"), BringUpLog)
-
-    def _place(self, node: NodeId) -> Path:
-        # With a leading letter, because quoting keeps dots and a node may be named "..".
-        return self._folder / f"n{quote(node, safe='')}"
 
 
 def _oldest_first(logs: Iterable[BringUpLog]) -> Sequence[BringUpLog]:

@@ -97,10 +97,6 @@ class _Pending:
     claims: Set[str] = frozenset()
     """The names of what it writes, once it is accepted."""
 
-    def succeed(self, fleet: Fleet) -> None:
-        if not self.written.done():
-            self.written.set_result(fleet)
-
     def fail(self, error: BaseException) -> None:
         if not self.written.done():
             self.written.set_exception(error)
@@ -223,8 +219,9 @@ class SqliteStore:
                         fleet = self._state.advance(pending.change, pending.claims)
                     except Exception as error:  # noqa: BLE001 - the caller receives it
                         pending.fail(error)
-                    else:
-                        pending.succeed(fleet)
+                        continue
+                    if not pending.written.done():
+                        pending.written.set_result(fleet)
 
     def _accepted(self, batch: Iterable[_Pending]) -> Iterator[_Pending]:
         """Yield the changes of a batch that do not conflict; fail the others."""
@@ -362,16 +359,20 @@ class SqliteStore:
     def _write_change(self, change: Change, revision: int) -> None:
         writes: list[tuple[str, list[tuple[object, ...]]]] = []
         for kind in self._state.fleet.kinds:
-            name, key = kind.name, kind.key
+            name, key, written = kind.name, kind.key, kind.written(change)
             writes += [
                 (
                     f"INSERT INTO {name} ({key}, body) VALUES (?, ?) "
                     f"ON CONFLICT ({key}) DO UPDATE SET body = excluded.body",
-                    [(getattr(record, key), _encode(record)) for record in kind.records(change)],
+                    [
+                        (each, _encode(record))
+                        for each, record in written.items()
+                        if record is not None
+                    ],
                 ),
                 (
                     f"DELETE FROM {name} WHERE {key} = ?",
-                    [(each,) for each in kind.forgotten(change)],
+                    [(each,) for each, record in written.items() if record is None],
                 ),
             ]
         writes += [
@@ -443,17 +444,18 @@ def _load(database: sqlite3.Connection, empty: Fleet) -> Fleet:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        records = {kind.name: kind.by_key(_read(database, kind)) for kind in empty.kinds}
+        records = {kind.name: _read(database, kind) for kind in empty.kinds}
         return empty.with_records(int(_meta(database)["revision"]), records)
     finally:
         if collecting:
             gc.enable()
 
 
-def _read(database: sqlite3.Connection, kind: Kind) -> Iterator[Any]:
+def _read(database: sqlite3.Connection, kind: Kind) -> dict[str, Any]:
+    """Return the records of a table by key, in the order in which they were created."""
     decoder = msgspec.json.Decoder(kind.type)
-    for (body,) in database.execute(f"SELECT body FROM {kind.name} ORDER BY rowid"):
-        yield decoder.decode(body)
+    rows = database.execute(f"SELECT {kind.key}, body FROM {kind.name} ORDER BY rowid")
+    return {key: decoder.decode(body) for key, body in rows}
 
 
 _encode = msgspec.json.Encoder().encode

@@ -294,23 +294,22 @@ class TelemetryTable:
             self._readings = np.pad(self._readings, ((0, 0), (0, 0), (0, extra)))
 
     def _row(self, node: NodeId) -> int:
+        """Return the row of `node`; a new node gets a spare one, if there is one."""
         row = self._rows.get(node)
-        if row is None:
-            row = self._rows[node] = self._new_row(node)
-        return row
-
-    def _new_row(self, name: NodeId) -> int:
+        if row is not None:
+            return row
         if self._spare:
             row = self._spare.pop()
-            self._names[row] = name
+            self._names[row] = node
             self._beats_s[row] = np.inf
             self._host[row] = 0
             self._gpus[row] = 0
-            return row
-        row = len(self._names)
-        self._names.append(name)
-        if row == len(self._beats_s):
-            self._grow()
+        else:
+            row = len(self._names)
+            self._names.append(node)
+            if row == len(self._beats_s):
+                self._grow()
+        self._rows[node] = row
         return row
 
     def _grow(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.app.control_plane import Plane, build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
@@ -111,7 +111,7 @@ class SweptFleet:
 
     async def _incarnate(self, wire: CrashPoint) -> None:
         chance = SeededEntropy(f"sweep/{self.crashes}")
-        control = build_control_plane(
+        control = Plane(
             self.clock,
             chance,
             leader_store(self.store, wire, chance),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.archives import MemoryArchive
 from tests.support.direct_link import DirectLink
 from tests.support.local_api import build_local_api
 
@@ -30,7 +31,7 @@ from navarch.service.joining import EvidenceService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
-from navarch.stores.evidence import FolderArchive, MemoryArchive
+from navarch.stores.evidence import FolderArchive
 from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("m")

@@ -10,7 +10,7 @@ from tests.support.direct_link import DirectLink
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.app.control_plane import Plane, build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
@@ -74,7 +74,7 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        control = build_control_plane(
+        control = Plane(
             clock,
             SeededEntropy("control"),
             store,

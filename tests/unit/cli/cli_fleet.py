@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from click.testing import CliRunner, Result
 
-from navarch.app.control_plane import Opinions, build_control_plane
+from navarch.app.control_plane import Opinions, Plane
 from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.main import navarch
 from navarch.control.nodes.launch import MissingAgent
@@ -189,7 +189,7 @@ async def _live(
         async def inject(node: NodeId, result: CheckResult) -> None:
             world.agent(node).results[result.check] = result
 
-        world.leadership.control = build_control_plane(
+        world.leadership.control = Plane(
             clock,
             SeededEntropy(f"{seed}/control"),
             store,

@@ -9,7 +9,7 @@ from tests.support.direct_link import DirectLink
 
 from navarch.agent.recording import read_recording
 from navarch.agent.replay import replay
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Plane
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.incident import IncidentKind, IncidentState
@@ -31,7 +31,7 @@ def lived_through(lines: list[bytes]) -> MemoryStore:
     async def main() -> MemoryStore:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
-        plane = build_control_plane(
+        plane = Plane(
             clock,
             SeededEntropy("control"),
             store,

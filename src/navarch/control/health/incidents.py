@@ -1,7 +1,7 @@
 """Incidents: gives each its state, closes those that are over, forgets old ones."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
@@ -74,8 +74,35 @@ class IncidentController(Controller):
         now = self._clock.now()
         for first in range(0, len(keys), AT_ONCE):
             some = keys[first : first + AT_ONCE]
+            fleet = self._store.fleet()
+            moved: list[Incident] = []
+            events: list[Event] = []
+            past: list[IncidentId] = []
+            for name in some:
+                incident = fleet.incidents.get(name)
+                if incident is None:
+                    continue
+                if incident.closed_at is not None:
+                    is_old = now >= incident.closed_at + KEEP
+                    if is_old or name not in self._closed:
+                        past.append(name)
+                    continue
+                news = update_incident(incident, fleet.nodes, fleet.recoveries, now=now)
+                if news is not None:
+                    moved.append(news[0])
+                    events.append(news[1])
+                if news is None or news[0].is_open:
+                    self.queue.add_at(name, max(quiet_at(incident), now + LOOK_AGAIN))
+            if not moved and not past:
+                continue
+            change = Change(
+                incidents=moved,
+                forget_incidents=past,
+                recoveries=link_recoveries(moved, fleet.recoveries),
+                events=events,
+            )
             try:
-                await self._update(some, now)
+                await self._store.commit(change, based_on=fleet.revision)
             except ConflictError:
                 # The others need not be delayed by the one that has changed.
                 for name in some:
@@ -108,35 +135,6 @@ class IncidentController(Controller):
             incidents=(*change.incidents, *incidents),
             events=(*change.events, *events),
         )
-
-    async def _update(self, names: Sequence[IncidentId], now: datetime) -> None:
-        fleet = self._store.fleet()
-        moved: list[Incident] = []
-        events: list[Event] = []
-        past: list[IncidentId] = []
-        for name in names:
-            incident = fleet.incidents.get(name)
-            if incident is None:
-                continue
-            if incident.closed_at is not None:
-                is_old = now >= incident.closed_at + KEEP
-                if is_old or name not in self._closed:
-                    past.append(name)
-                continue
-            news = update_incident(incident, fleet.nodes, fleet.recoveries, now=now)
-            if news is not None:
-                moved.append(news[0])
-                events.append(news[1])
-            if news is None or news[0].is_open:
-                self.queue.add_at(name, max(quiet_at(incident), now + LOOK_AGAIN))
-        if moved or past:
-            change = Change(
-                incidents=moved,
-                forget_incidents=past,
-                recoveries=link_recoveries(moved, fleet.recoveries),
-                events=events,
-            )
-            await self._store.commit(change, based_on=fleet.revision)
 
     def _note(self, incident: Incident) -> None:
         if incident.is_open:

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
-from navarch.control.runtime.controller import until_no_conflict
+from navarch.control.runtime.controller import retried
 from navarch.control.runtime.journal import read_journal
 from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
@@ -95,7 +95,7 @@ class HealthIngest:
         key = (node.labels.get(NVLINK_LABEL) if node else None) or f"node {name}"
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            return await until_no_conflict(attempt, *args)
+            return await retried(attempt)(*args)
 
     async def evaluate(self, fleet: Fleet, node: Node, report: HealthReport) -> IngestResult:
         """Return what `report` changes about `node` and the incidents around it."""

@@ -31,11 +31,19 @@ from navarch.fleet.disruption.unhealthy import (
     AUTOMATIC,
     is_only_silent,
     plan_returns,
-    replaced,
     silence_due_at,
 )
 from navarch.fleet.launch_breaker import LaunchBreaker
-from navarch.fleet.plan import Action, Cordon, Defer, PauseAutomation, Plan, Recover, check_plans
+from navarch.fleet.plan import (
+    Action,
+    Cordon,
+    Defer,
+    PauseAutomation,
+    Plan,
+    Recover,
+    Retire,
+    check_plans,
+)
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop
@@ -311,7 +319,7 @@ class RemediationController(Controller):
             )
             return None if same else Defer(node=node.id, held=verdict.held)
         if treatment.remedy is Remedy.REPLACE:
-            return replaced(node, treatment)
+            return Retire(node=node.id, reason=treatment.reason, automatic=True)
         if treatment.remedy is Remedy.CORDON:
             return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
         return Recover(

@@ -103,7 +103,14 @@ class LaunchController(NodeController):
         try:
             instance = await provider.provision(self._request(launch, pool))
         except OutcomeUnknownError as error:
-            await self._record_doubt(launch, error)
+            event = Event(
+                at=self._clock.now(),
+                about=about("launch", launch.token),
+                kind="launch.unsure",
+                reason=f"{error}; looking for it before anything else is bought",
+                because=(about("node", launch.node),),
+            )
+            await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
         except ProviderError as error:
             self._observations.unsure_since.pop(launch.token, None)
             failures = self._transient_failures.pop(launch.token, 0) + 1
@@ -119,16 +126,6 @@ class LaunchController(NodeController):
             now = self._clock.now()
             answer = partial(accepted, token=launch.token, instance=instance, now=now)
             await update_with_retry(self._store, launch.node, answer)
-
-    async def _record_doubt(self, launch: Launch, error: OutcomeUnknownError) -> None:
-        event = Event(
-            at=self._clock.now(),
-            about=about("launch", launch.token),
-            kind="launch.unsure",
-            reason=f"{error}; looking for it before anything else is bought",
-            because=(about("node", launch.node),),
-        )
-        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
     async def _close(self, launch: Launch) -> None:
         end = partial(never_bought, token=launch.token, now=self._clock.now())

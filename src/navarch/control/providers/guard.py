@@ -129,28 +129,25 @@ class GuardedProvider:
             raise unsure(f"{self.name}: {error!r}") from error
         finally:
             took_s = asyncio.get_running_loop().time() - began
-            self._metrics.record(self.name, getattr(call, "__name__", what), result, took_s)
+            name = getattr(call, "__name__", what)
+            self._metrics.results.add(provider=self.name, call=name, result=result)
+            self._metrics.durations.observe(took_s, provider=self.name, call=name)
 
 
 class CallMetrics:
     """What is measured of every call to a provider."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._results = metrics.counter(
+        self.results = metrics.counter(
             "navarch_provider_calls_total",
             "Calls by provider, call and result: ok, timeout, error or the class of the error.",
             labels=("provider", "call", "result"),
         )
-        self._durations = metrics.histogram(
+        self.durations = metrics.histogram(
             "navarch_provider_call_seconds",
             "Duration of a call to a provider.",
             labels=("provider", "call"),
         )
-
-    def record(self, provider: str, call: str, result: str, took_s: float) -> None:
-        """Record a call that has ended."""
-        self._results.add(provider=provider, call=call, result=result)
-        self._durations.observe(took_s, provider=provider, call=call)
 
 
 class Providers:

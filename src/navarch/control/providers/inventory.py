@@ -22,7 +22,7 @@ from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Owner
 from navarch.fleet.instance_state import Listing
-from navarch.fleet.inventory_reconciliation import Findings, InventoryReconciliation, Seen
+from navarch.fleet.inventory_reconciliation import InventoryReconciliation, Seen
 from navarch.fleet.listing_diff import ListingDiff
 from navarch.ports.agents import Liveness
 from navarch.ports.clock import Clock
@@ -117,17 +117,7 @@ class InventoryController(Controller):
         if not findings.change.empty:
             change = await self._hook(findings.change, fleet)
             await self._store.commit(change, based_on=fleet.revision)
-        self._remember(listing, findings)
-        for instance, owner in findings.to_terminate:
-            key = f"orphan/{instance.id}"
-            if not self._operations.busy(key):
-                self._operations.send(key, partial(self._terminate_orphan, instance, owner))
-        nodes = self._store.fleet().nodes
-        if any(self._expects_change(nodes[name]) for name in self._expected):
-            self.queue.add_by(self._provider.name, begun_at + BUSY)
-
-    def _remember(self, listing: Listing, findings: Findings) -> None:
-        """Keep what was observed, after what follows from it is committed."""
+        # What was observed is kept once what follows from it is committed.
         unsettled = {*findings.seen.foreign, *findings.seen.orphans}
         self._diff.mark_processed(unsettled=unsettled)
         self._observations.listed_at[listing.provider] = listing.begun_at
@@ -137,6 +127,13 @@ class InventoryController(Controller):
                 self._observations.forget(node.id, node.launch.token if node.launch else None)
             elif node.launch is not None and not node.launch.open:
                 self._observations.unsure_since.pop(node.launch.token, None)
+        for instance, owner in findings.to_terminate:
+            key = f"orphan/{instance.id}"
+            if not self._operations.busy(key):
+                self._operations.send(key, partial(self._terminate_orphan, instance, owner))
+        nodes = self._store.fleet().nodes
+        if any(self._expects_change(nodes[name]) for name in self._expected):
+            self.queue.add_by(self._provider.name, begun_at + BUSY)
 
     async def _terminate_orphan(self, instance: Instance, owner: Owner) -> None:
         event = Event(

@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar, TypeVarTuple
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
@@ -46,19 +46,8 @@ class Controller:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 ATTEMPTS_MAX = 20
-
-
-async def until_no_conflict(attempt: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Return the result of `attempt`, repeated as long as it raises ConflictError."""
-    for _ in range(ATTEMPTS_MAX - 1):
-        try:
-            return await attempt(*args)
-        except ConflictError:
-            continue
-    return await attempt(*args)
 
 
 def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
@@ -66,7 +55,12 @@ def retried(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any
 
     @wraps(method)
     async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await until_no_conflict(partial(method, *args, **kwargs))
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return await method(*args, **kwargs)
+            except ConflictError:
+                continue
+        return await method(*args, **kwargs)
 
     return repeated
 

@@ -91,9 +91,11 @@ class Runtime:
         now = self._clock.now()
         workers = self._workers
         for index in (*range(self._next, len(workers)), *range(self._next)):
-            due = workers[index].next_due()
+            worker = workers[index]
+            due = worker.next_due()
             if due is not None and due <= now:
-                workers[index].start()
+                assert worker.start is not None
+                worker.start.set_result(None)
                 self._next = index + 1
                 # The next one starts after this one, which may queue keys for others.
                 assert self._loop is not None
@@ -136,7 +138,7 @@ class _Worker:
         self._instruments = instruments
         self._wake = wake
         self._failures = 0
-        self._start: asyncio.Future[None] | None = None
+        self.start: asyncio.Future[None] | None = None
         """Resolved to start a round; None while one is under way."""
         self._ready_since: datetime | None = None
         """When the first key became ready that no round has taken."""
@@ -144,25 +146,20 @@ class _Worker:
 
     def next_due(self) -> datetime | None:
         """Return when the next round is due; None during a round."""
-        if self._start is None or self._start.done():
+        if self.start is None or self.start.done():
             return None
         return self.controller.queue.next_due()
-
-    def start(self) -> None:
-        """Start a round. None may be under way."""
-        assert self._start is not None
-        self._start.set_result(None)
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            self._start = loop.create_future()
+            self.start = loop.create_future()
             self._wake()
             try:
-                await self._start
+                await self.start
             finally:
-                self._start = None
+                self.start = None
             await self._round()
 
     async def _round(self) -> None:
@@ -170,7 +167,8 @@ class _Worker:
         now = self._clock.now()
         keys = queue.take(now)
         ready_since, self._ready_since = self._ready_since or now, None
-        self._instruments.start(name, len(keys), (now - ready_since).total_seconds())
+        self._instruments.depths.set(len(keys), controller=name)
+        self._instruments.waits.observe((now - ready_since).total_seconds(), controller=name)
         began, result = self._clock.monotonic(), "error"
         try:
             await self.controller.reconcile(keys)
@@ -195,7 +193,10 @@ class _Worker:
             queue.done()
             self._failures = 0
         finally:
-            self._instruments.end(name, result, self._clock.monotonic() - began)
+            self._instruments.results.add(controller=name, result=result)
+            self._instruments.durations.observe(self._clock.monotonic() - began, controller=name)
+            if result != "ok":
+                self._instruments.retries.add(controller=name)
 
     def _after_failure(self, error: Exception, *, hurry: bool = False) -> None:
         self._failures += 1
@@ -219,36 +220,24 @@ class ControllerMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         labels = ("controller",)
-        self._results = metrics.counter(
+        self.results = metrics.counter(
             "navarch_controller_reconcile_total",
             "Rounds by controller and result: ok, conflict, error or bug.",
             labels=("controller", "result"),
         )
-        self._retries = metrics.counter(
+        self.retries = metrics.counter(
             "navarch_controller_retries_total",
             "Rounds that failed and are tried again.",
             labels=labels,
         )
-        self._durations = metrics.histogram(
+        self.durations = metrics.histogram(
             "navarch_controller_reconcile_seconds", "Duration of a round.", labels=labels
         )
-        self._depths = metrics.gauge(
+        self.depths = metrics.gauge(
             "navarch_controller_queue_depth", "Keys taken by the last round.", labels=labels
         )
-        self._waits = metrics.histogram(
+        self.waits = metrics.histogram(
             "navarch_controller_queue_wait_seconds",
             "Time from a key becoming ready to the start of its round.",
             labels=labels,
         )
-
-    def start(self, controller: str, keys: int, wait_s: float) -> None:
-        """Record that a round starts with that many keys."""
-        self._depths.set(keys, controller=controller)
-        self._waits.observe(wait_s, controller=controller)
-
-    def end(self, controller: str, result: str, took_s: float) -> None:
-        """Record how a round ended."""
-        self._results.add(controller=controller, result=result)
-        self._durations.observe(took_s, controller=controller)
-        if result != "ok":
-            self._retries.add(controller=controller)

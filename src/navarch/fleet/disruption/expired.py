@@ -19,11 +19,3 @@ def expired(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Iterator[Can
             yield Candidate(
                 node=node.id, cause=Cause.EXPIRED, reason=f"expired: older than {limit}"
             )
-
-
-def next_expiry(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> datetime | None:
-    """Return when the next node expires."""
-    limit = pool.disruption.lifetime_max
-    if limit is None:
-        return None
-    return min((x.created_at + limit for x in nodes if x.created_at + limit > now), default=None)

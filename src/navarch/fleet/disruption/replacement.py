@@ -18,7 +18,7 @@ from navarch.core.records import evolve
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
-from navarch.fleet.disruption.expired import expired, next_expiry
+from navarch.fleet.disruption.expired import expired
 from navarch.fleet.disruption.maintenance import under_maintenance
 from navarch.fleet.plan import Candidate, Retire
 
@@ -124,4 +124,6 @@ def look_again(
         return None
     if watched or any(expired(pool, staying, now=now)) or any(under_maintenance(staying)):
         return now + LOOK_AGAIN
-    return next_expiry(pool, staying, now=now)
+    limit = pool.disruption.lifetime_max
+    ends = [] if limit is None else [node.created_at + limit for node in staying]
+    return min((end for end in ends if end > now), default=None)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.app.control_plane import Opinions, Plane
 from navarch.control.nodes.bringup import BringUp
 from navarch.control.pools.loads import Loads
 from navarch.core.errors import SupersededError
@@ -142,7 +142,7 @@ class Leadership:
             others = [] if self.metrics is None else [self.metrics]
             metrics = CombinedMeter([*others, HeartbeatMeter(store, liveness)])
         policies = self.policies
-        return build_control_plane(
+        return Plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{life}"),
             store,

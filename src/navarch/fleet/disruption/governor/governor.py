@@ -201,7 +201,7 @@ class _Budgets:
             if self._in_window[place] >= budget.allows(size):
                 period = _duration(self._settings.window)
                 least = budget.nodes_min
-            elif self._in_a_day[place] >= budget.allows_in_a_day(size):
+            elif self._in_a_day[place] >= max(NODES_IN_A_DAY_MIN, budget.allows(size)):
                 period, least = _duration(DAY), max(budget.nodes_min, NODES_IN_A_DAY_MIN)
             else:
                 continue
