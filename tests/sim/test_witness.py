@@ -8,7 +8,7 @@ from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy
-from navarch.sim.world.leader import CrashPoint, leader_provider, leader_store
+from navarch.sim.world.leader import CrashPoint, LeaderStore, leader_provider
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -49,13 +49,13 @@ def test_a_dead_process_receives_no_commits_and_a_live_one_all() -> None:
         wires = [CrashPoint(), CrashPoint()]
         received: list[list[int]] = [[], []]
         for wire, revisions in zip(wires, received, strict=True):
-            store = leader_store(world.store, wire, SeededEntropy("1"))
+            store = LeaderStore(world.store, wire, SeededEntropy("1"))
             store.subscribe(lambda done, to=revisions: to.append(done.after.revision))  # type: ignore[misc]
         await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
         assert received[0] == received[1] != []
         until_then = list(received[0])
         wires[0].kill()
-        dead = leader_store(world.store, wires[0], SeededEntropy("1"))
+        dead = LeaderStore(world.store, wires[0], SeededEntropy("1"))
         dead.subscribe(lambda done: received[0].append(done.after.revision))
         world.fail(world.serving(POOL)[0], "XID 79")
         await world.until(lambda: len(received[1]) > len(until_then), within_s=1800)

@@ -23,7 +23,7 @@ from navarch.ports.provider import Provider
 from navarch.service.views import pool_spec
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import EPOCH, SimLoop
-from navarch.sim.world.leader import Crash, CrashPoint, leader_store
+from navarch.sim.world.leader import Crash, CrashPoint, LeaderStore
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -114,7 +114,7 @@ class SweptFleet:
         control = Plane(
             self.clock,
             chance,
-            leader_store(self.store, wire, chance),
+            LeaderStore(self.store, wire, chance),
             providers=[self.build(self.clock, TrippedOffload(wire))],
             notifier=LogWorkloads(),
             liveness=TelemetryTable(self.clock, timeout=timedelta(minutes=5)),

@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
+from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
-from navarch.core.ids import InstanceId, NodeId
-from navarch.core.instance import Instance, Topology
+from navarch.core.ids import InstanceId, NodeId, PoolName
+from navarch.core.instance import Instance, Inventory, Topology
+from navarch.core.launch import Launch
+from navarch.core.ownership import Cluster
 from navarch.core.recovery import RecoveryState, RecoveryStep
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
@@ -113,6 +116,16 @@ class LeaderStore:
 
         self.crash_point.on_disconnect.append(stand_still)
 
+    @property
+    def cluster(self) -> Cluster:
+        """The identity under which machines are bought."""
+        return self.store.cluster
+
+    @property
+    def term(self) -> int:
+        """The number of the present leader's term."""
+        return self.store.term
+
     def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
@@ -130,13 +143,45 @@ class LeaderStore:
         self.crash_point.on_disconnect.append(leave)
         return leave
 
+    async def events(
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Recorded]:
+        """Return a piece of the journal."""
+        return await self.store.events(
+            after=after, after_revision=after_revision, about=about, limit=limit
+        )
+
+    def cursor(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read."""
+        return self.store.cursor(reader)
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        return self.store.journal_start
+
     def prune(self, before: datetime) -> Coroutine[Any, Any, None]:
         """Drop the oldest part of the journal."""
         return self.crash_point.call("prune", self.store.prune, before)
 
-    def __getattr__(self, name: str) -> object:
-        """Return everything else from the store: it only reads, so no crash can cut it short."""
-        return getattr(self.store, name)
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
+        """Return the launches that are over."""
+        return await self.store.launches(pool=pool, after=after, limit=limit)
+
+    async def inventory(self, node: NodeId) -> Inventory | None:
+        """Return what an agent found."""
+        return await self.store.inventory(node)
 
 
 @dataclass(slots=True)
@@ -252,13 +297,6 @@ class LeaderNotifier:
     def is_drained(self, node: NodeId) -> Coroutine[Any, Any, bool]:
         """Return whether nothing runs on `node`."""
         return self.crash_point.call("is_drained", self.notifier.is_drained, node)
-
-
-def leader_store(
-    store: Store, crash_point: CrashPoint, entropy: Entropy, conflicts: float = 0.0
-) -> Store:
-    """Return `store` as one incarnation of the control plane uses it."""
-    return cast("Store", LeaderStore(store, crash_point, entropy, conflicts))
 
 
 def leader_provider(

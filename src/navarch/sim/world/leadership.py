@@ -22,8 +22,8 @@ from navarch.sim.world.leader import (
     Crash,
     CrashPoint,
     LeaderNotifier,
+    LeaderStore,
     leader_provider,
-    leader_store,
 )
 from navarch.stores.memory import MemoryStore
 
@@ -134,7 +134,7 @@ class Leadership:
         life, led = self.crashes + self.takeovers, self.store
         conflicts = self.hosts.error_rate() / 4 if self.conflicts is None else self.conflicts
         chance = SeededEntropy(f"{self.seed}/conflicts/{life}")
-        store = leader_store(led, crash_point, chance, conflicts)
+        store = LeaderStore(led, crash_point, chance, conflicts)
         known = [n.id for n in led.fleet().nodes.values() if n.registered_at and not n.gone]
         liveness = self.hosts.new_liveness(known)
         metrics = None
