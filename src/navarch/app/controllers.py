@@ -42,7 +42,7 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Liveness

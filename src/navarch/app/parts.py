@@ -20,7 +20,7 @@ from navarch.core.budget import Budget
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.notifiers.log import CombinedWorkloads, LogWorkloads

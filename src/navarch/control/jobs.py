@@ -11,7 +11,8 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.records import Table
-from navarch.fleet.jobs.placement import JobPlan, Scheduling, gpus_held, plan_jobs
+from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Committed, Store

@@ -16,7 +16,7 @@ from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
 from navarch.fleet.jobs.demand import growth, work_of
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobRequest
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.store import Store

@@ -15,7 +15,7 @@ from navarch.control.jobs import JobController
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import JobName
 from navarch.core.job import JobState
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.testing.worlds import ControllerDriver

@@ -17,7 +17,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import JobState
 from navarch.core.ownership import Cluster
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.notifiers.log import LogWorkloads
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
 from navarch.sim.kernel.clock import InlineOffload, SimClock

@@ -17,7 +17,8 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
-from navarch.fleet.jobs.placement import Scheduling, decided_jobs, gpus_held, plan_jobs
+from navarch.fleet.jobs.placement import decided_jobs, gpus_held, plan_jobs
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
     OWN_PLUGINS,

@@ -15,7 +15,7 @@ from navarch.core.job import JobState, Queue
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobRequest
 from navarch.scheduler.config import OWN_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.service.jobs import JobService

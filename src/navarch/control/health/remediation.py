@@ -31,6 +31,7 @@ from navarch.fleet.disruption.unhealthy import (
     AUTOMATIC,
     is_only_silent,
     plan_returns,
+    replaced,
     silence_due_at,
 )
 from navarch.fleet.launch_breaker import LaunchBreaker
@@ -41,7 +42,6 @@ from navarch.fleet.plan import (
     PauseAutomation,
     Plan,
     Recover,
-    Retire,
     check_plans,
 )
 from navarch.fleet.recovery.ladder import begin
@@ -319,7 +319,7 @@ class RemediationController(Controller):
             )
             return None if same else Defer(node=node.id, held=verdict.held)
         if treatment.remedy is Remedy.REPLACE:
-            return Retire(node=node.id, reason=treatment.reason, automatic=True)
+            return replaced(node, treatment)
         if treatment.remedy is Remedy.CORDON:
             return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
         return Recover(

@@ -7,7 +7,7 @@ from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
-from navarch.fleet.plan import Uncordon
+from navarch.fleet.plan import Retire, Uncordon
 from navarch.fleet.silence import heartbeat_condition
 from navarch.health.conditions import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
@@ -111,6 +111,11 @@ def plan_treatments(
             continue
         wanted.append((node, treatment))
     return wanted
+
+
+def replaced(node: Node, treatment: Treatment) -> Retire:
+    """Return the removal of a node that its remediator replaces."""
+    return Retire(node=node.id, reason=treatment.reason, automatic=True)
 
 
 def silence_due_at(pool: Pool, node: Node) -> datetime | None:

@@ -1,32 +1,20 @@
 """Job placement: which jobs get GPUs, which lose them, and why."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
-from navarch.core.job import Job, JobState, Queue
+from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
 from navarch.core.records import Table
 from navarch.fleet.jobs.cluster import fleet_cluster
-from navarch.scheduler.config import OWN_PLUGINS, SchedulerConfig
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Bind, Decision, Evict, net_decisions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduling:
-    """The configured queues and scheduler of the fleet's own jobs."""
-
-    queues: Mapping[str, Queue] = field(default_factory=dict)
-    """By name. Empty: one queue without bounds, named `default`."""
-    config: SchedulerConfig = field(default_factory=partial(SchedulerConfig, plugins=OWN_PLUGINS))
-    """By default it places jobs with foresight."""
-
 
 NAMED_MAX = 8
 """How many nodes a reason names; a large job has hundreds."""

@@ -20,7 +20,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
-from navarch.fleet.jobs.placement import Scheduling
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.checks.work import WORK
 from navarch.meters.pools import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
