@@ -402,3 +402,11 @@ def test_a_gpu_shared_by_two_jobs_is_not_reported() -> None:
 @pytest.mark.parametrize("words", ["", "fast 600 job", "1980 600", "nan 600 job", "-1 600 job"])
 def test_malformed_work_is_skipped(words: str) -> None:
     assert list(gpus_at_work({"work/GPU-0": words})) == []
+
+
+def test_a_check_without_its_judgement_cannot_be_built() -> None:
+    class Forgetful(GpuCheck):
+        """A check whose judgement has another name."""
+
+    with pytest.raises(TypeError, match="_find_issues"):
+        Forgetful(name="forgetful")  # type: ignore[abstract]

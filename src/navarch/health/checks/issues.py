@@ -1,5 +1,6 @@
 """Issues that checks find, and what the checks of issues have in common."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -60,7 +61,7 @@ def not_checked(check: str, error: GpuError) -> CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostCheck:
+class HostCheck(ABC):
     """A check of the host around the GPUs; a subclass finds the issues."""
 
     name: str
@@ -70,12 +71,13 @@ class HostCheck:
         """Check the host once."""
         yield combine(self.name, self._find_issues(view))
 
+    @abstractmethod
     def _find_issues(self, view: MachineView) -> Iterator[Issue]:
-        raise NotImplementedError
+        """Yield what is wrong with the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuCheck:
+class GpuCheck(ABC):
     """A check of one aspect of every GPU; a subclass finds the issues of one.
 
     Unreadable GPUs are left to the `gpu` check: if every check reported them, one fault would
@@ -107,8 +109,9 @@ class GpuCheck:
         else:
             yield combine(self.name, issues, facts=facts)
 
+    @abstractmethod
     def _find_issues(self, view: MachineView, gpu: Gpu, health: GpuHealth) -> Iterator[Issue]:
-        raise NotImplementedError
+        """Yield what is wrong with one GPU."""
 
     def _facts(self, gpu: Gpu, health: GpuHealth) -> Mapping[str, str]:
         """Return facts about one GPU that the result carries even if the GPU is healthy."""
@@ -117,7 +120,7 @@ class GpuCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveCheck:
+class ActiveCheck(ABC):
     """A test that uses idle GPUs, weekly or on request; a subclass runs it.
 
     A test that could not run is reported as such; it has not passed.
@@ -146,11 +149,12 @@ class ActiveCheck:
                 raise NotRunError(f"GPU {gpu.index} is in use by process {pids}")
         return self._test(gpus, view.diagnostics)
 
-    def _check_count(self, gpus: int) -> None:
+    def _check_count(self, gpus: int) -> None:  # noqa: B027 - most tests need no number of GPUs
         """Raise NotRunError if the machine has too few GPUs, whether or not they are in use."""
 
+    @abstractmethod
     def _test(self, gpus: Sequence[Gpu], diagnostics: Diagnostics) -> CheckResult:
-        raise NotImplementedError
+        """Return the result of the test on idle GPUs."""
 
 
 def not_run(check: str, why: str) -> CheckResult:
