@@ -89,11 +89,13 @@ class Runtime:
     def _dispatch(self) -> None:
         """Start the next controller that is due; set the timer once there is none."""
         now = self._clock.now()
-        workers = self._workers
+        workers, coming = self._workers, []
         for index in (*range(self._next, len(workers)), *range(self._next)):
             worker = workers[index]
             due = worker.next_due()
-            if due is not None and due <= now:
+            if due is None:
+                continue
+            if due <= now:
                 assert worker.start is not None
                 worker.start.set_result(None)
                 self._next = index + 1
@@ -101,9 +103,9 @@ class Runtime:
                 assert self._loop is not None
                 self._loop.call_soon(self._dispatch)
                 return
+            coming.append(due)
         self._next = 0
         self._is_dispatching = False
-        coming = [moment for worker in workers if (moment := worker.next_due()) is not None]
         self._set_timer(min(coming, default=None), now)
 
     def _set_timer(self, due: datetime | None, now: datetime | None = None) -> None:
