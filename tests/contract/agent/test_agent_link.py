@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 from tests.support.local_api import build_local_api
 
 from navarch.agent.transport import open_link
@@ -32,7 +33,6 @@ from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind
 from navarch.ports.agents import Link, Registration, UnauthorizedError
-from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("gpu-7")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.agent.spool.disk import FolderDisk
@@ -22,7 +23,6 @@ from navarch.agent.spool.outbox import ReportBuffer
 from navarch.clock import SystemClock
 from navarch.core.health import Health
 from navarch.core.recovery import CommandKind
-from navarch.testing.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
 
 
 def a_plane() -> FakeControlPlane:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from test_agent_life import NODE, MetricsLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.dead_man import IDLE_FOR, Lease
@@ -19,7 +20,6 @@ from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 HOUR = 3600.0
 TERM = timedelta(hours=6)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity
@@ -27,7 +28,6 @@ from navarch.ports.checks import (
 )
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.event_sources import EventSources, address, wake_on_kernel_log
@@ -28,7 +29,6 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.host import HostError, KernelRecord
 from navarch.sim.kernel.clock import SeededEntropy
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 LOST = "NVRM: Xid (PCI:0000:03:00): 79, pid=7, name=python, GPU has fallen off the bus."
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.archives import MemoryArchive
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 from tests.support.local_api import build_local_api
 
 from navarch.agent.agent import Agent
@@ -32,7 +33,6 @@ from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
 from navarch.stores.evidence import FolderArchive
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("m")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

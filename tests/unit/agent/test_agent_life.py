@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity, Timing
@@ -29,7 +30,6 @@ from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Offload
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")

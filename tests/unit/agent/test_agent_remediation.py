@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.remediation import FILE, Permissions
@@ -21,7 +22,6 @@ from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
 from navarch.ports.host import Holder
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 NODE = NodeId("gpu-7")
 ALL = Permissions(restart_app=True, reset=True, reboot=True)

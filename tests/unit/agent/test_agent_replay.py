@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.direct_link import DirectLink
+from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.event_sources import EventSources
 from navarch.agent.recording import (
@@ -24,7 +25,6 @@ from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
-from navarch.testing.fake_control_plane import FakeControlPlane
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 OURS = Path(__file__).parents[2] / "data" / "h200-xid31.jsonl"

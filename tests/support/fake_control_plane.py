@@ -1,6 +1,6 @@
 """A fake control plane for agents: it accepts everything and records it.
 
-Tests use it instead of the real one, in process or over HTTP. Authors of a Link can do the same.
+Tests use it instead of the real one, in process or over HTTP.
 """
 
 import asyncio
