@@ -133,8 +133,8 @@ def test_queries_return_the_metrics_of_one_pool(prometheus: str) -> None:
         ('sum(jobs{pool="nobody"})', "0 series, not one"),
         ("jobs", "3 series, not one"),
         ("sum(jobs", "parse error"),
-        ("sum(jobs) / 0", "is no amount"),
-        ("jobs[1m]", "gives a matrix"),
+        ("sum(jobs) / 0", "+Inf is not a valid amount"),
+        ("jobs[1m]", "returns a matrix, not a number"),
     ],
 )
 def test_queries_without_a_number_state_the_reason(prometheus: str, query: str, words: str) -> None:
