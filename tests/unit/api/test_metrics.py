@@ -126,4 +126,7 @@ def test_promtool_accepts_the_exposition() -> None:
     fleet = Fleet()
     text = render_metrics((*fleet_metrics(fleet), *server_metrics(fleet, 5), *metrics.collect()))
 
-    subprocess.run([promtool, "check", "metrics", "--lint=none"], input=text, check=True)
+    answer = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
+
+    # promtool exits with 1 when it cannot parse the text, and with 3 when it only dislikes a name.
+    assert answer.returncode in {0, 3}, answer.stderr.decode()
