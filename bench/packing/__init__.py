@@ -1,1 +1,6 @@
-"""Packing benchmarks: policies next to FGD, and next to published figures."""
+"""Packing experiments: how much of a cluster a placement policy fills when pods arrive one by one.
+
+    result = pack(trace, policy="foresight", load=1.3, seed=42)
+
+The protocol is that of the public openb experiments; see docs/scheduler/packing.md.
+"""

@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
+from bench.packing.pack import pack_with
+from bench.packing.policies import DEFAULT_POLICY, POLICIES, MakePolicy
+from bench.packing.policies.foresight import ForesightPolicy
 from bench.packing.published import compare
+from bench.packing.result import PackingResult
+from bench.packing.trace import Trace
 from bench.packing.workloads import LISTED, MADE, Workloads, default_folder
 from navarch.scheduler.packing.shape import Numbers
-from navarch.testing.packing.pack import pack_with
-from navarch.testing.packing.policies import DEFAULT_POLICY, POLICIES, MakePolicy
-from navarch.testing.packing.policies.foresight import ForesightPolicy
-from navarch.testing.packing.result import PackingResult
-from navarch.testing.packing.trace import Trace
 
 LOAD = 1.3
 BAND = range(80, 111)

@@ -7,12 +7,12 @@ from statistics import fmean, stdev
 
 import numpy as np
 
+from bench.packing.pack import draw_arrivals, pack, place_all, shuffle_machines
+from bench.packing.policies import policy_named
+from bench.packing.problem import PackingProblem
+from bench.packing.result import PackingResult
+from bench.packing.trace import Trace
 from bench.packing.workloads import Workloads
-from navarch.testing.packing.pack import draw_arrivals, pack, place_all, shuffle_machines
-from navarch.testing.packing.policies import policy_named
-from navarch.testing.packing.problem import PackingProblem
-from navarch.testing.packing.result import PackingResult
-from navarch.testing.packing.trace import Trace
 
 LOAD = 1.3
 TOLERANCE = 0.5

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.packing.trace import Machine, Trace, parse_machines, parse_pods
 from navarch.scheduler.packing.shape import Shape
-from navarch.testing.packing.trace import Machine, Trace, parse_machines, parse_pods
 
 NODES = "openb_node_list_gpu_node.csv"
 LISTED = ("default", "cpu050", "gpushare40", "gpuspec33", "multigpu20")

@@ -32,7 +32,7 @@ NOT_RUN = {
     "docs/guides/simulator.md: navarch sim run my-scenario.yaml --seeds": "takes minutes",
     "docs/reference/api.md: grpcurl": "a program that the project does not install",
     "docs/reference/configuration.md: navarch serve": ENDLESS,
-    "docs/scheduler/packing.md: navarch": "needs the tables of a published trace",
+    "docs/scheduler/packing.md: .venv/bin/python": "needs the tables of a published trace",
     "docs/tutorial.md: make serve": ENDLESS,
 }
 """Commands that are not run, by page and how they begin, with the reason. The list only shrinks."""

@@ -13,7 +13,7 @@ _entry = partial(entry, extra="server")
 
 
 class Sched(LazyGroup):
-    """A group that imports its commands lazily: packing needs few of the others' modules."""
+    """A group that imports its commands lazily."""
 
     entries: ClassVar[Mapping[str, Entry]] = {
         "plan": _entry(
@@ -34,11 +34,6 @@ class Sched(LazyGroup):
         "snapshot": _entry("sched_cluster:snapshot", CLUSTERS, "Write a complete snapshot."),
         "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of test cases."),
         "plugins": _entry("sched_cluster:plugins", POLICIES, "List plugins and extension points."),
-        "pack": _entry(
-            "sched_pack:pack",
-            POLICIES,
-            "Measure how full a policy packs a cluster.",
-        ),
     }
 
 

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from bench.packing.pack import pack
+from bench.packing.policies import POLICIES
+from bench.packing.problem import PackingProblem
+from bench.packing.trace import Trace
+from bench.packing.worlds import machine, place, pod
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.cutting import worth_of_rest
 from navarch.scheduler.packing.slots import SlotKinds
 from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
-from navarch.testing.packing.pack import pack
-from navarch.testing.packing.policies import POLICIES
-from navarch.testing.packing.problem import PackingProblem
-from navarch.testing.packing.trace import Trace
-from navarch.testing.packing.worlds import machine, place, pod
 
 COMMON = 60
 """Enough pods for the first estimate of foresight."""

@@ -6,10 +6,9 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+from bench.packing.pack import pack
 from bench.packing.published import OURS
-
-from navarch.testing.packing.pack import pack
-from navarch.testing.packing.trace import Trace, read_trace
+from bench.packing.trace import Trace, read_trace
 
 DATA = Path(__file__).resolve().parents[4] / "shared/data/openb"
 NODES = DATA / "openb_node_list_gpu_node.csv"

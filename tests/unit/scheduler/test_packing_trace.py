@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 import pytest
+from bench.packing.trace import Machine, parse_machines, parse_pods, read_trace
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.shape import Shape
-from navarch.testing.packing.trace import Machine, parse_machines, parse_pods, read_trace
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"

@@ -1,6 +1,6 @@
 """Foresight: places a task where it takes least from the tasks that arrive later.
 
-The policy that `navarch sched pack` measures (docs/scheduler/packing.md), on a live cluster. It
+The policy that `make bench-packing` measures (docs/scheduler/packing.md), on a live cluster. It
 estimates future demand from the jobs of the snapshot, running and pending.
 """
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from bench.packing.problem import FreeCapacity, PackingProblem
 from navarch.scheduler.packing.shape import Numbers
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 NOWHERE: Final = -np.inf
 """The score of a node that has no room for the pod."""

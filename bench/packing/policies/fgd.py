@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from bench.packing.policy import NOWHERE, Policy
+from bench.packing.problem import FreeCapacity, PackingProblem
 from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers, Shape
-from navarch.testing.packing.policy import NOWHERE, Policy
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 TYPICAL_PART: Final = 0.95
 """Typical pods are the most frequent shapes that make up this part of all pods."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from bench.packing.policies import DEFAULT_POLICY, MakePolicy, policy_named
+from bench.packing.policy import ScoreTable
+from bench.packing.problem import FreeCapacity, PackingProblem
+from bench.packing.result import PackingResult
+from bench.packing.trace import Trace
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.shape import Ids
-from navarch.testing.packing.policies import DEFAULT_POLICY, MakePolicy, policy_named
-from navarch.testing.packing.policy import ScoreTable
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
-from navarch.testing.packing.result import PackingResult
-from navarch.testing.packing.trace import Trace
 
 LOAD_MAX = 10.0
 """Results do not change above about five times the capacity of the cluster."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from navarch.testing.packing.result import Acceptance, PackingResult, spread
+from bench.packing.result import Acceptance, PackingResult, spread
 
 SHOWN = (10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 95, 100, 105, 110, 115, 120, 125)
 """The arrival percentages that the text shows; the data contain every percent."""

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Final
 
-from navarch.core.errors import InvalidError
-from navarch.testing.packing.policies.baselines import (
+from bench.packing.policies.baselines import (
     BestFit,
     DotProduct,
     GpuClustering,
     GpuPacking,
     RandomPlacement,
 )
-from navarch.testing.packing.policies.fgd import FragmentationGradient
-from navarch.testing.packing.policies.foresight import ForesightPolicy
-from navarch.testing.packing.policy import Policy
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
+from bench.packing.policies.fgd import FragmentationGradient
+from bench.packing.policies.foresight import ForesightPolicy
+from bench.packing.policy import Policy
+from bench.packing.problem import FreeCapacity, PackingProblem
+from navarch.core.errors import InvalidError
 
 MakePolicy = Callable[[PackingProblem, FreeCapacity, list[int], int], Policy]
 

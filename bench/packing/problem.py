@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from bench.packing.trace import Machine
 from navarch.scheduler.packing.shape import WHOLE, Flags, Ids, MachineKind, Numbers, Shape
-from navarch.testing.packing.trace import Machine
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,12 @@
-"""`navarch sched pack` on the command line."""
+"""`python -m bench.packing.run` on the command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from bench.packing.policies import POLICIES
+from bench.packing.run import main
 from click.testing import CliRunner, Result
-
-from navarch.cli.sched import sched
-from navarch.testing.packing.policies import POLICIES
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"n{index},32000,9000,4,A\n" for index in range(5)
@@ -28,7 +25,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(sched, ["pack", *words])
+    return CliRunner().invoke(main, words)
 
 
 def test_json_has_the_figure_the_curve_and_acceptance_by_count(files: list[str]) -> None:
@@ -109,16 +106,3 @@ def test_a_binary_file_is_rejected(files: list[str]) -> None:
 
     assert result.exit_code == 1
     assert "nodes.csv, line 1: not UTF-8 text" in result.output
-
-
-def test_packing_imports_no_session() -> None:
-    script = (
-        "import sys, navarch.cli.sched, navarch.cli.sched_pack, navarch.testing.packing.pack; "
-        "print([name for name in sys.modules if name.startswith('navarch.')])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
-    )
-
-    assert "navarch.testing.packing.pack" in result.stdout
-    assert "navarch.scheduler.framework.session" not in result.stdout

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.packing.problem import PackingProblem
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.shape import Ids
-from navarch.testing.packing.problem import PackingProblem
 
 
 class Acceptance(NamedTuple):

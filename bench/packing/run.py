@@ -1,16 +1,24 @@
-"""`navarch sched pack`: measure how much of a cluster a placement policy fills."""
+"""How much of a cluster in a file a placement policy fills, as text or JSON.
+
+usage: python -m bench.packing.run --nodes CSV --pods CSV [--policy fgd] [--arrive 1.3]
+                                   [--seed 42] [--seeds 1] [--json]
+"""
 
 import json
 from pathlib import Path
 
 import click
 
+from bench.packing.pack import pack
+from bench.packing.policies import DEFAULT_POLICY
+from bench.packing.render import render_run, render_runs, render_text
+from bench.packing.trace import read_trace
 from navarch.core.errors import InvalidError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("pack")
+@click.command()
 @click.option("--nodes", type=FILE, required=True, help="CSV: sn,cpu_milli,memory_mib,gpu,model.")
 @click.option(
     "--pods",
@@ -18,7 +26,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     required=True,
     help="CSV: cpu_milli,memory_mib,num_gpu,gpu_milli and optionally gpu_spec.",
 )
-@click.option("--policy", default=None, help="Placement policy.  [default: foresight]")
+@click.option("--policy", default=DEFAULT_POLICY, show_default=True, help="Placement policy.")
 @click.option(
     "--arrive",
     type=float,
@@ -40,10 +48,10 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     is_flag=True,
     help="Print JSON, with a value for every percent of arrivals.",
 )
-def pack(
+def main(
     nodes: Path,
     pods: Path,
-    policy: str | None,
+    policy: str,
     arrive: float,
     seed: int,
     seeds: int,
@@ -58,11 +66,6 @@ def pack(
 
     Policies: foresight (ours), fgd, best-fit, dot-product, gpu-packing, gpu-clustering, random.
     """
-    from navarch.testing.packing.pack import pack as run
-    from navarch.testing.packing.policies import DEFAULT_POLICY
-    from navarch.testing.packing.render import render_run, render_runs, render_text
-    from navarch.testing.packing.trace import read_trace
-
     try:
         with (
             nodes.open(encoding="utf-8", newline="") as node_lines,
@@ -70,7 +73,7 @@ def pack(
         ):
             trace = read_trace(node_lines, pod_lines, names=(str(nodes), str(pods)))
         runs = [
-            run(trace, policy=policy or DEFAULT_POLICY, load=arrive, seed=number)
+            pack(trace, policy=policy, load=arrive, seed=number)
             for number in range(seed, seed + seeds)
         ]
     except InvalidError as error:
@@ -79,3 +82,7 @@ def pack(
         click.echo(json.dumps(render_run(runs[0]) if seeds == 1 else render_runs(runs), indent=1))
     else:
         click.echo(render_text(runs))
+
+
+if __name__ == "__main__":
+    main()

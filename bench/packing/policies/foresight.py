@@ -16,11 +16,11 @@ from typing import Final
 
 import numpy as np
 
+from bench.packing.policy import NOWHERE, Policy
+from bench.packing.problem import FreeCapacity, PackingProblem
 from navarch.scheduler.packing.shape import WHOLE, Ids, Numbers
 from navarch.scheduler.packing.slots import SlotKinds, slots_after
 from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
-from navarch.testing.packing.policy import NOWHERE, Policy
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 FIRST_ESTIMATE: Final = 50
 """The expected demand is estimated after this many pods, and again whenever their number

@@ -5,11 +5,11 @@ place("foresight", [machine("a"), machine("b", gpus=1)], [pod(0.5), pod(8), pod(
 
 from collections.abc import Sequence
 
+from bench.packing.pack import place_all
+from bench.packing.policies import policy_named
+from bench.packing.problem import PackingProblem
+from bench.packing.trace import Machine
 from navarch.scheduler.packing.shape import WHOLE, Shape
-from navarch.testing.packing.pack import place_all
-from navarch.testing.packing.policies import policy_named
-from navarch.testing.packing.problem import PackingProblem
-from navarch.testing.packing.trace import Machine
 
 
 def machine(name: str, *, gpus: int = 8, cpu: int = 96, model: str = "A") -> Machine:

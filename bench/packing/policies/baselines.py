@@ -4,9 +4,9 @@ from typing import Final
 
 import numpy as np
 
+from bench.packing.policy import Policy
+from bench.packing.problem import FreeCapacity, PackingProblem
 from navarch.scheduler.packing.shape import WHOLE, Numbers
-from navarch.testing.packing.policy import Policy
-from navarch.testing.packing.problem import FreeCapacity, PackingProblem
 
 LARGEST_CPU: Final = 128_000
 LARGEST_GPU: Final = 8_000
