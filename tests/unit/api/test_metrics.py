@@ -126,7 +126,8 @@ def test_promtool_accepts_the_exposition() -> None:
     fleet = Fleet()
     text = render_metrics((*fleet_metrics(fleet), *server_metrics(fleet, 5), *metrics.collect()))
 
-    answer = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
+    command = [promtool, "check", "metrics"]
+    answer = subprocess.run(command, input=text, capture_output=True, check=False)
 
-    # promtool exits with 1 when it cannot parse the text, and with 3 when it only dislikes a name.
+    # promtool exits with 1 when it cannot parse the text, and with 3 for a lint remark.
     assert answer.returncode in {0, 3}, answer.stderr.decode()
