@@ -258,15 +258,15 @@ def always(answer: bool) -> Callable[[Node], bool]:
 def domain_view(index: Index) -> dict[str, Any]:
     domains = index.domains
     return {
-        "size": len(domains),
         "sizes": +domains.sizes,
         "unwell": domains.unwell,
         "showing": {fault: shown for fault, shown in domains.showing.items() if shown},
         "pools": {pool: here for pool, here in domains.pools.items() if here},
         "waiting": domains.waiting,
         "silent": domains.silent,
-        "having": domains.having(),
-        "first had": domains.first_had(),
+        "exposed": +domains.exposed,
+        "attributes": domains.attributes,
+        "changed": domains.changed,
         "acted": {
             (since, missed): domains.acted_since(since, always(missed))
             for since in MOMENTS

@@ -40,7 +40,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.fleet.disruption.governor.suspicion import PolicyChange
+from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans

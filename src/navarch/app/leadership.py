@@ -17,7 +17,7 @@ from navarch.core.errors import InUseError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
-from navarch.fleet.disruption.governor.suspicion import PolicyChange
+from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.store import Store

@@ -49,7 +49,7 @@ from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.ownership import POOL, join_token
-from navarch.fleet.disruption.governor.suspicion import PolicyChange
+from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.agents import Timing

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import TypeVar
 
 from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
 from navarch.config.block import Nested, NestedOrName, nested
@@ -218,11 +219,17 @@ SHARE_OF_NODES = Real(least=0.0, most=1.0, example="0.05")
 
 @block()
 class DomainBudgetConfig:
-    """How many nodes of one domain automation may act on within the window."""
+    """How many nodes of one domain automation may act on within the window, and within a day."""
 
     nodes: int | None = key(COUNT, "at least this many, however small the domain", default=None)
     share: float | None = key(
         SHARE_OF_NODES, "the share of the domain's nodes, from 0 to 1", default=None
+    )
+    nodes_per_day: int | None = key(
+        COUNT, "at least this many in 24 hours, however small the domain", default=None
+    )
+    share_per_day: float | None = key(
+        SHARE_OF_NODES, "the share of the domain's nodes in 24 hours, from 0 to 1", default=None
     )
 
 
@@ -247,14 +254,25 @@ class GovernorConfig:
     image: DomainBudgetConfig = nested(
         DomainBudgetConfig, "for nodes with the same image; 3 nodes or 0.05 of them"
     )
+    fleet: DomainBudgetConfig = nested(DomainBudgetConfig, "for all nodes; 3 nodes or 0.05 of them")
     change_window: timedelta = key(
-        DURATION, "how long a change is a possible cause of failures", default=timedelta(hours=24)
+        DURATION,
+        "how long a fault is evidence of a common cause, and a change a possible cause",
+        default=timedelta(hours=24),
     )
     suspect_nodes: int = key(
         Integer(least=2, most=1_000_000),
-        "how many nodes with the same fault after the same change make it suspect",
-        default=5,
+        "the least number of nodes with the same fault that may have a common cause",
+        default=3,
     )
+
+
+T = TypeVar("T")
+
+
+def given(configured: T | None, usual: T) -> T:
+    """Return what is configured, or the `usual` value if the key is left out."""
+    return usual if configured is None else configured
 
 
 def to_governor(config: GovernorConfig) -> GovernorSettings:
@@ -264,8 +282,10 @@ def to_governor(config: GovernorConfig) -> GovernorSettings:
         configured: DomainBudgetConfig = getattr(config, str(domain))
         budgets[domain] = replace(
             usual,
-            nodes_min=usual.nodes_min if configured.nodes is None else configured.nodes,
-            share_max=usual.share_max if configured.share is None else configured.share,
+            nodes_min=given(configured.nodes, usual.nodes_min),
+            share_max=given(configured.share, usual.share_max),
+            nodes_per_day=given(configured.nodes_per_day, usual.nodes_per_day),
+            share_per_day=given(configured.share_per_day, usual.share_per_day),
         )
     return GovernorSettings(
         budgets=budgets,

@@ -98,26 +98,31 @@ class Domain(StrEnum):
     NVLINK = "nvlink"
     DRIVER = "driver"
     IMAGE = "image"
+    FLEET = "fleet"
 
 
 DAY = timedelta(days=1)
 
-NODES_IN_A_DAY_MIN = 3
-"""A small pool may lose a few nodes in a day without an operator, one after another."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBudget:
-    """The number of nodes of one domain that automation may act on within the window."""
+    """The number of nodes of one domain that automation may act on, within the window and a day."""
 
     nodes_min: int = 1
     """The least number of nodes allowed, however small the domain."""
     share_max: float = 0.05
     """A share of the domain's nodes; the larger of the two limits counts."""
+    nodes_per_day: int = 3
+    """The same for a day: a small pool may lose a few nodes in a day, one after another."""
+    share_per_day: float = 0.05
 
     def allows(self, size: int) -> int:
         """Return how many of `size` nodes may be acted on within the window."""
         return max(self.nodes_min, int(size * self.share_max))
+
+    def allows_per_day(self, size: int) -> int:
+        """Return how many of `size` nodes may be acted on within a day."""
+        return max(self.allows(size), self.nodes_per_day, int(size * self.share_per_day))
 
 
 def default_budgets() -> dict[Domain, DomainBudget]:
@@ -129,10 +134,11 @@ def default_budgets() -> dict[Domain, DomainBudget]:
     return {
         Domain.POOL: DomainBudget(nodes_min=1, share_max=0.05),
         Domain.ZONE: DomainBudget(nodes_min=3, share_max=0.05),
-        Domain.RACK: DomainBudget(nodes_min=1, share_max=0.25),
-        Domain.NVLINK: DomainBudget(nodes_min=1, share_max=0.25),
+        Domain.RACK: DomainBudget(nodes_min=1, share_max=0.25, share_per_day=0.25),
+        Domain.NVLINK: DomainBudget(nodes_min=1, share_max=0.25, share_per_day=0.25),
         Domain.DRIVER: DomainBudget(nodes_min=3, share_max=0.05),
         Domain.IMAGE: DomainBudget(nodes_min=3, share_max=0.05),
+        Domain.FLEET: DomainBudget(nodes_min=3, share_max=0.05),
     }
 
 
@@ -144,12 +150,10 @@ class GovernorSettings:
     window: timedelta = timedelta(hours=1)
     """The time over which actions are counted."""
     change_window: timedelta = timedelta(hours=24)
-    """The time for which a change remains a suspect."""
-    suspect_nodes: int = 5
-    """The number of nodes with the same fault and the same change that make it a suspect, or ..."""
-    suspect_share: float = 0.002
-    """... this share of the nodes that had the change, whichever is more: in a fleet of 100,000
-    nodes some always fail in the same way on the same day."""
+    """The time for which a fault counts as evidence of a common cause, and a change as its
+    suspect."""
+    suspect_nodes: int = 3
+    """The least number of nodes with the same fault that may have a common cause."""
 
 
 def default_settings() -> GovernorSettings:
@@ -163,9 +167,11 @@ class DeferredBy(StrEnum):
     BUDGET = "budget"
     """The budget of some domain is spent for now."""
     CHANGE = "change"
-    """Many nodes with the same change show the same fault: the change is the likely cause."""
+    """Nodes with the same driver, image or policy show the same fault, or the check finds it on far
+    more nodes than can fail at once: the machines are likely sound."""
     SILENCE = "silence"
-    """Many nodes stopped reporting: the network or the control plane may be at fault."""
+    """The node only does not report, and others stopped with it, or it is known to work: the
+    network, its agent or the control plane may be at fault."""
     REPLACEMENT_LOOP = "replacement_loop"
     """The machines that replaced others in the pool became unhealthy as well."""
     DRY_RUN = "dry_run"
@@ -187,6 +193,9 @@ class Deferred(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
     faults: tuple[str, ...] = ()
     """For a change: the faults it may have caused. Other faults of the node are its own."""
+    suspects: tuple[tuple[str, str], ...] = ()
+    """For a change: what the nodes with the faults share, by kind and value, such as `driver` and
+    `570.86`; empty if it is the check. It stays suspected while a deferred node shows the fault."""
     released: str = ""
     """Why an operator released it; empty while it is deferred."""
 

@@ -64,3 +64,21 @@ def heartbeat_condition(node: Node) -> Condition | None:
         if condition.check == HEARTBEAT:
             return condition
     return None
+
+
+def is_proven_dead(node: Node) -> bool:
+    """Return whether a witness proves that a silent machine is dead, and none contradicts it."""
+    found = {testimony.alive for testimony in node.testimonies}
+    return False in found and True not in found
+
+
+def is_known_to_work(node: Node) -> bool:
+    """Return whether a witness proves that a silent machine works, and none contradicts it."""
+    found = {testimony.alive for testimony in node.testimonies}
+    return True in found and False not in found
+
+
+def testified(node: Node, *, alive: bool) -> str:
+    """Return the reasons of the witnesses that prove the machine `alive`, or dead."""
+    reasons = [f"{each.witness}: {each.reason}" for each in node.testimonies if each.alive is alive]
+    return "; ".join(reasons)

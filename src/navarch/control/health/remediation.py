@@ -16,6 +16,8 @@ from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
+from navarch.fleet.disruption.governor.attributes import Attribute
+from navarch.fleet.disruption.governor.common_cause import PolicyChange, find_causes
 from navarch.fleet.disruption.governor.domain_stats import needs_attention
 from navarch.fleet.disruption.governor.governor import (
     SILENCE_MAX,
@@ -24,8 +26,7 @@ from navarch.fleet.disruption.governor.governor import (
     ProposedAction,
     govern,
 )
-from navarch.fleet.disruption.governor.outage import Outage, Scope, find_outages, outage_of
-from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
+from navarch.fleet.disruption.governor.outage import PAIR_MAX, Outage, find_outages, outage_of
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import (
     AUTOMATIC,
@@ -47,7 +48,7 @@ from navarch.fleet.plan import (
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
 from navarch.fleet.replacement_loop import find_replacement_loop
-from navarch.fleet.silence import heartbeat_condition
+from navarch.fleet.silence import heartbeat_condition, is_proven_dead, testified
 from navarch.ports.clock import Clock
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.ports.store import Committed, Store
@@ -155,7 +156,8 @@ class RemediationController(Controller):
         now = self._clock.now()
         next_expiry = self._index.domains.next_expiry(now, [settings.window, DAY])
         moments = [] if next_expiry is None else [next_expiry]
-        ends = (since + SILENCE_MAX for since in self._index.domains.silent.values())
+        silent = self._index.domains.silent.values()
+        ends = [since + limit for since in silent for limit in (SILENCE_MAX, PAIR_MAX)]
         moments += [end for end in ends if end > now]
         if moments:
             for pool in self._pools_with_deferred_nodes():
@@ -166,22 +168,21 @@ class RemediationController(Controller):
         actions: dict[PoolName, list[Action]] = {}
         wanted: dict[NodeId, Treatment] = {}
         proposals: list[ProposedAction] = []
-        outages: Mapping[Scope, Outage] = {}
-        # Most of the time no node is silent.
-        if any(heartbeat_condition(node) for node in self._index.domains.unwell.values()):
-            outages = find_outages(fleet.nodes.values())
+        outages = find_outages(self._index.domains, now=now)
         for name in names:
             self._due.pop(name, None)
         for pool in pools:
             actions[pool.name], treatments = self._propose(pool, outages, now)
             for node, treatment in treatments:
-                wanted[node.id] = treatment
+                is_dead = is_proven_dead(node)
+                proof = f"; {testified(node, alive=False)}" if is_dead else ""
+                wanted[node.id] = evolve(treatment, reason=treatment.reason + proof)
                 proposal = ProposedAction(
                     node=node,
                     action=str(treatment.remedy),
-                    reason=treatment.reason,
+                    reason=wanted[node.id].reason,
                     dry_run=pool.remediation.dry_run,
-                    for_silence=is_only_silent(pool, node),
+                    for_silence=is_only_silent(pool, node) and not is_dead,
                 )
                 proposals.append(proposal)
         loops = self._find_loops(fleet, proposals, now)
@@ -198,7 +199,7 @@ class RemediationController(Controller):
         return [Plan(pool=pool.name, actions=tuple(actions[pool.name])) for pool in pools]
 
     def _propose(
-        self, pool: Pool, outages: Mapping[Scope, Outage], now: datetime
+        self, pool: Pool, outages: Mapping[Attribute, Outage], now: datetime
     ) -> tuple[list[Action], Sequence[tuple[Node, Treatment]]]:
         """Return the actions that need no permission, and what the pool's remediator proposes."""
         nodes = list(self._index.domains.pools.get(pool.name, {}).values())
@@ -231,13 +232,13 @@ class RemediationController(Controller):
         self,
         fleet: Fleet,
         proposals: Sequence[ProposedAction],
-        outages: Mapping[Scope, Outage],
+        outages: Mapping[Attribute, Outage],
         loops: Mapping[PoolName, LaunchBreaker],
         now: datetime,
     ) -> Sequence[GovernorDecision]:
         settings = self._settings()
-        suspicions = find_suspicions(self._index.domains, settings, policy=self._policy())
-        obstacles = Obstacles(suspicions=suspicions, outages=outages, loops=loops)
+        causes = find_causes(self._index.domains, settings, policy=self._policy(), now=now)
+        obstacles = Obstacles(causes=causes, outages=outages, loops=loops)
 
         def is_missed(node: Node) -> bool:
             """Return whether the pool of `node` has fewer nodes that serve than it should."""
@@ -276,7 +277,7 @@ class RemediationController(Controller):
         self,
         pool: Pool,
         verdicts: Iterable[GovernorDecision],
-        outages: Mapping[Scope, Outage],
+        outages: Mapping[Attribute, Outage],
         loops: Mapping[PoolName, LaunchBreaker],
     ) -> Iterator[PauseAutomation]:
         """Yield the pool's new reason to pause, the most specific one, if it has changed."""
@@ -318,6 +319,8 @@ class RemediationController(Controller):
                 == (verdict.held.action, verdict.held.by, verdict.held.because)
             )
             return None if same else Defer(node=node.id, held=verdict.held)
+        if verdict.evidence:
+            treatment = evolve(treatment, reason=f"{treatment.reason}; {verdict.evidence}")
         if treatment.remedy is Remedy.REPLACE:
             return replaced(node, treatment)
         if treatment.remedy is Remedy.CORDON:
@@ -365,7 +368,7 @@ def recovery_context(
     )
 
 
-def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:
+def _unreachable(nodes: Iterable[Node], outages: Mapping[Attribute, Outage]) -> list[Outage]:
     """Return the outages that silent nodes among `nodes` are part of."""
     found = [outage_of(node, outages) for node in nodes if heartbeat_condition(node) is not None]
     return [outage for outage in found if outage is not None]

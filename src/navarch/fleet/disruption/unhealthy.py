@@ -8,7 +8,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Retire, Uncordon
-from navarch.fleet.silence import heartbeat_condition
+from navarch.fleet.silence import heartbeat_condition, is_proven_dead
 from navarch.health.conditions import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 
@@ -119,9 +119,12 @@ def replaced(node: Node, treatment: Treatment) -> Retire:
 
 
 def silence_due_at(pool: Pool, node: Node) -> datetime | None:
-    """Return when `node` may be treated for its silence; None if it has other faults."""
+    """Return when `node` may be treated for its silence; None if that is no question of time.
+
+    It is none if the node has other faults, or if a witness proves that its machine is dead.
+    """
     silence = heartbeat_condition(node)
-    if silence is None or not is_only_silent(pool, node):
+    if silence is None or not is_only_silent(pool, node) or is_proven_dead(node):
         return None
     since = silence.since
     if pool.reachable_since is not None:

@@ -1,5 +1,5 @@
 """The blast-radius governor: limits on automatic actions before operators must decide.
 
-`domains` names what nodes have in common, `domain_stats` counts, `suspicion` finds the change
-behind a common fault, `outage` finds common silence, and `governor` decides.
+`attributes` names what nodes share, `domain_stats` counts, `common_cause` compares nodes with and
+without a fault, `outage` finds common silence, and `governor` decides.
 """

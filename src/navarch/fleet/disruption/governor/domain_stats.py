@@ -1,64 +1,20 @@
 """Counts over the whole fleet, updated node by node.
 
 The counts derive from stored nodes and recoveries alone, so that a restart computes the same ones.
+Nodes that are gone count as well for as long as they are stored: a fault that made a node leave is
+evidence about those that stay.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from navarch.core.disruption import Domain
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName, RecoveryId
-from navarch.core.node import CHANGING, DRIVER, IMAGE, Node
+from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
+from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, domains_of
 from navarch.fleet.silence import heartbeat_condition
-
-RACK_LABEL = "rack"
-NVLINK_LABEL = "nvlink_domain"
-
-Place = tuple[Domain, str]
-"""One domain by its kind and name."""
-
-
-def domains_of(node: Node, at: datetime | None = None) -> tuple[Place, ...]:
-    """Return the domains of `node`, now or `at` an earlier time; unknown ones are left out.
-
-    Only the driver and the image change during the life of a node.
-    """
-    zone, labels, topology = zone_of(node), node.labels, node.topology
-    # Racks are numbered from one in each zone.
-    within = f"{zone}/" if zone else ""
-    found: list[Place] = []
-    if node.pool:
-        found.append((Domain.POOL, node.pool))
-    if zone:
-        found.append((Domain.ZONE, zone))
-    # Labels of the agent take precedence over the provider's data.
-    rack = labels.get(RACK_LABEL) or (topology.rack if topology else "")
-    if rack:
-        found.append((Domain.RACK, f"{within}{rack}"))
-    nvlink = labels.get(NVLINK_LABEL)
-    if nvlink:
-        found.append((Domain.NVLINK, f"{within}{nvlink}"))
-    for domain, key in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
-        trait = node.traits.get(key)
-        value = "" if trait is None else trait.value if at is None else trait.value_at(at)
-        if value:
-            found.append((domain, value))
-    return tuple(found)
-
-
-def zone_of(node: Node) -> str:
-    """Return the zone of `node` by its full name, or its region where no zone is known."""
-    place = node.place
-    if place is None or not (place.zone or place.region):
-        return ""
-    return "/".join(filter(None, (place.provider, place.region, place.zone)))
-
-
-TraitValue = tuple[str, str]
-"""A trait's name and its value."""
 
 Shown = tuple[Node, Condition]
 """A node, and the condition by which it shows a fault."""
@@ -89,11 +45,18 @@ class DomainStats:
     """Sizes of domains, recent actions in them, and the nodes that show each fault."""
 
     def __init__(self, nodes: Iterable[Node] = (), recoveries: Iterable[Recovery] = ()) -> None:
-        self.sizes: Counter[Place] = Counter()
+        self.sizes: Counter[Attribute] = Counter()
+        """How many present nodes have each attribute."""
+        self.exposed: Counter[Attribute] = Counter()
+        """How many stored nodes have, or had until they were gone, each attribute."""
+        self.attributes: dict[NodeId, tuple[Attribute, ...]] = {}
+        """The attributes of each stored node that has registered."""
+        self.changed: dict[NodeId, Node] = {}
+        """The nodes with software that replaced an earlier version."""
         self.unwell: dict[NodeId, Node] = {}
         """Present nodes that are unhealthy."""
         self.showing: dict[str, dict[NodeId, Shown]] = {}
-        """The unhealthy nodes by fault."""
+        """The nodes with each fault; those that are gone had it when they left."""
         self.pools: dict[PoolName, dict[NodeId, Node]] = {}
         """Nodes that need attention by pool: conditions, deferred actions or a cordon."""
         self.waiting: dict[NodeId, None] = {}
@@ -121,9 +84,18 @@ class DomainStats:
             self._acted[node.id] = node
         if node.replaces is not None:
             self._successors.setdefault(node.replaces, set()).add(node.id)
+        if node.registered_at is None:
+            return
+        attributes = self.attributes[node.id] = attributes_of(node)
+        self.exposed.update(attributes)
+        if any(trait.before for trait in node.traits.values()):
+            self.changed[node.id] = node
+        if node.health is Health.UNHEALTHY:
+            for fault, condition in fingerprints(node).items():
+                self.showing.setdefault(fault, {})[node.id] = (node, condition)
         if not _is_present(node):
             return
-        self.sizes.update(domains_of(node))
+        self.sizes.update(attributes)
         if needs_attention(node) and node.pool is not None:
             self.pools.setdefault(node.pool, {})[node.id] = node
         if node.held is not None:
@@ -133,8 +105,6 @@ class DomainStats:
                 self.silent[node.id] = silence.since
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
-            for fault, condition in fingerprints(node).items():
-                self.showing.setdefault(fault, {})[node.id] = (node, condition)
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Record whether `recovery` waits for an operator."""
@@ -149,26 +119,9 @@ class DomainStats:
         if node is not None:
             self._remove(node)
 
-    def having(self) -> Counter[TraitValue]:
-        """Return how many present nodes have each trait."""
-        present = filter(_is_present, self._nodes.values())
-        return Counter((key, x.value) for node in present for key, x in node.traits.items())
-
-    def first_had(self) -> dict[TraitValue, datetime]:
-        """Return when the first of the recorded nodes got each changing trait, past ones too."""
-        first: dict[TraitValue, datetime] = {}
-        for node in self._nodes.values():
-            for key in CHANGING:
-                trait = node.traits.get(key)
-                while trait is not None:
-                    value = key, trait.value
-                    first[value] = min(trait.since, first.get(value, trait.since))
-                    trait = trait.past
-        return first
-
     def acted_since(
         self, since: datetime, is_missed: Callable[[Node], bool]
-    ) -> dict[NodeId, tuple[Place, ...]]:
+    ) -> dict[NodeId, tuple[Attribute, ...]]:
         """Return the nodes with an action after `since` or an outstanding one, with their domains.
 
         The domains are those at the time of the action. A replacement is outstanding until the
@@ -182,15 +135,15 @@ class DomainStats:
             and (node.acted_at > since or self._is_outstanding(node, is_missed))
         }
 
+    def faults_of(self, name: NodeId) -> Iterable[str]:
+        """Return the faults of a stored node; of one that is gone, those with which it left."""
+        return fingerprints(self._nodes[name])
+
     def next_expiry(self, now: datetime, windows: Iterable[timedelta]) -> datetime | None:
         """Return when the next action leaves one of `windows`."""
         acts = [node.acted_at for node in self._acted.values() if node.acted_at is not None]
         ends = [acted_at + window for window in windows for acted_at in acts]
         return min((end for end in ends if end > now), default=None)
-
-    def __len__(self) -> int:
-        """Return the number of present nodes."""
-        return sum(count for (kind, _), count in self.sizes.items() if kind == "pool")
 
     def _remove(self, node: Node) -> None:
         """Undo `note`."""
@@ -198,16 +151,19 @@ class DomainStats:
         self._acted.pop(name, None)
         if node.replaces is not None:
             self._successors[node.replaces].discard(name)
+        attributes = self.attributes.pop(name, ())
+        self.exposed.subtract(attributes)
+        self.changed.pop(name, None)
+        for fault in fingerprints(node):
+            self.showing.get(fault, {}).pop(name, None)
         if not _is_present(node):
             return
-        self.sizes.subtract(domains_of(node))
+        self.sizes.subtract(attributes)
         if node.pool in self.pools:
             self.pools[node.pool].pop(name, None)
         self.waiting.pop(name, None)
         self.silent.pop(name, None)
-        if self.unwell.pop(name, None) is not None:
-            for fault in fingerprints(node):
-                del self.showing[fault][name]
+        self.unwell.pop(name, None)
 
     def _is_outstanding(self, node: Node, is_missed: Callable[[Node], bool]) -> bool:
         if node.recovery in self._tickets:

@@ -1,42 +1,33 @@
 """The governor: which proposed actions proceed now, which are deferred, and why."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import chain
 
 import msgspec
 
-from navarch.core.disruption import (
-    DAY,
-    NODES_IN_A_DAY_MIN,
-    Deferred,
-    DeferredBy,
-    Domain,
-    GovernorSettings,
-)
+from navarch.core.disruption import DAY, Deferred, DeferredBy, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.domain_stats import DomainStats, domains_of, fingerprints
-from navarch.fleet.disruption.governor.outage import Outage, Scope, outage_of
-from navarch.fleet.disruption.governor.suspicion import Suspicion
+from navarch.fleet.disruption.governor.attributes import Attribute, describe, domains_of
+from navarch.fleet.disruption.governor.common_cause import CommonCause, minutes
+from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
+from navarch.fleet.disruption.governor.outage import Outage, outage_of
 from navarch.fleet.launch_breaker import LaunchBreaker
 from navarch.fleet.replacement_loop import fell_ill_at
-
-WORDS = {
-    Domain.POOL: "pool",
-    Domain.ZONE: "zone",
-    Domain.RACK: "rack",
-    Domain.NVLINK: "NVLink domain",
-    Domain.DRIVER: "driver",
-    Domain.IMAGE: "image",
-}
+from navarch.fleet.silence import is_known_to_work, is_proven_dead, testified
 
 SILENCE_MAX = timedelta(minutes=30)
 """Silence of a node with a suspected change counts as a reboot to roll the change back for this
 long. Large machines need up to half an hour to reboot."""
+
+RESERVING = ("pool", "zone", "fleet")
+RESERVED_FROM = 4
+RESERVED_SHARE = 1 / 3
+"""The share of such a budget, of at least that many nodes, that is kept for faults that few nodes
+show: they are more likely to be true than a fault that many show."""
 
 
 class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,15 +48,17 @@ class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
     proposal: ProposedAction
     held: Deferred | None
     """None: proceed."""
+    evidence: str = ""
+    """What the node shares with others that show the same fault, for the reason of the action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacles:
     """Reasons other than budgets why nodes are not acted on."""
 
-    suspicions: Mapping[str, Suspicion] = field(default_factory=dict)
-    """Changes that are suspected, by fault."""
-    outages: Mapping[Scope, Outage] = field(default_factory=dict)
+    causes: Mapping[str, Sequence[CommonCause]] = field(default_factory=dict)
+    """The common causes of each fault that has any."""
+    outages: Mapping[Attribute, Outage] = field(default_factory=dict)
     """Where many nodes do not report."""
     loops: Mapping[PoolName, LaunchBreaker] = field(default_factory=dict)
     """Pools in a replacement loop, with the number that may be replaced now."""
@@ -92,65 +85,102 @@ def govern(
     budgets = _Budgets(stats, settings, is_missed, now)
     decisions: list[GovernorDecision] = []
     replaced: Counter[PoolName] = Counter()
-    for proposal in sorted(proposals, key=_urgency):
+    for proposal in sorted(proposals, key=lambda each: _urgency(each, stats, obstacles.causes)):
         node, held = proposal.node, None
+        suspected = _causes_of(node, obstacles.causes)
+        evidence = "; ".join(dict.fromkeys(cause.words for cause in suspected))
         if proposal.dry_run:
             held = _deferred(
                 proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
             )
         elif node.held is None or not node.held.released:
             held = (
-                _in_outage(proposal, obstacles.outages, now)
-                or _blames_change(proposal, obstacles.suspicions, now)
-                or budgets.hold(proposal, now)
+                _is_doubted(proposal, obstacles.outages, now)
+                or _blames_cause(proposal, obstacles.causes, now)
+                or budgets.hold(proposal, evidence, now)
                 or _in_replacement_loop(proposal, obstacles.loops, replaced, now)
             )
         if held is None:
             budgets.spend(node)
             if node.pool is not None:
                 replaced[node.pool] += 1
-        decisions.append(GovernorDecision(proposal=proposal, held=held))
+        decisions.append(GovernorDecision(proposal=proposal, held=held, evidence=evidence))
     return decisions
 
 
-def _urgency(proposal: ProposedAction) -> tuple[bool, bool, datetime, str]:
-    """Rank proposals: released by an operator, then fatal, then by waiting time."""
-    conditions = fingerprints(proposal.node).values()
-    fatal = any(condition.fatal for condition in conditions)
-    since = min((condition.since for condition in conditions), default=proposal.node.since)
-    held = proposal.node.held
-    is_released = held is not None and bool(held.released)
-    return not is_released, not fatal, since, proposal.node.id
+def _urgency(
+    proposal: ProposedAction, stats: DomainStats, causes: Mapping[str, Sequence[CommonCause]]
+) -> tuple[bool, int, bool, datetime, str]:
+    """Rank proposals: released by an operator, then faults that few nodes show, then fatal ones.
+
+    The evidence against a node is the more specific, the fewer others show the same fault.
+    """
+    node, faults = proposal.node, fingerprints(proposal.node)
+    others = min(_commonness(node, stats, causes), default=0)
+    fatal = any(condition.fatal for condition in faults.values())
+    since = min((condition.since for condition in faults.values()), default=node.since)
+    is_released = node.held is not None and bool(node.held.released)
+    return not is_released, others, not fatal, since, node.id
 
 
-def _blames_change(
-    proposal: ProposedAction, suspicions: Mapping[str, Suspicion], now: datetime
+def _commonness(
+    node: Node, stats: DomainStats, causes: Mapping[str, Sequence[CommonCause]]
+) -> list[int]:
+    """Return how many nodes show each fault of `node` that has no cause outside of machines."""
+    if is_proven_dead(node):
+        return [1]
+    return [
+        len(stats.showing.get(fault, ()))
+        for fault in fingerprints(node)
+        if not any(cause.excuses and node.id in cause.nodes for cause in causes.get(fault, ()))
+    ]
+
+
+def _causes_of(node: Node, causes: Mapping[str, Sequence[CommonCause]]) -> list[CommonCause]:
+    """Return the common causes that `node` is affected by."""
+    if not causes:
+        return []
+    found = (cause for fault in fingerprints(node) for cause in causes.get(fault, ()))
+    return [cause for cause in found if node.id in cause.nodes]
+
+
+def _is_doubted(
+    proposal: ProposedAction, outages: Mapping[Attribute, Outage], now: datetime
 ) -> Deferred | None:
-    """Defer a node if all of its faults come from suspected changes; one other fault is its own."""
-    if not suspicions:
-        return None
-    found = []
-    for fault, condition in fingerprints(proposal.node).items():
-        may_boot = condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
-        if not may_boot:
-            found.append(suspicions.get(fault))
-    blamed = [each for each in found if each is not None and proposal.node.id in each.nodes]
-    if not blamed or len(blamed) < len(found):
-        return None
-    because = "; ".join([each.words for each in blamed])
-    return _deferred(
-        proposal, DeferredBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed])
-    )
-
-
-def _in_outage(
-    proposal: ProposedAction, outages: Mapping[Scope, Outage], now: datetime
-) -> Deferred | None:
-    """Defer a node that is only silent, while many others are silent too."""
+    """Defer a node that is only silent if it is known to work, or others are silent with it."""
     if not proposal.for_silence:
         return None
+    if is_known_to_work(proposal.node):
+        because = f"its agent does not report, but {testified(proposal.node, alive=True)}"
+        return _deferred(proposal, DeferredBy.SILENCE, because, now)
     outage = outage_of(proposal.node, outages)
     return None if outage is None else _deferred(proposal, DeferredBy.SILENCE, outage.words, now)
+
+
+def _blames_cause(
+    proposal: ProposedAction, causes: Mapping[str, Sequence[CommonCause]], now: datetime
+) -> Deferred | None:
+    """Defer a node if all of its faults have a cause outside of it; one other fault is its own."""
+    if not causes:
+        return None
+    node, blamed = proposal.node, list[CommonCause]()
+    for fault, condition in fingerprints(node).items():
+        may_boot = condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
+        its = [x for x in causes.get(fault, ()) if x.excuses and node.id in x.nodes]
+        if not its and not may_boot:
+            return None
+        blamed += its[:1]
+    if not blamed:
+        return None
+    suspects = tuple(dict.fromkeys(each for cause in blamed for each in cause.attributes))
+    faults = tuple([cause.fault for cause in blamed])
+    because = "; ".join(dict.fromkeys(cause.words for cause in blamed))
+    held = _deferred(proposal, DeferredBy.CHANGE, because, now, faults=faults, suspects=suspects)
+    before = node.held
+    if before is not None and (before.by, before.suspects) == (held.by, held.suspects):
+        # The evidence grows with each node: it stays as it was when this one was deferred.
+        return msgspec.structs.replace(held, because=before.because)
+    return held
 
 
 def _in_replacement_loop(
@@ -182,41 +212,72 @@ class _Budgets:
         self._stats = stats
         self._settings = settings
         self._recent = stats.acted_since(now - settings.window, is_missed)
-        self._in_window = Counter(chain.from_iterable(self._recent.values()))
-        in_a_day = stats.acted_since(now - DAY, is_missed)
-        self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
+        self._spent = {settings.window: Counter[Attribute](), DAY: Counter[Attribute]()}
+        self._spent_on = {
+            settings.window: Counter[tuple[Attribute, str]](),
+            DAY: Counter[tuple[Attribute, str]](),
+        }
+        """The same by the fault of the nodes."""
+        for period in self._spent:
+            for name, places in stats.acted_since(now - period, is_missed).items():
+                self._charge(period, places, stats.faults_of(name))
 
-    def hold(self, proposal: ProposedAction, now: datetime) -> Deferred | None:
-        """Defer a node if the budget of one of its domains is spent."""
-        if proposal.node.replaces in self._recent and fell_ill_at(proposal.node) is not None:
-            # It replaces a node that is still counted, and never served for long, so that its place
-            # is charged already. Repetitions of such a replacement are limited for the whole pool.
-            return None
-        for place in domains_of(proposal.node):
-            kind, name = place
-            budget = self._settings.budgets.get(kind)
+    def hold(self, proposal: ProposedAction, evidence: str, now: datetime) -> Deferred | None:
+        """Defer a node if the budget of one of its domains is spent, for a day or for the window.
+
+        `evidence` names what the node shares with others that show the same fault.
+        """
+        node, settings = proposal.node, self._settings
+        faults = {fault: len(self._stats.showing.get(fault, ())) for fault in fingerprints(node)}
+        rarest = min(faults, key=lambda fault: (faults[fault], fault), default="")
+        is_common = faults.get(rarest, 0) >= settings.suspect_nodes
+        # It replaces a node that is still counted, and never served for long, so that its place is
+        # charged already in the window. In a day, each attempt counts.
+        is_charged = node.replaces in self._recent and fell_ill_at(node) is not None
+        for place in domains_of(node):
+            budget = settings.budgets.get(Domain(place[0]))
             if budget is None:
                 continue
             size = self._stats.sizes[place]
-            if self._in_window[place] >= budget.allows(size):
-                period = _duration(self._settings.window)
-                least = budget.nodes_min
-            elif self._in_a_day[place] >= max(NODES_IN_A_DAY_MIN, budget.allows(size)):
-                period, least = _duration(DAY), max(budget.nodes_min, NODES_IN_A_DAY_MIN)
-            else:
-                continue
-            words = (
-                f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
-                f"{least} node{'' if least == 1 else 's'}, in {period}"
-            )
-            return _deferred(proposal, DeferredBy.BUDGET, words, now)
+            limits = [
+                (settings.window, budget.allows(size), budget.share_max, budget.nodes_min),
+                (DAY, budget.allows_per_day(size), budget.share_per_day, budget.nodes_per_day),
+            ]
+            for period, allowed, share, least in limits[is_charged:]:
+                reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
+                reserved = int(allowed * RESERVED_SHARE) if reserves else 0
+                if self._spent[period][place] >= allowed:
+                    rest = ""
+                elif is_common and self._spent_on[period][place, rarest] >= allowed - reserved:
+                    rest = f", less a third that is kept for other faults than {rarest}"
+                else:
+                    continue
+                because = (
+                    f"{describe(place)}: automation may act on {share:.0%} of it, or {least} "
+                    f"node{'' if least == 1 else 's'}, in {minutes(period)}{rest}"
+                )
+                if evidence:
+                    because += f"; {self._named(proposal, evidence)}"
+                return _deferred(proposal, DeferredBy.BUDGET, because, now)
         return None
+
+    def _named(self, proposal: ProposedAction, evidence: str) -> str:
+        """Return the evidence as it was when the node was deferred: it grows with each node."""
+        before = proposal.node.held
+        if before is not None and before.by is DeferredBy.BUDGET and "; " in before.because:
+            return before.because.partition("; ")[2]
+        return evidence
 
     def spend(self, node: Node) -> None:
         """Charge every domain of `node` for one action."""
-        places = domains_of(node)
-        self._in_window.update(places)
-        self._in_a_day.update(places)
+        for period in self._spent:
+            self._charge(period, domains_of(node), fingerprints(node))
+
+    def _charge(
+        self, period: timedelta, places: Iterable[Attribute], faults: Iterable[str]
+    ) -> None:
+        self._spent[period].update(places)
+        self._spent_on[period].update((place, fault) for place in places for fault in faults)
 
 
 def _deferred(
@@ -226,6 +287,7 @@ def _deferred(
     now: datetime,
     *,
     faults: tuple[str, ...] = (),
+    suspects: tuple[Attribute, ...] = (),
 ) -> Deferred:
     before = proposal.node.held
     same = before is not None and before.by is by and before.action == proposal.action
@@ -236,9 +298,5 @@ def _deferred(
         by=by,
         since=before.since if before is not None and same else now,
         faults=faults,
+        suspects=suspects,
     )
-
-
-def _duration(period: timedelta) -> str:
-    minutes = period.total_seconds() / 60
-    return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
