@@ -193,9 +193,9 @@ class Deferred(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
     faults: tuple[str, ...] = ()
     """For a change: the faults it may have caused. Other faults of the node are its own."""
-    suspects: tuple[tuple[str, str], ...] = ()
-    """For a change: what the nodes with the faults share, by kind and value, such as `driver` and
-    `570.86`; empty if it is the check. It stays suspected while a deferred node shows the fault."""
+    suspects: tuple[str, ...] = ()
+    """For a change: what the nodes with the faults share, such as `driver=570.86`; empty if it is
+    the check. It stays suspected while a deferred node shows the fault."""
     released: str = ""
     """Why an operator released it; empty while it is deferred."""
 

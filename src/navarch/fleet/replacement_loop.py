@@ -39,9 +39,13 @@ def find_replacement_loop(
         failures = [each for each in failures if _registered(each.node) > well_since]
     if len(failures) < REPLACEMENTS_MAX:
         return None
+    # From now on every machine is a trial, whether it replaces another or not.
+    begun_at = failures[REPLACEMENTS_MAX - 1].at
+    tried = [node for node in stored if node.replaces is not None or node.created_at >= begun_at]
+    failures = [each for each in _failures(pool, tried) if each.at >= failures[0].at]
     strikes, since = strikes_of(failures)
     until = since + pause_after(strikes)
-    on_trial = [node for node in stored if _is_on_trial(node, now)]
+    on_trial = [node for node in tried if _is_on_trial(node, now)]
     last = failures[-1]
     probation = f"{PROBATION.total_seconds() / 60:g} min"
     ill = (
@@ -70,11 +74,11 @@ def fell_ill_at(node: Node) -> datetime | None:
     return at if at is not None and at <= node.registered_at + PROBATION else None
 
 
-def _failures(pool: Pool, replacements: Iterable[Node]) -> Sequence[Failure]:
-    """Return the replacements that fell ill within their probation, in that order."""
+def _failures(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
+    """Return the nodes that fell ill within their probation, in that order."""
     since = pool.brake_released_at
     found = []
-    for node in replacements:
+    for node in nodes:
         at = fell_ill_at(node)
         if at is None or (since is not None and at <= since):
             continue
@@ -99,7 +103,7 @@ def _is_proven(node: Node, now: datetime) -> bool:
 
 
 def _is_on_trial(node: Node, now: datetime) -> bool:
-    if node.replaces is None or not node.counts or fell_ill_at(node) is not None:
+    if not node.counts or fell_ill_at(node) is not None:
         return False
     if node.registered_at is None:
         return node.launch is not None

@@ -531,9 +531,7 @@ def test_new_rules_are_suspected_for_the_faults_they_find() -> None:
     assert cause.excuses
 
 
-def held_back(
-    nodes: list[Node], suspects: tuple[tuple[str, str], ...] = ((DRIVER, "570"),)
-) -> list[Node]:
+def held_back(nodes: list[Node], suspects: tuple[str, ...] = ("driver=570",)) -> list[Node]:
     """Return the nodes after the governor has deferred those with a fault."""
     held = Deferred(
         action="replace",
@@ -621,6 +619,6 @@ def test_rules_stay_suspected_after_their_rollback() -> None:
     bad = PolicyChange(revision="bad", since=NOW - timedelta(minutes=1))
     good = PolicyChange(revision="good", since=NOW + timedelta(hours=1), past=bad)
     nodes = [faulty(node) if i < 60 else node for i, node in enumerate(fleet(288))]
-    nodes = held_back(nodes, suspects=(("policy", "bad"),))
+    nodes = held_back(nodes, suspects=("policy=bad",))
     (cause,) = find_causes(DomainStats(nodes), SETTINGS, policy=good, now=NOW)["xid 79"]
     assert cause.attributes == (("policy", "bad"),)

@@ -291,7 +291,7 @@ class Topology(_message.Message):
     def __init__(self, block: _Optional[str] = ..., rack: _Optional[str] = ..., switch: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
 
 class Held(_message.Message):
-    __slots__ = ("action", "reason", "because", "by", "since", "released", "faults")
+    __slots__ = ("action", "reason", "because", "by", "since", "released", "faults", "suspects")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -299,6 +299,7 @@ class Held(_message.Message):
     SINCE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     FAULTS_FIELD_NUMBER: _ClassVar[int]
+    SUSPECTS_FIELD_NUMBER: _ClassVar[int]
     action: str
     reason: str
     because: str
@@ -306,7 +307,8 @@ class Held(_message.Message):
     since: _timestamp_pb2.Timestamp
     released: str
     faults: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, action: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[str] = ..., by: _Optional[_Union[HeldBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., released: _Optional[str] = ..., faults: _Optional[_Iterable[str]] = ...) -> None: ...
+    suspects: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, action: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[str] = ..., by: _Optional[_Union[HeldBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., released: _Optional[str] = ..., faults: _Optional[_Iterable[str]] = ..., suspects: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Remediation(_message.Message):
     __slots__ = ("strategy", "dry_run", "steps", "reboot_deadline")

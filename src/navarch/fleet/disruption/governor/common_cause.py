@@ -357,11 +357,13 @@ def _suspected_before(
     fault: str, cases: Sequence[_Case], explained: frozenset[NodeId]
 ) -> Iterator[CommonCause]:
     """Yield the causes for which nodes with the fault are deferred already."""
-    recorded: dict[tuple[Attribute, ...], Deferred] = {}
+    recorded: dict[tuple[str, ...], Deferred] = {}
     for case in cases:
         if case.deferred is not None and case.node not in explained and case.deferred.suspects:
             recorded.setdefault(case.deferred.suspects, case.deferred)
-    for attributes, deferred in recorded.items():
+    for suspects, deferred in recorded.items():
+        pairs = [suspect.partition("=") for suspect in suspects]
+        attributes = tuple([(kind, value) for kind, _, value in pairs])
         its = [case for case in cases if not case.attributes.isdisjoint(attributes)]
         nodes = frozenset([case.node for case in its]) - explained
         if nodes:

@@ -172,7 +172,8 @@ def _blames_cause(
         blamed += its[:1]
     if not blamed:
         return None
-    suspects = tuple(dict.fromkeys(each for cause in blamed for each in cause.attributes))
+    attributes = dict.fromkeys(each for cause in blamed for each in cause.attributes)
+    suspects = tuple([f"{kind}={value}" for kind, value in attributes])
     faults = tuple([cause.fault for cause in blamed])
     because = "; ".join(dict.fromkeys(cause.words for cause in blamed))
     held = _deferred(proposal, DeferredBy.CHANGE, because, now, faults=faults, suspects=suspects)
@@ -287,7 +288,7 @@ def _deferred(
     now: datetime,
     *,
     faults: tuple[str, ...] = (),
-    suspects: tuple[Attribute, ...] = (),
+    suspects: tuple[str, ...] = (),
 ) -> Deferred:
     before = proposal.node.held
     same = before is not None and before.by is by and before.action == proposal.action
