@@ -115,6 +115,17 @@ def test_a_machine_must_be_missing_three_times_and_silent_to_have_vanished() -> 
     assert phases(thrice([node], [], silent=False)) == {}
 
 
+def test_a_listing_that_lacks_many_machines_is_doubted_for_half_an_hour() -> None:
+    nodes = [a_node(f"training-{i}") for i in range(20)]
+    listed = [a_machine(f"i-training-{i}", f"training-{i}") for i in range(20)]
+    assert phases(thrice(nodes, listed[3:])) == {}, "three of twenty"
+    assert len(phases(thrice(nodes, listed[2:]))) == 2, "two of twenty"
+    late = Seen(missed={node.id: 28 for node in nodes})
+    assert phases(reconcile(nodes, [], before=late)) == {}
+    late = Seen(missed={node.id: 29 for node in nodes})
+    assert len(phases(reconcile(nodes, [], before=late))) == 20
+
+
 def test_a_machine_that_reappears_resets_the_count_of_misses() -> None:
     node = a_node("training-0")
     findings = reconcile([node], [], before=Seen(missed={node.id: 2}), silent=False)

@@ -30,6 +30,13 @@ from navarch.fleet.instance_state import (
 LISTINGS_MIN = 3
 """In how many listings in a row a machine must be seen, or missing, before any action."""
 
+LISTINGS_TOGETHER = 30
+VANISHED_MIN = 3
+VANISHED_SHARE_MAX = 0.1
+"""If more than this share of a provider's machines is missing, and at least that many, the listing
+is doubted: a machine must be missing from more listings, about half an hour. It would be terminated
+as an orphan when it is listed again."""
+
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier listings of the same provider showed."""
@@ -82,8 +89,9 @@ class InventoryReconciliation:
         """Return everything that the listing changes."""
         for instance in self.listing.instances:
             self._place(instance)
+        listings_min = self._listings_min()
         for node in self.missing:
-            self._absent(self.fleet.nodes[node])
+            self._absent(self.fleet.nodes[node], listings_min)
         new = [x for x in self._foreign if x.id not in self.before.foreign]
         if new:
             # Foreign machines with the name of this cluster, but without its signature.
@@ -146,7 +154,17 @@ class InventoryReconciliation:
         else:
             self._note(after, "node.observed", f"{instance.id} is listed as {instance.status}")
 
-    def _absent(self, node: Node) -> None:
+    def _listings_min(self) -> int:
+        """Return in how many listings in a row a machine must be missing to have vanished."""
+        nodes = self.fleet.nodes
+        missing = [name for name in self.missing if nodes[name].counts]
+        if len(missing) < VANISHED_MIN:
+            return LISTINGS_MIN
+        provider = self.listing.provider
+        there = sum(node.counts and node.provider == provider for node in nodes.values())
+        return LISTINGS_TOGETHER if len(missing) > VANISHED_SHARE_MAX * there else LISTINGS_MIN
+
+    def _absent(self, node: Node, listings_min: int) -> None:
         assert node.launch is not None, node.id
         born_at = node.launch.launched_at or node.launch.asked_at
         if self.listing.begun_at < born_at + self.lag:
@@ -159,7 +177,7 @@ class InventoryReconciliation:
             assert after.launch is not None, node.id
             after = evolve(after, launch=evolve(after.launch, ended_at=stopped_at))
             self._end(node, after, reason)
-        elif missed >= LISTINGS_MIN and (node.registered_at is None or self.is_silent(node.id)):
+        elif missed >= listings_min and (node.registered_at is None or self.is_silent(node.id)):
             reason = f"the machine vanished: absent from {missed} listings"
             self._end(node, lifecycle.gone(node, reason, now=self.now), reason)
         else:
