@@ -17,6 +17,7 @@ from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Recover
 from navarch.core.instance import Topology
 from navarch.core.launch import Gang, Launch, Offering
 from navarch.core.records import evolve
+from navarch.core.witness import Testimony
 
 DRIVER = "driver"
 IMAGE = "image"
@@ -188,6 +189,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """When automation last acted on it."""
     held: Deferred | None = None
     """The deferred action of automation, if there is one."""
+    testimonies: tuple[Testimony, ...] = ()
+    """What witnesses report about it while its agent is silent; empty once it reports again."""
 
     @property
     def instance(self) -> InstanceId | None:

@@ -9,6 +9,7 @@ from navarch.core.instance import Inventory
 from navarch.core.node import AGENT, DRIVER, IMAGE, KERNEL, Node, Trait
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
+from navarch.fleet.silence import heartbeat_condition
 from navarch.health.conditions import evaluate, explain, worst
 
 
@@ -28,6 +29,8 @@ def with_results(
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
     after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
+    if heartbeat_condition(after) is None:
+        after = evolve(after, testimonies=())
     reason = explain(conditions) if conditions else "every check passes"
     return after, [_event(after, f"{after.health}: {reason}", now, because=because)]
 
@@ -62,7 +65,7 @@ def with_past_results(
 
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
     """Return `node` declared healthy by an operator, against its checks."""
-    after = evolve(node, conditions=(), health=Health.HEALTHY)
+    after = evolve(node, conditions=(), health=Health.HEALTHY, testimonies=())
     if is_ours(node):
         after = evolve(after, cordoned=None)
     text = f"{after.health}: overridden: {reason}"
