@@ -123,7 +123,7 @@ class WitnessController(Controller):
             testimony = None
             if name in found:
                 has_reported = self._liveness.has_reported(name)
-                last_report = self._liveness.silent_since(name) if has_reported else None
+                last_report = self._liveness.last_heartbeat(name) if has_reported else None
                 testimony = testify(
                     witness, found[name], before=before, last_report=last_report, now=now
                 )
