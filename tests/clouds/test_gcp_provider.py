@@ -102,6 +102,13 @@ class TestGcp(LoopbackContract):
     def is_termination(self, request: HttpRequest) -> bool:
         return request.method == "DELETE"
 
+    def impair(self, provider: Provider, instance: InstanceId) -> bool:
+        del provider
+        name = instance.rpartition("/")[2]
+        machine = next(x for x in self.local.machines if x.body["name"] == name)
+        machine.repairing = True
+        return True
+
     def small_pages(self, provider: Provider) -> bool:
         del provider
         self.local.page = 2

@@ -78,11 +78,12 @@ def an_error(status: int, code: str) -> HttpResponse:
 
 
 class TestLambda(LoopbackContract):
+    local: LocalLambda
     lag_s = LISTING_LAG.total_seconds()
 
     def run(self, story: Story) -> None:
         async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
-            self.wire = local.wire
+            self.local, self.wire = local, local.wire
             await story(cloud)
 
         run_story(scenario, lag_s=20.0)
@@ -97,6 +98,11 @@ class TestLambda(LoopbackContract):
         }
         del provider
         self.wire.fault = losing("/launch", answers[error])
+        return True
+
+    def impair(self, provider: Provider, instance: InstanceId) -> bool:
+        del provider
+        self.local.unhealthy.append(instance)
         return True
 
     def is_purchase(self, request: HttpRequest) -> bool:

@@ -15,6 +15,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.ids import InstanceId
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
@@ -82,6 +83,11 @@ class TestAwsAccount(ProviderContract):
     def small_pages(self, provider: Provider) -> bool:
         del provider
         self.ec2.set(page=2)
+        return True
+
+    def impair(self, provider: Provider, instance: InstanceId) -> bool:
+        del provider
+        self.ec2.set(impaired={instance: ["instance"]})
         return True
 
     def recover(self, provider: Provider) -> None:

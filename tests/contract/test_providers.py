@@ -12,10 +12,10 @@ from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
-from navarch.core.ids import Token
+from navarch.core.ids import InstanceId, Token
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider
-from navarch.providers.simulated import Habits, SimulatedCloud
+from navarch.providers.simulated import FOUND_DEAD_AFTER, Habits, SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract, Story
@@ -58,6 +58,12 @@ class TestSimulatedCloud(ProviderContract):
     def lag(self, provider: Provider) -> bool:
         assert isinstance(provider, SimulatedCloud)
         return provider.habits.listing_lag_s > 0
+
+    def impair(self, provider: Provider, instance: InstanceId) -> bool:
+        assert isinstance(provider, SimulatedCloud)
+        machine = provider.machines[instance]
+        machine.died_at = machine.boots_at = provider.clock.now() - FOUND_DEAD_AFTER
+        return True
 
     def recover(self, provider: Provider) -> None:
         assert isinstance(provider, SimulatedCloud)

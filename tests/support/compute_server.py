@@ -54,6 +54,7 @@ class Machine:
     number: int
     launched_s: float
     stopped: bool = False
+    repairing: bool = False
     deleted_s: float | None = None
     maintenance: dict[str, Any] | None = None
 
@@ -336,6 +337,8 @@ class LocalCompute:
             return "STOPPING"
         if machine.stopped:
             return "TERMINATED"
+        if machine.repairing:
+            return "REPAIRING"
         age = self.now_s() - machine.launched_s
         return "PROVISIONING" if age < 5 else "STAGING" if age < self.boot_s else "RUNNING"
 

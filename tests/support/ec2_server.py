@@ -55,6 +55,8 @@ class Conditions:
     """Planned events by machine: code and description."""
     reclaims: list[str] = field(default_factory=list)
     """Spot machines that are about to be reclaimed."""
+    impaired: dict[str, list[str]] = field(default_factory=dict)
+    """The status checks that fail by machine: `system`, `instance`, `attachedEbs`."""
     lag_s: float = 0.0
     """How long a new machine is missing from listings."""
     frozen: bool = False
@@ -157,7 +159,7 @@ class Front:
             "DescribePlacementGroups": lambda: self._describe_groups(region),
             "DescribeCapacityReservations": lambda: self._describe_reservations(call),
             "DescribeInstanceTopology": lambda: self._describe_topology(call),
-            "DescribeInstanceStatus": self._describe_status,
+            "DescribeInstanceStatus": lambda: self._describe_status(call, region),
             "DescribeSpotInstanceRequests": self._describe_spot_requests,
             "DescribeInstances": lambda: self._describe_instances(call, region, environ),
         }
@@ -336,7 +338,10 @@ class Front:
         body = f"<instanceSet>{items}</instanceSet>"
         return _reply("DescribeInstanceTopologyResponse", body)
 
-    def _describe_status(self) -> "_Answer":
+    def _describe_status(self, call: dict[str, str], region: str) -> "_Answer":
+        ids = [value for key, value in call.items() if key.startswith("InstanceId.")]
+        if ids:
+            return self._describe_checks(ids, region)
         items = "".join(
             f"<item><instanceId>{name}</instanceId><eventsSet><item><code>{event['code']}</code>"
             f"<description>{escape(event['description'])}</description>"
@@ -345,6 +350,16 @@ class Front:
         )
         body = f"<instanceStatusSet>{items}</instanceStatusSet>"
         return _reply("DescribeInstanceStatusResponse", body)
+
+    def _describe_checks(self, ids: list[str], region: str) -> "_Answer":
+        states = _states(region)
+        unknown = [name for name in ids if name not in states]
+        if unknown:
+            text = f"The instance IDs '{', '.join(unknown)}' do not exist"
+            return _refuse("InvalidInstanceID.NotFound", text=text)
+        body = "".join(_checks(n, states[n], self.conditions.impaired.get(n, [])) for n in ids)
+        set_ = f"<instanceStatusSet>{body}</instanceStatusSet>"
+        return _reply("DescribeInstanceStatusResponse", set_)
 
     def _describe_spot_requests(self) -> "_Answer":
         items = "".join(
@@ -406,12 +421,35 @@ def _reply(name: str, body: str) -> _Answer:
     return _Answer(200, f'<{name} xmlns="{space}">{body}</{name}>'.encode())
 
 
-def _refuse(code: str, status: int = 400) -> _Answer:
-    text = (
-        f"<Response><Errors><Error><Code>{code}</Code><Message>Local EC2: {code}</Message>"
+def _refuse(code: str, status: int = 400, text: str = "") -> _Answer:
+    message = escape(text or f"Local EC2: {code}")
+    body = (
+        f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message>"
         "</Error></Errors><RequestID>00000000-0000-0000-0000-000000000000</RequestID></Response>"
     )
-    return _Answer(status, text.encode())
+    return _Answer(status, body.encode())
+
+
+def _checks(name: str, state: str, failed: list[str]) -> str:
+    """Return the state and the status checks of one machine."""
+    parts = ""
+    for check in ("system", "instance", "attachedEbs"):
+        status = "ok" if state == "running" else "not-applicable"
+        detail = "<name>reachability</name><status>passed</status>"
+        if check in failed and state == "running":
+            status = "impaired"
+            detail = (
+                "<name>reachability</name><status>failed</status>"
+                "<impairedSince>2026-11-18T12:03:00.000Z</impairedSince>"
+            )
+        parts += (
+            f"<{check}Status><status>{status}</status><details><item>{detail}</item></details>"
+            f"</{check}Status>"
+        )
+    return (
+        f"<item><instanceId>{name}</instanceId><instanceState><name>{state}</name>"
+        f"</instanceState>{parts}</item>"
+    )
 
 
 def _json(content: object, status: int = 200) -> _Answer:
@@ -504,6 +542,12 @@ def _without(body: bytes, names: set[str]) -> bytes:
             if item.findtext(f"{space}instanceId") in names:
                 machines.remove(item)
     return Xml.tostring(root)
+
+
+def _states(region: str) -> dict[str, str]:
+    from moto.ec2.models import ec2_backends
+
+    return {each.id: each.state for each in ec2_backends[ACCOUNT][region].all_instances()}
 
 
 def _machines(region: str | None = None) -> list[Any]:

@@ -51,6 +51,8 @@ class LocalLambda:
     ssh_keys: dict[str, str] = field(default_factory=lambda: {"laptop": "ssh-ed25519 AAAAlaptop"})
     quota: int = 1000
     restarted: list[str] = field(default_factory=list)
+    unhealthy: list[str] = field(default_factory=list)
+    """Machines that Lambda reports as unhealthy."""
     wire: Wire = field(default_factory=Wire)
     url: str = ""
     launches_s: list[float] = field(default_factory=list)
@@ -193,6 +195,8 @@ class LocalLambda:
         request = machine.request
         booted = self.now_s() >= machine.launched_s + self.boot_s
         status = models.InstanceStatus.ACTIVE if booted else models.InstanceStatus.BOOTING
+        if machine.id in self.unhealthy:
+            status = models.InstanceStatus.UNHEALTHY
         if machine.ended_s is not None:
             status = models.InstanceStatus.TERMINATING
         can = models.InstanceActionAvailabilityDetails(available=True)

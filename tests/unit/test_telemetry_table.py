@@ -263,3 +263,77 @@ def test_earlier_readings_fill_an_empty_row_and_create_none() -> None:
         table.record_late_samples(node, before)
     assert (table.metrics(A), table.last_heartbeat(A)) == (readings(2), NOW)
     assert (table.metrics(B), table.last_heartbeat(B), len(table)) == (None, None, 1)
+
+
+def watched(clock: HandClock, *nodes: NodeId) -> TelemetryTable:
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    for node in nodes:
+        table.record_heartbeat(node)
+    table.pulse()
+    return table
+
+
+@pytest.mark.parametrize("pause_s", [13.0, 60.0, 3600.0])
+def test_time_in_which_the_process_did_not_run_is_no_silence(pause_s: float) -> None:
+    clock = HandClock()
+    table = watched(clock, A)
+    clock.wait(pause_s)
+
+    assert table.silent() == {}, "also before the next pulse"
+    assert table.pulse() == timedelta(seconds=pause_s)
+    assert table.pulse() == timedelta(0), "a pause is returned once"
+
+
+def test_a_node_has_the_full_timeout_from_the_end_of_a_pause() -> None:
+    clock = HandClock()
+    table = watched(clock, A, B)
+    clock.wait(80 + 600)
+    table.pulse()
+    resumed = clock.now()
+    for _ in range(44):
+        clock.wait(2)
+        table.pulse()
+    assert table.silent() == {}
+    table.record_heartbeat(B)
+    clock.wait(2)
+    assert table.silent() == {A: resumed}
+    assert table.last_heartbeat(A) == NOW, "the last heartbeat stays what it was"
+    assert table.last_heartbeat(B) == clock.now() - timedelta(seconds=2)
+
+
+def test_a_node_that_was_silent_before_a_pause_stays_silent_and_no_longer_for_it() -> None:
+    clock = HandClock()
+    table = watched(clock, A)
+    for _ in range(50):
+        clock.wait(2)
+        table.pulse()
+    assert table.silent() == {A: NOW}
+    clock.wait(600)
+    assert table.silent() == {A: NOW + timedelta(seconds=600)}
+    assert table.last_heartbeat(A) == NOW
+
+
+def test_a_process_that_runs_in_time_leaves_nothing_out() -> None:
+    clock = HandClock()
+    table = watched(clock, A)
+    for _ in range(9):
+        clock.wait(10)
+        assert table.pulse() == timedelta(0)
+    assert table.silent() == {A: NOW}
+
+
+def test_with_a_short_timeout_a_third_of_it_is_a_pause() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=timedelta(seconds=15))
+    table.record_heartbeat(A)
+    table.pulse()
+    clock.wait(14)
+    assert table.pulse() == timedelta(seconds=14)
+
+
+def test_a_table_whose_process_is_not_watched_counts_all_time() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.record_heartbeat(A)
+    clock.wait(90)
+    assert table.silent() == {A: NOW}

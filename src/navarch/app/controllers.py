@@ -11,6 +11,7 @@ from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
+from navarch.control.health.witnesses import ProviderWitness, WitnessController, WorkloadWitness
 from navarch.control.housekeeping import AlertController, HousekeepingController, SnapshotController
 from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
@@ -50,10 +51,11 @@ from navarch.ports.api import Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.notifier import AlertNotifier, ReportsNodes, WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
+from navarch.ports.witness import Witness
 from navarch.provision import FirstAvailable
 from navarch.service.agents import LivenessSink, Timing
 from navarch.service.fleet import Readings, no_offerings, not_simulated
@@ -240,6 +242,7 @@ class ControlPlaneParts:
                 clock, store, self.workloads, operations, is_empty=drain.is_empty
             ),
             LivenessController(clock, store, self.liveness),
+            WitnessController(clock, store, self.liveness, operations, self._witnesses()),
             CommandController(clock, store),
         ]
 
@@ -265,6 +268,12 @@ class ControlPlaneParts:
                 loads=self.loads,
             )
             found.append(autoscaling)
+        return found
+
+    def _witnesses(self) -> list[Witness]:
+        found: list[Witness] = [ProviderWitness(x) for x in self.guarded if x.checks_instances]
+        if isinstance(self.notifier, ReportsNodes):
+            found.append(WorkloadWitness(self.notifier.name, self.notifier))
         return found
 
     def _is_scaled(self, pool: Pool) -> bool:

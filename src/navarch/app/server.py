@@ -40,7 +40,7 @@ from navarch.app.servers import (
     listen_at,
     parse_listen_address,
 )
-from navarch.app.telemetry import Snapshots, TimeoutMigration
+from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
@@ -154,6 +154,7 @@ class Server:
                     grpc_server.run(),
                     plane.run(),
                     timeouts.run(),
+                    PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
                 ):
                     tasks.create_task(work)
                 self._providers.restore()

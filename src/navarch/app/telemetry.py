@@ -7,13 +7,14 @@ from pathlib import Path
 import structlog
 
 from navarch.control.pools.loads import Loads
+from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.store import Store
 from navarch.service.agents import Timing
 from navarch.stores.evidence import read_whole, write_whole
-from navarch.stores.telemetry import TelemetryTable
+from navarch.stores.telemetry import PULSE, TelemetryTable
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +63,36 @@ class Snapshots:
             self._loads_due = self._clock.now() + LOADS_EVERY
             loads = self.loads.dump()
             await offload.run(lambda: write_whole(self._history, loads))
+
+
+class PauseWatch:
+    """Leaves the time in which this process did not run out of the silence of nodes."""
+
+    def __init__(self, clock: Clock, store: Store, telemetry: TelemetryTable) -> None:
+        self._clock = clock
+        self._store = store
+        self._telemetry = telemetry
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            paused = self._telemetry.pulse()
+            if paused:
+                await self._record(paused)
+            await self._clock.sleep(PULSE.total_seconds())
+
+    async def _record(self, paused: timedelta) -> None:
+        log.warning("server.paused", seconds=round(paused.total_seconds()))
+        event = Event(
+            at=self._clock.now(),
+            about=about("server", "control plane"),
+            kind="server.paused",
+            reason=(
+                f"the control plane did not run for {paused.total_seconds():.0f} s; the silence of "
+                "nodes counts from now"
+            ),
+        )
+        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
 
 class TimeoutMigration:

@@ -64,6 +64,32 @@ class Notice:
     """In the provider's terms, with the date where there is one."""
 
 
+class InstanceHealth(StrEnum):
+    """What a provider's checks show of a machine."""
+
+    OK = "ok"
+    """It runs and no check fails, which does not prove that its operating system works."""
+    RESPONDING = "responding"
+    """Its operating system responds."""
+    INITIALIZING = "initializing"
+    """It starts, or there is no result yet."""
+    IMPAIRED = "impaired"
+    """It runs and a check fails."""
+    STOPPED = "stopped"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceCheck:
+    """The present result of a provider's checks of one machine."""
+
+    health: InstanceHealth
+    reason: str
+    """A sentence in the provider's terms. It stays the same while nothing changes."""
+    since: datetime | None = None
+    """Since when, if the provider reports it."""
+
+
 LABEL = "topology.navarch.dev/"
 """The prefix of the labels from which schedulers read the levels of a node."""
 

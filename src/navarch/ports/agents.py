@@ -81,11 +81,17 @@ class Liveness(Protocol):
     def timeout(self) -> timedelta:
         """How long after its last heartbeat a node is overdue."""
 
+    def last_heartbeat(self, node: NodeId) -> datetime | None:
+        """Return the time of the last heartbeat of `node` in this process."""
+
     def silent_since(self, node: NodeId) -> datetime | None:
-        """Return the time of the last heartbeat of `node`, if it is overdue; else None."""
+        """Return the time from which the silence of `node` counts, if it is overdue; else None.
+
+        That is its last heartbeat, or later if no heartbeat could be received for a while.
+        """
 
     def silent(self) -> Mapping[NodeId, datetime]:
-        """Return every overdue node with the time of its last heartbeat."""
+        """Return every overdue node with the time from which its silence counts."""
 
     def next_change(self) -> datetime | None:
         """Return when the next node becomes overdue unless heartbeats arrive; None for never."""

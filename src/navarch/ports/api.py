@@ -21,6 +21,7 @@ from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job
 from navarch.core.launch import Offering
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.recovery import Command, CommandKind, Remediation
+from navarch.core.witness import Testimony
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ class NodeView:
     """How its machine is paid for: reserved, spot or on demand."""
     held: Deferred | None = None
     """The action that automation holds back."""
+    testimonies: tuple[Testimony, ...] = ()
+    """What witnesses report about it while its agent is silent."""
     recovering: str | None = None
     """The current step of its recovery, and the progress of that step."""
 

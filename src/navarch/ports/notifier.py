@@ -1,6 +1,6 @@
 """The ports that notify workload systems of changes, and operators of events."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
@@ -24,6 +24,17 @@ class WorkloadNotifier(Protocol):
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether no work is left on `node` that would be lost with it."""
+
+
+@runtime_checkable
+class ReportsNodes(Protocol):
+    """An ability: the workload system itself observes the nodes on which it runs work."""
+
+    async def node_alive(self, node: NodeId) -> bool | None:
+        """Return True if its own agent on `node` has reported lately, such as a kubelet.
+
+        None if it does not know the node; raise NotifierError if it cannot be reached.
+        """
 
 
 class AlertNotifier(Protocol):

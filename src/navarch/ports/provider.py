@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from navarch.core.ids import InstanceId, PoolName, Token
-from navarch.core.instance import Instance, Notice, Topology
+from navarch.core.instance import Instance, InstanceCheck, Notice, Topology
 from navarch.core.launch import Offering
 
 
@@ -127,6 +127,20 @@ class DescribesTopology(Protocol):
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return the places of those machines that have one already; of 100 at most."""
+
+
+@runtime_checkable
+class ChecksInstances(Protocol):
+    """An ability: the provider reports the state and the status checks of a machine."""
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the results for those machines, of 100 at most.
+
+        A machine without a result is left out, as is one that the provider does not know: a
+        missing machine is the subject of listings.
+        """
 
 
 @runtime_checkable

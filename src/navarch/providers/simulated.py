@@ -21,7 +21,14 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus, Notice, Topology
+from navarch.core.instance import (
+    Instance,
+    InstanceCheck,
+    InstanceHealth,
+    InstanceStatus,
+    Notice,
+    Topology,
+)
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
 
@@ -64,6 +71,8 @@ class Habits:
     The block `ZONE/NAME` is in that zone; a block without a zone is in every zone."""
     surveyed_after_s: float = 0.0
     """How long after its launch the cloud reports a machine's position."""
+    unchecked: bool = False
+    """Whether the status checks of machines are not available at present."""
     announces: bool = False
     """True if a simulation polls this cloud for announcements."""
 
@@ -86,6 +95,9 @@ class Habits:
 
 HANG_S = 600.0
 
+FOUND_DEAD_AFTER = timedelta(seconds=90)
+"""How long after a machine dies its status check fails. EC2 checks once per minute."""
+
 
 @dataclass(slots=True)
 class Machine:
@@ -102,6 +114,8 @@ class Machine:
     """True if the launch was refused although the machine started."""
     block: str = ""
     """Its network block, at a cloud that has blocks."""
+    died_at: datetime | None = None
+    """When its operating system died, although it still runs and costs money."""
     ended_at: datetime | None = None
     end_listed_at: datetime | None = None
     number: int = 0
@@ -247,6 +261,29 @@ class SimulatedCloud:
             for machine in found
             if machine.block and self.clock.now() >= machine.launched_at + known
         }
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the status check of machines. It fails if the machine itself has died."""
+        await self.clock.sleep(self.habits.call_s[1])
+        if self.habits.unchecked:
+            raise TransientError("the status checks are not available")
+        known = [self.machines[name] for name in instances if name in self.machines]
+        return {machine.id: self._check(machine) for machine in known}
+
+    def _check(self, machine: Machine) -> InstanceCheck:
+        now, health, reason, since = self.clock.now(), InstanceHealth.OK, "", None
+        if machine.ended_at is not None and machine.end_listed_at is not None:
+            if now >= machine.end_listed_at:
+                health, reason, since = InstanceHealth.TERMINATED, "terminated", machine.ended_at
+        elif now < machine.boots_at:
+            health, reason = InstanceHealth.INITIALIZING, "starting"
+        elif machine.died_at is not None and now >= machine.died_at + FOUND_DEAD_AFTER:
+            health, since = InstanceHealth.IMPAIRED, machine.died_at + FOUND_DEAD_AFTER
+            reason = f"running, with a status check that failed at {since:%H:%M:%S} UTC"
+        reason = f"{self.name} reports the instance as {reason or 'running'}"
+        return InstanceCheck(health=health, reason=reason, since=since)
 
     def announce(self, instance: InstanceId, notice: Notice) -> None:
         """Publish a notice about a machine. The caller makes it come true."""

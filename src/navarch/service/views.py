@@ -54,6 +54,7 @@ def node_view(
         waiting=node.waiting,
         capacity_type=place.capacity_type if place else "",
         held=None if node.gone else node.held,
+        testimonies=() if node.gone else node.testimonies,
         recovering=None
         if recovery is None
         else f"{recovery.step.replace('_', ' ')}, {recovery.state}: {recovery.cause}",

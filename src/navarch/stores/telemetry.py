@@ -34,11 +34,20 @@ JUMP_S = 1.0
 """A wall clock that gains or loses more than this between two readings has been set."""
 
 
+PULSE = timedelta(seconds=2)
+"""How often a process that receives heartbeats calls `pulse`."""
+
+PAUSE_MIN_S = 10.0
+"""A process whose pulse is later than this did not run, or was too busy to receive heartbeats. With
+a short timeout, a third of it is enough."""
+
+
 class TelemetryTable:
     """The last heartbeat and the last metrics of each node: a few hundred bytes per node.
 
     A node is silent from `timeout` after its last heartbeat. Time during which the control plane
-    was down does not count: every node has the full timeout from the start of this process.
+    was down or did not run does not count: every node has the full timeout from the start of this
+    process, or from the end of the pause.
     """
 
     def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
@@ -58,6 +67,12 @@ class TelemetryTable:
         """The nodes known at the start of this process without a heartbeat since."""
         self._wall_s, self._steady_s = clock.now().timestamp(), clock.monotonic()
         self._beats_s[: len(self._names)] = self._wall_s
+        self._pulse_s = inf
+        """When the process last ran for certain, if that is watched."""
+        self._paused_s = 0.0
+        """The length of the pauses since the last pulse."""
+        self._before_pause_s: dict[NodeId, float] = {}
+        """The last heartbeats of the nodes that have sent none since a pause."""
 
     def _now_s(self) -> float:
         """Return the time of day, after moving the recorded times along with a clock that was set.
@@ -69,8 +84,38 @@ class TelemetryTable:
         jump_s = (wall_s - self._wall_s) - (steady_s - self._steady_s)
         if abs(jump_s) > JUMP_S:
             self._beats_s += jump_s
+            moved = self._before_pause_s.items()
+            self._before_pause_s = {node: last_s + jump_s for node, last_s in moved}
         self._wall_s, self._steady_s = wall_s, steady_s
+        late_s = steady_s - self._pulse_s - PULSE.total_seconds()
+        if late_s > min(PAUSE_MIN_S, self._timeout_s / 3):
+            self._leave_out(steady_s - self._pulse_s)
         return wall_s
+
+    def _leave_out(self, paused_s: float) -> None:
+        """Do not count a pause that ends now as silence.
+
+        Nodes that were silent before stay so; the others have the full timeout from now on.
+        """
+        for node, row in self._rows.items():
+            self._before_pause_s.setdefault(node, float(self._beats_s[row]))
+        began_s = self._wall_s - paused_s
+        was_silent = self._beats_s + self._timeout_s <= began_s
+        counts_from_s = np.maximum(self._beats_s, self._wall_s)
+        self._beats_s = np.where(was_silent, self._beats_s + paused_s, counts_from_s)
+        self._pulse_s = self._steady_s
+        self._paused_s += paused_s
+
+    def pulse(self) -> timedelta:
+        """Record that this process runs; return how long it did not since the last call.
+
+        A process that is stopped, a virtual machine that is moved, or a busy event loop receives
+        no heartbeats, whatever the nodes send.
+        """
+        self._now_s()
+        paused_s, self._paused_s = self._paused_s, 0.0
+        self._pulse_s = self._steady_s
+        return timedelta(seconds=paused_s)
 
     @property
     def timeout(self) -> timedelta:
@@ -108,6 +153,8 @@ class TelemetryTable:
         now_s = self._now_s()
         since_s = now_s - self._beats_s.item(row)
         self._beats_s[row] = now_s
+        if self._before_pause_s:
+            self._before_pause_s.pop(node, None)
         if metrics is not None:
             self._write(row, metrics)
         if node in self._unseen or not 0.0 <= since_s < self._timeout_s:
@@ -149,6 +196,7 @@ class TelemetryTable:
         if row is None:
             return
         self._unseen.pop(node, None)
+        self._before_pause_s.pop(node, None)
         self._beats_s[row] = np.inf
         self._names[row] = None
         self._spare.append(row)
@@ -156,17 +204,19 @@ class TelemetryTable:
     def last_heartbeat(self, node: NodeId) -> datetime | None:
         """Return the time of the last heartbeat of `node` in this process."""
         row = self._rows.get(node)
-        return None if row is None else _moment(self._beats_s[row])
+        if row is None:
+            return None
+        return _moment(self._before_pause_s.get(node, self._beats_s[row]))
 
     def silent_since(self, node: NodeId) -> datetime | None:
-        """Return the time of the last heartbeat of `node`, if it is overdue."""
+        """Return the time from which the silence of `node` counts, if it is overdue."""
         row = self._rows.get(node)
         if row is None or self._beats_s[row] + self._timeout_s > self._now_s():
             return None
         return _moment(self._beats_s[row])
 
     def silent(self) -> Mapping[NodeId, datetime]:
-        """Return every overdue node with the time of its last heartbeat."""
+        """Return every overdue node with the time from which its silence counts."""
         now = self._now_s()
         seen_s = self._beats_s[: len(self._names)]
         silent: dict[NodeId, datetime] = {}

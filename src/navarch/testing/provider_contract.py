@@ -23,12 +23,13 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceHealth, InstanceStatus
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.records import evolve
 from navarch.ports.provider import (
     AnnouncesNotices,
     BuysOncePerToken,
+    ChecksInstances,
     DescribesTopology,
     Provider,
     ProvisionRequest,
@@ -47,6 +48,8 @@ REFUSALS: tuple[type[ProviderError], ...] = (
 )
 """The errors of a launch that bought nothing, for: try elsewhere, alert an operator, fix the
 credentials, fix the pool, wait."""
+
+DEAD = (InstanceHealth.IMPAIRED, InstanceHealth.STOPPED, InstanceHealth.TERMINATED)
 
 TERMINATE_TRIES = 20
 """How often a machine is terminated, and its listing awaited, before the test fails."""
@@ -96,6 +99,11 @@ class ProviderContract:
     def small_pages(self, provider: Provider) -> bool:
         """Make listings come in pages of two machines."""
         del provider
+        return False
+
+    def impair(self, provider: Provider, instance: InstanceId) -> bool:
+        """Let the provider's status check of a machine fail."""
+        del provider, instance
         return False
 
     def recover(self, provider: Provider) -> None:
@@ -203,6 +211,47 @@ class ProviderContract:
         await provider.provision(self.request())
         await self.settle()
         assert list(await provider.notices()) == []
+
+    @story
+    async def test_a_working_machine_is_not_reported_as_dead(self, provider: Provider) -> None:
+        if not isinstance(provider, ChecksInstances):
+            pytest.skip("the provider does not check instances")
+        bought = await provider.provision(self.request())
+        await self.settle()
+        found = await provider.instance_checks([bought.id, InstanceId("i-never-was")])
+        assert found.keys() <= {bought.id}
+        assert all(check.health not in DEAD and check.reason for check in found.values())
+
+    @story
+    async def test_a_machine_with_a_failed_status_check_is_reported_as_impaired(
+        self, provider: Provider
+    ) -> None:
+        if not isinstance(provider, ChecksInstances):
+            pytest.skip("the provider does not check instances")
+        bought = await provider.provision(self.request())
+        other = await provider.provision(self.numbered(1))
+        await self.settle()
+        if not self.impair(provider, bought.id):
+            pytest.skip("status checks cannot fail here")
+        await self.settle()
+        found = await provider.instance_checks([bought.id, other.id])
+        assert found[bought.id].health is InstanceHealth.IMPAIRED
+        assert found[bought.id].reason
+        assert found[other.id].health not in DEAD
+
+    @story
+    async def test_a_terminated_machine_is_not_reported_as_working(
+        self, provider: Provider
+    ) -> None:
+        if not isinstance(provider, ChecksInstances):
+            pytest.skip("the provider does not check instances")
+        bought = await provider.provision(self.request())
+        await self.settle()
+        await provider.terminate(bought.id)
+        await self.settle()
+        found = await provider.instance_checks([bought.id])
+        ended = (InstanceHealth.STOPPED, InstanceHealth.TERMINATED)
+        assert all(check.health in ended for check in found.values())
 
     @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.__name__)
     @story

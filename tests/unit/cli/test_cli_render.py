@@ -18,6 +18,7 @@ from cli_views import (
     POOL,
     STATUS,
     STORY,
+    ago,
     check_golden,
     step,
 )
@@ -32,6 +33,7 @@ from navarch.cli.render.table import Canvas, Cell, Column, render_table
 from navarch.cli.render.why import render_why
 from navarch.core.event import about
 from navarch.core.ids import NodeId
+from navarch.core.witness import Testimony
 from navarch.ports.api import Why
 from navarch.service.views import pool_view
 from navarch.testing.worlds import a_job, a_pool
@@ -73,6 +75,19 @@ def test_the_status_shows_in_full_why_a_pool_is_paused_and_what_to_do() -> None:
 
 def test_a_job_of_a_billion_tasks_that_waits_is_shown_without_its_tasks() -> None:
     assert "1000000000 x 8" in render_job(a_job("huge", tasks=10**9), PLAIN)
+
+
+def test_a_silent_node_shows_what_its_witnesses_report() -> None:
+    reason = "EC2 reports the instance status check failed since 12:03 UTC"
+    dead = Testimony(witness="provider/work", alive=False, reason=reason, since=ago(120))
+    doubt = Testimony(witness="workloads/slurm", alive=None, reason="no answer", since=ago(5))
+    silent = replace(DETAIL, node=replace(DETAIL.node, testimonies=(dead, doubt)))
+    lines = render_node(silent, PLAIN).splitlines()
+    first = lines.index("Witnesses:") + 1
+    assert lines[first : first + 2] == [
+        f"  provider/work: dead, {reason} (2m ago)",
+        "  workloads/slurm: no proof, no answer (5s ago)",
+    ]
 
 
 def test_details_match_their_golden_files() -> None:

@@ -91,6 +91,7 @@ def render_node(detail: NodeDetail, canvas: Canvas) -> str:
     lines = [f"{name + ':':<16}{word}" for name, word in _facts(detail.node, canvas) if word]
     for heading, block in (
         ("Conditions", _conditions(detail.node, canvas)),
+        ("Witnesses", _testimonies(detail.node, canvas)),
         ("GPUs", _gpus(detail)),
         ("Metadata", _metadata(detail)),
         ("Labels", [f"{key}: {word}" for key, word in sorted(detail.node.labels.items())]),
@@ -147,6 +148,17 @@ def _conditions(node: NodeView, canvas: Canvas) -> list[str]:
         + (f", {condition.times} times" if condition.times > 1 else "")
         + (", fatal)" if condition.fatal else ")")
         for condition in node.conditions
+    ]
+
+
+_MEANINGS = {True: "works", False: "dead", None: "no proof"}
+
+
+def _testimonies(node: NodeView, canvas: Canvas) -> list[str]:
+    return [
+        f"{each.witness}: {_MEANINGS[each.alive]}, {printable(each.reason)}"
+        f" ({age(each.since, canvas.now)})"
+        for each in node.testimonies
     ]
 
 

@@ -12,12 +12,13 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, Topology
+from navarch.core.instance import Instance, InstanceCheck, Topology
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.provider import (
     Announcement,
     AnnouncesNotices,
     BuysOncePerToken,
+    ChecksInstances,
     DeclaresListingLag,
     DescribesTopology,
     PowerCycles,
@@ -59,6 +60,7 @@ class GuardedProvider:
         self.listing_lag = lag
         self.announces = isinstance(provider, AnnouncesNotices)
         self.describes_topology = isinstance(provider, DescribesTopology)
+        self.checks_instances = isinstance(provider, ChecksInstances)
         self.can_reboot = isinstance(provider, Reboots)
         self.can_power_cycle = isinstance(provider, PowerCycles)
 
@@ -98,6 +100,14 @@ class GuardedProvider:
         provider = self._provider
         assert isinstance(provider, DescribesTopology), self.name
         return await self._in_time("describe", TransientError, provider.topology, instances)
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the states and status checks of these machines, as far as they are known."""
+        provider = self._provider
+        assert isinstance(provider, ChecksInstances), self.name
+        return await self._in_time("check", TransientError, provider.instance_checks, instances)
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return how to log in to a machine; None if the provider does not describe it."""

@@ -15,7 +15,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, Topology
+from navarch.core.instance import Instance, InstanceCheck, Topology
 from navarch.core.launch import Offering
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Announcement, ProvisionRequest
@@ -38,8 +38,10 @@ from navarch.providers.aws.translation import (
     code_of,
     gpus_by_type,
     newest_prices,
+    read_check,
     read_instance,
     read_offerings,
+    unknown_instances,
 )
 
 T = TypeVar("T")
@@ -128,17 +130,48 @@ class AwsAccount:
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return the network position of machines; EC2 has it a few minutes after their start."""
-        by_region: dict[str, list[InstanceId]] = {}
-        for instance in instances:
-            region = self._region_of.get(instance)
-            if region is not None:
-                by_region.setdefault(region, []).append(instance)
         found: dict[InstanceId, Topology] = {}
-        for region, names in by_region.items():
+        for region, names in self._by_region(instances).items():
             for raw in await self._ec2.pages(
                 region, "describe_instance_topology", "Instances", InstanceIds=names
             ):
                 found[InstanceId(raw["InstanceId"])] = _topology(raw.get("NetworkNodes", ()))
+        return found
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the states and status checks of machines."""
+        found: dict[InstanceId, InstanceCheck] = {}
+        for region, names in self._by_region(instances).items():
+            try:
+                statuses = await self._statuses(region, names)
+            except InstanceNotFoundError as error:
+                # EC2 refuses the whole call if it does not know one of the machines.
+                unknown = unknown_instances(error)
+                known = [name for name in names if name not in unknown]
+                statuses = await self._statuses(region, known)
+            found |= {InstanceId(raw["InstanceId"]): read_check(raw) for raw in statuses}
+        return found
+
+    async def _statuses(self, region: str, names: Sequence[InstanceId]) -> list[Mapping[str, Any]]:
+        if not names:
+            return []
+        return await self._ec2.pages(
+            region,
+            "describe_instance_status",
+            "InstanceStatuses",
+            InstanceIds=names,
+            IncludeAllInstances=True,
+        )
+
+    def _by_region(self, instances: Sequence[InstanceId]) -> Mapping[str, list[InstanceId]]:
+        """Return those machines whose region is known."""
+        found: dict[str, list[InstanceId]] = {}
+        for instance in instances:
+            region = self._region_of.get(instance)
+            if region is not None:
+                found.setdefault(region, []).append(instance)
         return found
 
     async def offerings(self) -> Sequence[Offering]:

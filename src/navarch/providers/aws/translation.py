@@ -33,7 +33,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceCheck, InstanceHealth, InstanceStatus
 from navarch.core.launch import Offering
 from navarch.core.records import evolve
 
@@ -72,6 +72,57 @@ def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str
         launched_at=None if launched_at is None else launched_at.astimezone(UTC),
         ended_at=ended_at,
     )
+
+
+_CHECKS = (
+    ("SystemStatus", "system"),
+    ("InstanceStatus", "instance"),
+    ("AttachedEbsStatus", "attached EBS"),
+)
+
+_NOT_RUNNING: Mapping[str, InstanceHealth] = {
+    "pending": InstanceHealth.INITIALIZING,
+    "stopping": InstanceHealth.STOPPED,
+    "stopped": InstanceHealth.STOPPED,
+    "shutting-down": InstanceHealth.TERMINATED,
+    "terminated": InstanceHealth.TERMINATED,
+}
+
+
+def read_check(raw: Mapping[str, Any]) -> InstanceCheck:
+    """Return the state and the status checks in a response of DescribeInstanceStatus."""
+    state = raw["InstanceState"]["Name"]
+    if state != "running":
+        reason = f"EC2 reports the instance as {state}"
+        return InstanceCheck(health=_NOT_RUNNING[state], reason=reason)
+    results = {word: raw.get(field) or {} for field, word in _CHECKS}
+    failed = [word for word, result in results.items() if result.get("Status") == "impaired"]
+    if not failed:
+        first = [results[word].get("Status") for word in ("system", "instance")]
+        if first == ["ok", "ok"]:
+            reason = "EC2 reports the instance as running, and its status checks as passed"
+            return InstanceCheck(health=InstanceHealth.OK, reason=reason)
+        reason = "EC2 reports the instance as running, without a result of its status checks yet"
+        return InstanceCheck(health=InstanceHealth.INITIALIZING, reason=reason)
+    dates = [
+        detail["ImpairedSince"].astimezone(UTC)
+        for word in failed
+        for detail in results[word].get("Details", ())
+        if "ImpairedSince" in detail
+    ]
+    # The newest: a check that has failed for long did not keep the machine from working.
+    since = max(dates, default=None)
+    reason = f"EC2 reports the {' and '.join(failed)} status check failed"
+    reason += f" since {since:%H:%M} UTC" if since else ""
+    return InstanceCheck(health=InstanceHealth.IMPAIRED, reason=reason, since=since)
+
+
+_UNKNOWN_ID = re.compile(r"\bi-[0-9a-z-]+")
+
+
+def unknown_instances(error: ProviderError) -> frozenset[InstanceId]:
+    """Return the machines that EC2 does not know, of a call about several."""
+    return frozenset(InstanceId(found) for found in _UNKNOWN_ID.findall(str(error)))
 
 
 GPU_TYPES = ("p*", "g*")

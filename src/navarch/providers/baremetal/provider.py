@@ -27,7 +27,13 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus, Topology
+from navarch.core.instance import (
+    Instance,
+    InstanceCheck,
+    InstanceHealth,
+    InstanceStatus,
+    Topology,
+)
 from navarch.core.ownership import CLUSTER
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import ProvisionRequest
@@ -151,6 +157,37 @@ class BareMetal:
             for name, host in hosts.items()
             if name in wanted and host is not None
         }
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the machines that respond over SSH. The others are left out: it may be the link.
+
+        A machine that only refuses the login is left out, too.
+        """
+        wanted = set(instances)
+        leases = await self._offload.run(self._leases.all)
+        hosts = {
+            lease.instance: self._inventory.hosts[lease.host]
+            for lease in leases
+            if lease.instance in wanted and lease.host in self._inventory.hosts
+        }
+        answers = await asyncio.gather(*(self._responds(host) for host in hosts.values()))
+        responding = InstanceCheck(
+            health=InstanceHealth.RESPONDING, reason="the machine responds over SSH"
+        )
+        pairs = zip(hosts, answers, strict=True)
+        return {name: responding for name, responds in pairs if responds}
+
+    async def _responds(self, host: Host) -> bool:
+        try:
+            shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
+            try:
+                return (await shell.run("true", within=COMMAND_WITHIN)).exit_code == 0
+            finally:
+                await shell.close()
+        except ShellError:
+            return False
 
     async def _lend(
         self, request: ProvisionRequest, fitting: Sequence[Host], begun: Lease | None

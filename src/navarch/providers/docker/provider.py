@@ -19,7 +19,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceCheck, InstanceHealth, InstanceStatus
 from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.http.message import Endpoint, NoResponseError, NotSentError, Response
 from navarch.http.pool import ConnectionPool
@@ -115,6 +115,18 @@ _STATUSES = {
 }
 
 
+_HEALTH = {
+    "created": InstanceHealth.INITIALIZING,
+    "restarting": InstanceHealth.INITIALIZING,
+    "running": InstanceHealth.OK,
+    # A paused container continues where it was once it is resumed.
+    "paused": InstanceHealth.OK,
+    "removing": InstanceHealth.TERMINATED,
+    "exited": InstanceHealth.TERMINATED,
+    "dead": InstanceHealth.TERMINATED,
+}
+
+
 class _Endpoint(msgspec.Struct):
     ip_address: str = msgspec.field(default="", name="IPAddress")
 
@@ -205,6 +217,23 @@ class Docker:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every container of this provider, running or not."""
+        return [self._listed(found) for found in await self._containers_listed()]
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the states of containers, from one listing."""
+        wanted = set(instances)
+        return {
+            InstanceId(found.id): InstanceCheck(
+                health=_HEALTH[found.state],
+                reason=f"the Docker engine reports the container as {found.state}",
+            )
+            for found in await self._containers_listed()
+            if found.id in wanted and found.state in _HEALTH
+        }
+
+    async def _containers_listed(self) -> list[_Listed]:
         filters = msgspec.json.encode({"label": [f"{PROVIDER}={self.name}"]}).decode()
         response = await self._engine.request(
             "GET", "/containers/json", query={"all": "1", "filters": filters}
@@ -212,7 +241,7 @@ class Docker:
         if response.status != 200:
             raise _refusal(response, "list")
         try:
-            return [self._listed(found) for found in _LISTINGS.decode(response.body)]
+            return _LISTINGS.decode(response.body)
         except ValueError as error:
             # A container left out would look terminated, so a partial listing is an error.
             raise TransientError(f"the engine's listing cannot be read: {error}") from error

@@ -14,7 +14,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus, Topology
+from navarch.core.instance import Instance, InstanceCheck, InstanceStatus, Topology
 from navarch.core.launch import Offering
 from navarch.core.ownership import CLUSTER
 from navarch.ports.clock import Clock
@@ -32,6 +32,7 @@ from navarch.providers.gcp.translation import (
     left_over,
     machine,
     machine_name,
+    parse_check,
     parse_instance,
     parse_notice,
     parse_offerings,
@@ -155,6 +156,14 @@ class GcpCloud:
         wanted = set(instances)
         found = {_id_of(listed): parse_topology(listed) for listed in await self._listed()}
         return {name: place for name, place in found.items() if place and name in wanted}
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the states of machines, from one listing."""
+        wanted = set(instances)
+        found = {_id_of(listed): parse_check(listed) for listed in await self._listed()}
+        return {name: check for name, check in found.items() if check and name in wanted}
 
     async def _do(self, what: str, call: Callable[[str, str], None], instance: InstanceId) -> None:
         """Make one call that changes one machine."""

@@ -14,7 +14,15 @@ from google.cloud import compute_v1 as compute
 
 from navarch.core.errors import RejectedError
 from navarch.core.ids import InstanceId, ProviderName, Token
-from navarch.core.instance import Instance, InstanceStatus, Notice, NoticeKind, Topology
+from navarch.core.instance import (
+    Instance,
+    InstanceCheck,
+    InstanceHealth,
+    InstanceStatus,
+    Notice,
+    NoticeKind,
+    Topology,
+)
 from navarch.core.launch import Offering
 from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.core.records import evolve
@@ -67,6 +75,22 @@ STATUSES: Mapping[str, InstanceStatus] = {
     "STOPPED": InstanceStatus.TERMINATING,
     "SUSPENDED": InstanceStatus.TERMINATING,
     "TERMINATED": InstanceStatus.TERMINATING,
+}
+
+_HEALTH: Mapping[str, InstanceHealth] = {
+    "PENDING": InstanceHealth.INITIALIZING,
+    "PROVISIONING": InstanceHealth.INITIALIZING,
+    "STAGING": InstanceHealth.INITIALIZING,
+    "RUNNING": InstanceHealth.OK,
+    # The host has failed; Compute Engine repairs it or moves the machine.
+    "REPAIRING": InstanceHealth.IMPAIRED,
+    "PENDING_STOP": InstanceHealth.OK,
+    "STOPPING": InstanceHealth.STOPPED,
+    "STOPPED": InstanceHealth.STOPPED,
+    "SUSPENDING": InstanceHealth.STOPPED,
+    "SUSPENDED": InstanceHealth.STOPPED,
+    "TERMINATED": InstanceHealth.STOPPED,
+    "DEPROVISIONING": InstanceHealth.TERMINATED,
 }
 
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -267,6 +291,23 @@ def parse_notice(listed: Message) -> Notice | None:
     ongoing = coming.maintenance_status == "ONGOING"
     when = "is going on" if ongoing else f"from {begins}" if begins else "is announced"
     return Notice(kind=NoticeKind.MAINTENANCE, reason=f"{kind} maintenance {when}")
+
+
+def parse_check(listed: Message) -> InstanceCheck | None:
+    """Return the state of a machine; None for a status that is not known here."""
+    health = _HEALTH.get(listed.status)
+    if health is None:
+        return None
+    stopped = {
+        "TERMINATED": listed.last_stop_timestamp,
+        "STOPPED": listed.last_stop_timestamp,
+        "SUSPENDED": listed.last_suspended_timestamp,
+    }
+    return InstanceCheck(
+        health=health,
+        reason=f"Compute Engine reports the instance as {listed.status}",
+        since=_moment(stopped.get(listed.status, "")),
+    )
 
 
 def parse_topology(listed: Message) -> Topology | None:

@@ -1,6 +1,6 @@
 """The Lambda provider."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from navarch.core.errors import (
@@ -10,7 +10,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceCheck, InstanceStatus
 from navarch.core.launch import Offering
 from navarch.core.ownership import TOKEN
 from navarch.ports.clock import Clock
@@ -23,6 +23,7 @@ from navarch.providers.lambdalabs.translation import (
     key_material,
     key_name,
     launch_body,
+    parse_check,
     parse_instance,
     parse_offerings,
 )
@@ -120,6 +121,17 @@ class LambdaCloud:
         except ValueError as error:
             # A machine left out would look terminated, so a partial listing is an error.
             raise TransientError(f"Lambda's listing cannot be read: {error!r}") from error
+
+    async def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Mapping[InstanceId, InstanceCheck]:
+        """Return the states of machines, from one listing."""
+        wanted, listed = set(instances), await self.account.instances()
+        try:
+            found = [parse_check(bytes(each)) for each in listed]
+        except ValueError as error:
+            raise TransientError(f"Lambda's listing cannot be read: {error!r}") from error
+        return {each[0]: each[1] for each in found if each is not None and each[0] in wanted}
 
     async def _find(self, request: ProvisionRequest) -> Instance | None:
         for instance in await self.list_instances():

@@ -10,7 +10,7 @@ import msgspec
 
 from navarch.core.errors import CapacityError, RejectedError
 from navarch.core.ids import InstanceId, ProviderName
-from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.instance import Instance, InstanceCheck, InstanceHealth, InstanceStatus
 from navarch.core.launch import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.lambdalabs.account import Json
@@ -84,6 +84,16 @@ def key_name(public_key: str) -> str:
     return f"navarch-{hashlib.sha256(key_material(public_key).encode()).hexdigest()[:16]}"
 
 
+_HEALTH: Mapping[str, InstanceHealth] = {
+    "booting": InstanceHealth.INITIALIZING,
+    "active": InstanceHealth.OK,
+    "unhealthy": InstanceHealth.IMPAIRED,
+    "terminating": InstanceHealth.TERMINATED,
+    "terminated": InstanceHealth.TERMINATED,
+    "preempted": InstanceHealth.TERMINATED,
+}
+
+
 class _Tag(msgspec.Struct):
     key: str
     value: str
@@ -130,6 +140,16 @@ def parse_instance(listed: bytes, provider: ProviderName) -> Instance:
         labels=tags,
         price_per_hour=dollars(kind.price_cents_per_hour),
     )
+
+
+def parse_check(listed: bytes) -> tuple[InstanceId, InstanceCheck] | None:
+    """Return the state of one listed machine; None for a status that is not known here."""
+    machine = _MACHINES.decode(listed)
+    health = _HEALTH.get(machine.status)
+    if health is None:
+        return None
+    reason = f"Lambda reports the instance as {machine.status}"
+    return InstanceId(machine.id), InstanceCheck(health=health, reason=reason)
 
 
 def parse_offerings(types: Mapping[str, Json], provider: ProviderName) -> Iterator[Offering]:

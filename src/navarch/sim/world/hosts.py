@@ -85,6 +85,7 @@ class SimulatedHosts:
 
         async def live() -> None:
             await self.clock.sleep(after_s)
+            machine.died_at = None
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
             self.agents[machine.id] = agent
             self.add(agent)

@@ -10,7 +10,7 @@ from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName
-from navarch.core.instance import Instance, Inventory, Topology
+from navarch.core.instance import Instance, InstanceCheck, Inventory, Topology
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.core.recovery import RecoveryState, RecoveryStep
@@ -253,6 +253,12 @@ class LeaderProvider:
     def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """List every machine."""
         return self.crash_point.call("list", self.cloud.list_instances)
+
+    def instance_checks(
+        self, instances: Sequence[InstanceId]
+    ) -> Coroutine[Any, Any, Mapping[InstanceId, InstanceCheck]]:
+        """Return the status checks of machines."""
+        return self.crash_point.call("checks", self.cloud.instance_checks, instances)
 
 
 @dataclass(slots=True)

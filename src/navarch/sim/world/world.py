@@ -177,13 +177,17 @@ class World:
         agent.report_now()
 
     def silence(self, node: NodeId) -> None:
-        """Hang a node's agent."""
+        """Let the machine of a node die: its agent sends nothing more, its status check fails."""
         self.agent(node).hung = True
+        self.machine(node).died_at = self.clock.now()
         self.hosts.wake(node)
         self.checkers.may_be_retired.add(node)
 
     def partition(self, node: NodeId) -> None:
-        """Keep a node from the control plane, until it is taken out of `cut_off`."""
+        """Keep a node from the control plane, until it is taken out of `partitioned`.
+
+        Its machine works, and the cloud reports it as running.
+        """
         self.partitioned.add(node)
         self.hosts.wake(node)
 

@@ -1,0 +1,205 @@
+"""Witnesses: asks others than their agents about nodes that are silent."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from navarch.control.providers.guard import GuardedProvider
+from navarch.control.runtime.controller import Controller, retried
+from navarch.control.runtime.operations import OperationRunner
+from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.errors import NavarchError, SupersededError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import InstanceId, NodeId
+from navarch.core.instance import InstanceCheck
+from navarch.core.node import Node
+from navarch.core.records import evolve
+from navarch.core.witness import Testimony
+from navarch.fleet.witnesses import is_silent, observation_of, testify, with_testimony
+from navarch.ports.agents import Liveness
+from navarch.ports.clock import Clock
+from navarch.ports.notifier import ReportsNodes
+from navarch.ports.store import Committed, Store
+from navarch.ports.witness import Observation, Witness
+
+log = structlog.get_logger(__name__)
+
+ASK_EVERY = timedelta(seconds=30)
+"""How often witnesses are asked about a node while it is silent."""
+
+AT_ONCE = 100
+"""How many nodes one call is about."""
+
+CALLS_MAX = 8
+"""How many calls to one witness may be in flight at once."""
+
+ANSWER_WITHIN = timedelta(seconds=60)
+
+
+class WitnessController(Controller):
+    """Keeps what witnesses report about silent nodes on those nodes.
+
+    Each witness is asked by an operation of its own, so that one that hangs delays no other. A
+    witness that fails has no testimony: an earlier one may no longer be true. The testimonies are
+    removed by the commit that ends the silence.
+    """
+
+    name = "witnesses"
+    queue: WorkQueue[NodeId]
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        liveness: Liveness,
+        operations: OperationRunner,
+        witnesses: Iterable[Witness],
+    ) -> None:
+        nodes = store.fleet().nodes.values()
+        super().__init__(clock, store, [node.id for node in nodes if is_silent(node)])
+        self._liveness = liveness
+        self._operations = operations
+        self._unasked: dict[str, dict[NodeId, None]] = {}
+        """The nodes about which each witness is yet to be asked."""
+        self._witnesses = tuple(witnesses)
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue the nodes that have become silent."""
+        for before, node in committed.moved:
+            if not is_silent(node):
+                self.queue.drop_date(node.id)
+            elif before is None or not is_silent(before):
+                self.queue.add(node.id)
+
+    async def reconcile(self, keys: Sequence[NodeId]) -> None:
+        """Ask every witness about the nodes that are still silent."""
+        fleet, now = self._store.fleet(), self._clock.now()
+        silent = [name for name in keys if name in fleet.nodes and is_silent(fleet.nodes[name])]
+        for name in silent:
+            self.queue.add_at(name, now + ASK_EVERY)
+        for witness in self._witnesses:
+            self._unasked.setdefault(witness.name, {}).update(dict.fromkeys(silent))
+            self._ask(witness)
+
+    def _ask(self, witness: Witness) -> None:
+        """Start to ask, unless this witness is being asked: then again once that is over."""
+        names, key = self._unasked[witness.name], f"witness/{witness.name}"
+        if names and not self._operations.busy(key):
+            self._unasked[witness.name] = {}
+            operation = partial(self._ask_about, witness, names)
+            self._operations.send(key, operation, then=partial(self._ask, witness))
+
+    async def _ask_about(self, witness: Witness, names: Iterable[NodeId]) -> None:
+        fleet, calls = self._store.fleet(), asyncio.Semaphore(CALLS_MAX)
+        nodes = [fleet.nodes[name] for name in names if name in fleet.nodes]
+        # Nodes of one place are asked about together.
+        nodes.sort(key=lambda node: (node.place.region if node.place else "", node.id))
+
+        async def observe(some: Sequence[Node]) -> None:
+            async with calls:
+                found = await _observe(witness, some)
+            await self._record(witness.name, some, found)
+
+        starts = range(0, len(nodes), AT_ONCE)
+        await asyncio.gather(*(observe(nodes[first : first + AT_ONCE]) for first in starts))
+
+    @retried
+    async def _record(
+        self, witness: str, asked: Sequence[Node], found: Mapping[NodeId, Observation]
+    ) -> None:
+        """Commit the testimonies that have changed."""
+        fleet, now = self._store.fleet(), self._clock.now()
+        nodes: list[Node] = []
+        events: list[Event] = []
+        for name in (node.id for node in asked):
+            node = fleet.nodes.get(name)
+            if node is None or not is_silent(node):
+                continue  # It has reported meanwhile.
+            before = next((x for x in node.testimonies if x.witness == witness), None)
+            testimony = None
+            if name in found:
+                has_reported = self._liveness.has_reported(name)
+                last_report = self._liveness.last_heartbeat(name) if has_reported else None
+                testimony = testify(
+                    witness, found[name], before=before, last_report=last_report, now=now
+                )
+            if testimony != before:
+                nodes.append(evolve(node, testimonies=with_testimony(node, witness, testimony)))
+                reason = _in_words(witness, testimony)
+                kind, facts = "node.testimony", {"witness": witness}
+                events.append(
+                    Event(at=now, about=about("node", name), kind=kind, reason=reason, facts=facts)
+                )
+        if nodes:
+            await self._store.commit(Change(nodes=nodes, events=events), based_on=fleet.revision)
+
+
+async def _observe(witness: Witness, nodes: Sequence[Node]) -> Mapping[NodeId, Observation]:
+    """Return what a witness observes: nothing if it fails."""
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
+            return await witness.observe(nodes)
+    except SupersededError:
+        raise
+    except (NavarchError, TimeoutError) as error:
+        log.warning("witness.failed", witness=witness.name, nodes=len(nodes), error=str(error))
+    except Exception:
+        log.exception("witness.bug", witness=witness.name)
+    return {}
+
+
+def _in_words(witness: str, testimony: Testimony | None) -> str:
+    if testimony is None:
+        return f"{witness}: no testimony any more"
+    meaning = {True: "the machine works", False: "the machine is dead", None: "no proof"}
+    return f"{witness}: {meaning[testimony.alive]}: {testimony.reason}"
+
+
+class ProviderWitness:
+    """A provider that reports the state and the status checks of its machines."""
+
+    def __init__(self, provider: GuardedProvider) -> None:
+        assert provider.checks_instances, provider.name
+        self.name = f"provider/{provider.name}"
+        self._provider = provider
+
+    async def observe(self, nodes: Sequence[Node]) -> Mapping[NodeId, Observation]:
+        """Return what the provider reports about its own machines among `nodes`."""
+        machines: dict[InstanceId, NodeId] = {}
+        for node in nodes:
+            if node.instance is not None and node.provider == self._provider.name:
+                machines[node.instance] = node.id
+        if not machines:
+            return {}
+        checks: Mapping[InstanceId, InstanceCheck]
+        checks = await self._provider.instance_checks(list(machines))
+        return {
+            machines[name]: observation_of(check)
+            for name, check in checks.items()
+            if name in machines
+        }
+
+
+class WorkloadWitness:
+    """A workload system that observes the nodes on which it runs work."""
+
+    def __init__(self, name: str, workloads: ReportsNodes) -> None:
+        self.name = f"workloads/{name}"
+        self._workloads = workloads
+
+    async def observe(self, nodes: Sequence[Node]) -> Mapping[NodeId, Observation]:
+        """Return which nodes the workload system has received reports from.
+
+        That it has received none proves nothing: its agent is cut off by the same network.
+        """
+        answers = await asyncio.gather(*(self._workloads.node_alive(node.id) for node in nodes))
+        says = {
+            True: Observation(alive=True, reason="the node reports to the workload system"),
+            False: Observation(alive=None, reason="the node does not report there either"),
+        }
+        pairs = zip(nodes, answers, strict=True)
+        return {node.id: says[alive] for node, alive in pairs if alive is not None}
