@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
 
 from navarch.scheduler.model.quantity import UNLIMITED
 from navarch.scheduler.model.request import Request
@@ -19,17 +22,23 @@ QUEUE_LABEL = "kai.scheduler/queue"
 NODE_TYPE_LABEL = "kai.scheduler/type"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
+Name = Annotated[str, Meta(min_length=1)]
+Part = Annotated[float, Meta(ge=0, le=1)]
+
+
+class PlainValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the values that snapshot files hold as they are; the others have an entry there."""
+
+
+class Taint(PlainValue, frozen=True, kw_only=True):
     """Keeps tasks off a node unless they tolerate it."""
 
-    key: str
+    key: Name
     value: str = ""
-    effect: str = "NoSchedule"
+    effect: Name = "NoSchedule"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
+class Toleration(PlainValue, frozen=True, kw_only=True):
     """Lets a task onto nodes with a taint. An empty key tolerates everything."""
 
     key: str = ""
@@ -45,8 +54,7 @@ class Toleration:
         return self.value is None or self.value == taint.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeHealth:
+class NodeHealth(PlainValue, frozen=True, kw_only=True):
     """What the fleet thinks of a node. Everything but the default keeps new work away."""
 
     ready: bool = True
@@ -110,8 +118,7 @@ class QueueSpec:
     reclaim_min_runtime: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyConstraint:
+class TopologyConstraint(PlainValue, frozen=True, kw_only=True):
     """A request to place tasks near each other: within one domain of the required level."""
 
     topology: str
@@ -210,12 +217,11 @@ class JobSpec:
     tasks: tuple[TaskSpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
+class Topology(PlainValue, frozen=True, kw_only=True):
     """How the cluster is wired: node labels from the widest level to the narrowest."""
 
-    name: str
-    levels: tuple[str, ...]
+    name: Name
+    levels: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,13 +258,12 @@ class ResourceClaim:
     reserved_for: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueUsage:
+class QueueUsage(PlainValue, frozen=True, kw_only=True):
     """Which part of the cluster a queue has used of late, per resource, from 0 to 1."""
 
-    cpu: float = 0.0
-    memory: float = 0.0
-    gpu: float = 0.0
+    cpu: Part = 0.0
+    memory: Part = 0.0
+    gpu: Part = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, UnsetType, field
 
 from navarch.scheduler.model.cluster import (
     DEFAULT_GPU_MEMORY_MIB,
+    HEALTHY,
     Cluster,
+    Name,
+    NodeHealth,
     NodeSpec,
     QueueSpec,
     QueueUsage,
     ResourceClaim,
     ResourceShare,
     ResourceSlice,
+    Taint,
     Topology,
 )
 from navarch.scheduler.model.request import Request
@@ -25,15 +28,12 @@ from navarch.scheduler.snapshot.document import (
     Count,
     Entry,
     Minutes,
-    Name,
     Period,
     Positive,
     copy_as,
     given,
 )
 from navarch.scheduler.snapshot.job_entries import JobEntry, minutes_between
-
-Part = Annotated[float, Meta(ge=0, le=1)]
 
 
 class AllocatableEntry(Entry, frozen=True, kw_only=True):
@@ -44,23 +44,6 @@ class AllocatableEntry(Entry, frozen=True, kw_only=True):
     gpus: Count
     pods: Count
     mig: dict[str, Count] = field(default_factory=dict)
-
-
-class TaintEntry(Entry, frozen=True, kw_only=True):
-    """A taint."""
-
-    key: Name
-    value: str = ""
-    effect: Name = "NoSchedule"
-
-
-class HealthEntry(Entry, frozen=True, kw_only=True):
-    """The health of a node."""
-
-    ready: bool = True
-    cordoned: bool = False
-    draining: bool = False
-    suspect: bool = False
 
 
 class NodeEntry(Entry, frozen=True, kw_only=True):
@@ -74,8 +57,8 @@ class NodeEntry(Entry, frozen=True, kw_only=True):
     gpu_memory_synced: bool = True
     mig_strategy: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    taints: tuple[TaintEntry, ...] = ()
-    health: HealthEntry = HealthEntry()
+    taints: tuple[Taint, ...] = ()
+    health: NodeHealth = HEALTHY
 
     @classmethod
     def of(cls, node: NodeSpec) -> NodeEntry:
@@ -162,13 +145,6 @@ class QueueEntry(Entry, frozen=True, kw_only=True):
         )
 
 
-class TopologyEntry(Entry, frozen=True, kw_only=True):
-    """A topology: node labels from the widest level to the narrowest."""
-
-    name: Name
-    levels: Annotated[tuple[str, ...], Meta(min_length=1)]
-
-
 class SliceEntry(Entry, frozen=True, kw_only=True):
     """Devices that a node, or every node, offers."""
 
@@ -224,27 +200,19 @@ class ClaimEntry(Entry, frozen=True, kw_only=True):
         return copy_as(self, ResourceClaim, reserved_for=[user.uid for user in self.reserved_for])
 
 
-class UsageEntry(Entry, frozen=True, kw_only=True):
-    """The recent usage of a queue, as parts of the cluster."""
-
-    cpu: Part = 0.0
-    memory: Part = 0.0
-    gpu: Part = 0.0
-
-
 class ClusterEntry(Entry, frozen=True, kw_only=True):
     """A cluster."""
 
     nodes: tuple[NodeEntry, ...] = ()
     queues: tuple[QueueEntry, ...] = ()
     jobs: tuple[JobEntry, ...] = ()
-    topologies: tuple[TopologyEntry, ...] = ()
+    topologies: tuple[Topology, ...] = ()
     device_classes: tuple[str, ...] = ()
     resource_slices: tuple[SliceEntry, ...] = ()
     resource_claims: tuple[ClaimEntry, ...] = ()
     min_node_gpu_memory_mib: Positive | UnsetType = UNSET
     config_maps: tuple[str, ...] | UnsetType = UNSET
-    usage: dict[str, UsageEntry] | UnsetType = UNSET
+    usage: dict[str, QueueUsage] | UnsetType = UNSET
 
     @classmethod
     def of(cls, cluster: Cluster) -> ClusterEntry:
@@ -273,13 +241,12 @@ class ClusterEntry(Entry, frozen=True, kw_only=True):
     def to_cluster(self, now: datetime) -> Cluster:
         """Return the cluster; the times in the file are relative to `now`."""
         requests: dict[str, Request] = {}
-        usage = given(self.usage) or {}
         return Cluster(
             now=now,
             nodes=tuple(node.to_node() for node in self.nodes),
             queues=tuple(queue.to_queue(now) for queue in self.queues),
             jobs=tuple(job.to_job(now, requests) for job in self.jobs),
-            topologies=tuple(copy_as(topology, Topology) for topology in self.topologies),
+            topologies=self.topologies,
             device_classes=self.device_classes,
             resource_slices=tuple(
                 copy_as(piece, ResourceSlice, node=None if piece.all_nodes else piece.node)
@@ -287,7 +254,7 @@ class ClusterEntry(Entry, frozen=True, kw_only=True):
             ),
             resource_claims=tuple(claim.to_claim() for claim in self.resource_claims),
             config_maps=given(self.config_maps),
-            usage={name: copy_as(use, QueueUsage) for name, use in usage.items()},
+            usage=given(self.usage) or {},
             min_node_gpu_memory_mib=given(self.min_node_gpu_memory_mib),
         )
 

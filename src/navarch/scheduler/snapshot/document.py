@@ -17,7 +17,6 @@ from navarch.core.errors import InvalidError
 
 T = TypeVar("T")
 
-Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Amount = Annotated[float, Meta(ge=0)]

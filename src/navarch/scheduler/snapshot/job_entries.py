@@ -12,9 +12,12 @@ from navarch.scheduler.model.cluster import (
     PREEMPTIBLE_BELOW,
     AffinityTerm,
     JobSpec,
+    Name,
     PodSetSpec,
     SubGroupSpec,
     TaskSpec,
+    Toleration,
+    TopologyConstraint,
 )
 from navarch.scheduler.model.request import GpuKind, GpuRequest, Request
 from navarch.scheduler.model.status import STATUS_BY_TITLE
@@ -23,7 +26,6 @@ from navarch.scheduler.snapshot.document import (
     Count,
     Entry,
     Minutes,
-    Name,
     Period,
     Positive,
     Seconds,
@@ -34,27 +36,19 @@ from navarch.scheduler.snapshot.document import (
 Fraction = Annotated[float, Meta(ge=0.01, le=1)]
 
 
-class ConstraintEntry(Entry, frozen=True, kw_only=True):
-    """A topology constraint."""
-
-    topology: str
-    required_level: str = ""
-    preferred_level: str = ""
-
-
 class PodSetEntry(Entry, frozen=True, kw_only=True):
     """A pod set."""
 
     name: Name
     min_available: Count
-    topology: ConstraintEntry | None = field(name="topology_constraint", default=None)
+    topology: TopologyConstraint | None = field(name="topology_constraint", default=None)
 
 
 class SubGroupEntry(Entry, frozen=True, kw_only=True):
     """A group of pod sets and further groups."""
 
     name: str = ""
-    topology: ConstraintEntry | None = field(name="topology_constraint", default=None)
+    topology: TopologyConstraint | None = field(name="topology_constraint", default=None)
     groups: tuple[SubGroupEntry, ...] = ()
     pod_sets: tuple[PodSetEntry, ...] = ()
 
@@ -148,14 +142,6 @@ class WeightedTermEntry(Entry, frozen=True, kw_only=True):
     weight: int
 
 
-class TolerationEntry(Entry, frozen=True, kw_only=True):
-    """A toleration."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str | None = None
-
-
 class ClaimUseEntry(Entry, frozen=True, kw_only=True):
     """A task's use of a device claim, by the name of the claim or of the task's reference to it."""
 
@@ -191,7 +177,7 @@ class TaskEntry(Entry, frozen=True, kw_only=True):
     pod_affinity_topology_key: Name | UnsetType = UNSET
     """Affinity to tasks with this task's own `pod_labels`."""
     pod_anti_affinity_topology_key: Name | UnsetType = UNSET
-    tolerations: tuple[TolerationEntry, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[Positive, ...] = ()
     config_maps: tuple[str, ...] = ()
     nominated_node: str | None = None

@@ -17,13 +17,12 @@ from navarch.scheduler.config import (
     PluginConfig,
     SchedulerConfig,
 )
-from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.cluster import Cluster, Name
 from navarch.scheduler.snapshot.cluster_entries import ClusterEntry
 from navarch.scheduler.snapshot.document import (
     Amount,
     Count,
     Entry,
-    Name,
     Period,
     convert,
     read_document,

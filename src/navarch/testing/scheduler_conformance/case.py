@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from navarch.scheduler.config import Parameters, SchedulerConfig
-from navarch.scheduler.model.cluster import Cluster
+from navarch.scheduler.model.cluster import Cluster, Name
 from navarch.scheduler.model.status import STATUS_BY_TITLE, TaskStatus
 from navarch.scheduler.snapshot.cluster_entries import ClusterEntry
-from navarch.scheduler.snapshot.document import Count, Entry, Name, convert, given, join, reject
+from navarch.scheduler.snapshot.document import Count, Entry, convert, given, join, reject
 from navarch.scheduler.snapshot.references import check_references
 from navarch.scheduler.snapshot.snapshot import (
     NO_TIME,
