@@ -2,11 +2,9 @@
 
 from itertools import islice
 
-from navarch.scheduler.actions.eviction import make_room
-from navarch.scheduler.actions.solver.signature import FailedJobs
+from navarch.scheduler.actions.eviction import make_room, victims_among
 from navarch.scheduler.framework.gang import request_to_place
 from navarch.scheduler.framework.job_queue import JobQueue
-from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.scenario import Scenario
@@ -16,8 +14,6 @@ def consolidate(session: Session) -> None:
     """Make room for each pending job that may be interrupted, by moving others like it."""
     if session.parameters.max_consolidation_victims == 0:
         return
-    if not session.interruptible:
-        return  # no job could make room
 
     def search_for(job: Job) -> Search | None:
         # The cluster needs as many GPUs to spare as the job requests, on any nodes.
@@ -34,8 +30,7 @@ def consolidate(session: Session) -> None:
             reason=lambda victim: f"moved off {victim.node} to make room for job {job.name!r}",
         )
 
-    queue = pending_jobs(session, "consolidation", preemptible_only=True)
-    make_room(session, queue, "consolidation", search_for, failed=FailedJobs(per_queue=False))
+    make_room(session, "consolidation", search_for, preemptible_only=True, failed_per_queue=False)
 
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
@@ -44,7 +39,7 @@ def _movable_jobs(session: Session, job: Job) -> JobQueue:
     def may_move(other: Job) -> bool:
         return other is not job and session.consolidation_victim_filter(job, other)
 
-    queue = session.placer.queue_from(session.interruptible, may_move, victims=True)
+    queue = victims_among(session, may_move)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(session.interruptible) <= limit:
         return queue

@@ -1,17 +1,13 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
-from navarch.scheduler.actions.eviction import make_room
-from navarch.scheduler.actions.solver.signature import FailedJobs
+from navarch.scheduler.actions.eviction import make_room, victims_among
 from navarch.scheduler.framework.gang import tasks_to_place
-from navarch.scheduler.framework.pending import pending_jobs
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 
 
 def preempt(session: Session) -> None:
     """Place each pending job at the cost of less important ones in its queue."""
-    if not session.interruptible:
-        return  # no job could make room
 
     def within_quota(job: Job) -> bool:
         tasks = tasks_to_place(session, job, real=False)
@@ -28,9 +24,7 @@ def preempt(session: Session) -> None:
         return Search(
             job=job,
             action="preempt",
-            victim_queue=lambda: session.placer.queue_from(
-                session.interruptible, may_lose, victims=True
-            ),
+            victim_queue=lambda: victims_among(session, may_lose),
             validate=session.preempt_scenario_validator,
             reason=lambda victim: (
                 f"job {job.name!r} (priority {job.priority}) preempted job {victim.job.name!r} "
@@ -38,5 +32,4 @@ def preempt(session: Session) -> None:
             ),
         )
 
-    queue, failed = pending_jobs(session, "preempt"), FailedJobs(per_queue=True)
-    make_room(session, queue, "preempt", search_for, failed=failed, eligible=within_quota)
+    make_room(session, "preempt", search_for, eligible=within_quota)

@@ -1,8 +1,6 @@
 """Take back for a queue what others use beyond their fair share."""
 
-from navarch.scheduler.actions.eviction import make_room
-from navarch.scheduler.actions.solver.signature import FailedJobs
-from navarch.scheduler.framework.pending import pending_jobs
+from navarch.scheduler.actions.eviction import make_room, victims_among
 from navarch.scheduler.framework.session import Search, Session
 from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.quantity import Amounts, gpus
@@ -10,8 +8,6 @@ from navarch.scheduler.model.quantity import Amounts, gpus
 
 def reclaim(session: Session) -> None:
     """Let each pending job with a claim on more resources take them from other queues."""
-    if not session.interruptible:
-        return  # no job could make room
 
     def search_for(job: Job) -> Search:
         def may_lose(other: Job) -> bool:
@@ -21,9 +17,7 @@ def reclaim(session: Session) -> None:
         return Search(
             job=job,
             action="reclaim",
-            victim_queue=lambda: session.placer.queue_from(
-                session.interruptible, may_lose, victims=True
-            ),
+            victim_queue=lambda: victims_among(session, may_lose),
             validate=session.reclaim_scenario_validator,
             reason=lambda victim: (
                 f"resources were reclaimed from {_describe_queue(session, victim.job)} "
@@ -31,9 +25,7 @@ def reclaim(session: Session) -> None:
             ),
         )
 
-    queue, failed = pending_jobs(session, "reclaim"), FailedJobs(per_queue=True)
-    eligible = session.can_reclaim_resources
-    make_room(session, queue, "reclaim", search_for, failed=failed, eligible=eligible)
+    make_room(session, "reclaim", search_for, eligible=session.can_reclaim_resources)
 
 
 def _describe_queue(session: Session, job: Job) -> str:
