@@ -20,10 +20,11 @@ from navarch.ports.clock import Offload
 T = TypeVar("T")
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace the file at `path` with `data`, durably. Blocking."""
     scratch = path.with_name(path.name + ".new")
-    with scratch.open("wb") as file:
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         os.fdatasync(file.fileno())
@@ -84,9 +85,7 @@ class FolderArchive:
         place = _folder_of(self._folder, evidence.note.node)
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"{quote(evidence.note.id, safe='')}.json"
-        new = file.with_suffix(".part")
-        new.write_bytes(msgspec.json.encode(evidence))
-        new.replace(file)
+        write_whole(file, msgspec.json.encode(evidence))
         for note in _newest_first(read_records(place.glob("*.json"), Evidence))[KEPT_MAX:]:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
 
@@ -117,13 +116,7 @@ class FolderBringUpLogs:
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = place / f"{quote(log.id, safe='')}.json"
-            new = file.with_suffix(".part")
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as writing:
-                writing.write(msgspec.json.encode(log))
-                writing.flush()
-                os.fsync(writing.fileno())
-            new.replace(file)
+            write_whole(file, msgspec.json.encode(log), mode=0o600)
             for old in _oldest_first(read_records(place.glob("*.json"), BringUpLog))[:-LOGS_MAX]:
                 (place / f"{quote(old.id, safe='')}.json").unlink(missing_ok=True)
         except OSError as error:
