@@ -6,15 +6,14 @@ connection stops no check.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import timedelta
 from functools import partial
 
 import structlog
 
 from navarch.agent.check_runner import CheckRunner
-from navarch.agent.commands import CommandLoop, Handler
+from navarch.agent.commands import CommandLoop
 from navarch.agent.connection import ConnectionState, Signals
 from navarch.agent.context import AgentContext, Probe
 from navarch.agent.dead_man import DeadManSwitch, Lease
@@ -26,7 +25,6 @@ from navarch.agent.remediation import Permissions, Remediation
 from navarch.agent.settings import Identity, Timing
 from navarch.agent.spool import Spool
 from navarch.agent.spool.disk import Disk
-from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX
 from navarch.agent.uploader import Uploader
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
@@ -64,7 +62,6 @@ class Agent:
     """Runs driver calls, which may hang, so it should not be shared with the disk."""
     on_terminate: Callable[[], None] | None = None
     """Called after a TERMINATE command; without it the agent stops."""
-    handlers: Mapping[CommandKind, Handler] = field(default_factory=dict)
     diagnostics: Diagnostics | None = None
     """Runs tests that load the GPUs, on machines that support them."""
     tests_offload: Offload | None = None
@@ -80,8 +77,6 @@ class Agent:
     release_driver: Callable[[], None] = lambda: None
     lease: Lease | None = None
     """Shuts down an idle machine that has lost its control plane for the lease's term."""
-    buffer_bytes_max: int = BYTES_MAX
-    buffer_age_max: timedelta = AGE_MAX
 
     def __post_init__(self) -> None:
         self._probe = Probe(self.probe_offload)
@@ -208,7 +203,6 @@ class Agent:
                 CommandKind.RESTART_APP: remediation.restart_app,
                 CommandKind.RESET_GPU: remediation.reset,
                 CommandKind.REBOOT: remediation.reboot,
-                **self.handlers,
             },
         )
 
@@ -227,8 +221,6 @@ class Agent:
                 now=self.clock.now(),
                 boot_id=boot_id,
                 new_stream=self.entropy.new_id("stream"),
-                bytes_max=self.buffer_bytes_max,
-                age_max=self.buffer_age_max,
             )
         )
         return AgentContext(

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -11,7 +11,7 @@ import structlog
 from navarch.agent.spool.command_journal import CommandJournal
 from navarch.agent.spool.disk import Disk, DiskError
 from navarch.agent.spool.findings import Findings, Readiness
-from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX, EvidenceQueue, ReportBuffer
+from navarch.agent.spool.outbox import EvidenceQueue, ReportBuffer
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.node import NodeStatus
 from navarch.ports.clock import Offload
@@ -38,13 +38,9 @@ class Spool:
         now: datetime,
         boot_id: str,
         new_stream: str,
-        bytes_max: int = BYTES_MAX,
-        age_max: timedelta = AGE_MAX,
     ) -> None:
         self._offload = offload
-        self.buffer = ReportBuffer(
-            disk, new_stream=new_stream, boot_id=boot_id, bytes_max=bytes_max, age_max=age_max
-        )
+        self.buffer = ReportBuffer(disk, new_stream=new_stream, boot_id=boot_id)
         self.journal = CommandJournal(disk, now)
         self.findings = Findings(disk, boot_id=boot_id)
         self.evidence = EvidenceQueue(disk)

@@ -46,13 +46,11 @@ class ReportBuffer:
         new_stream: str,
         boot_id: str = "",
         bytes_max: int = BYTES_MAX,
-        age_max: timedelta = AGE_MAX,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         assert segment_bytes * 4 <= bytes_max, f"{segment_bytes=} is too coarse for {bytes_max=}"
         self._boot_id = boot_id
         self._bytes_max = bytes_max
-        self._age_max = age_max
         self.reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
         self.samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
         self._results = msgspec.json.Decoder(_StoredReport | tuple[CheckResult, ...])
@@ -120,8 +118,8 @@ class ReportBuffer:
         )
 
     def _expire(self, now: datetime) -> None:
-        self.samples.drop_before(now - self._age_max)
-        if self.reports.drop_before(now - self._age_max):
+        self.samples.drop_before(now - AGE_MAX)
+        if self.reports.drop_before(now - AGE_MAX):
             self.lost_reports = True
 
     def _trim(self, now: datetime) -> None:
