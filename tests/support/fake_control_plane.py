@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
+from tests.support.agent_messages import heartbeat_reply_bytes, parse_heartbeat
 
 from navarch.agent.transport.http_link import PROTOBUF
-from navarch.agent.transport.protobuf import heartbeat_reply_bytes, parse_heartbeat
 from navarch.core.errors import (
     ConflictError,
     InvalidError,

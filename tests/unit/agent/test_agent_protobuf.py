@@ -1,22 +1,21 @@
 """The heartbeat's codec, against Google's library and against random bytes."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.agent_messages import heartbeat_reply_bytes, parse_heartbeat
 
 from navarch.agent.transport.protobuf import (
     MalformedError,
     heartbeat_bytes,
-    heartbeat_reply_bytes,
-    parse_heartbeat,
     parse_heartbeat_reply,
 )
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.recovery import Command, CommandKind
+from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
 
 NODE = NodeId("gpu-7")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,62 +48,11 @@ commands = st.builds(
 )
 
 
-def google() -> dict[str, Any]:
-    """Return Google's classes for the messages of `agent.proto`, or skip."""
-    pytest.importorskip("google.protobuf")
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped,unused-ignore]
-
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="agent", package="t", syntax="proto3")
-
-    def message(name: str, *fields: tuple[str, int, int, bool, str]) -> Any:  # noqa: ANN401
-        described = file.message_type.add(name=name)
-        for field, number, kind, repeated, of in fields:
-            label = kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL
-            described.field.add(
-                name=field, number=number, type=kind, label=label, type_name=of or None
-            )
-        return described
-
-    text, number, single = kinds.TYPE_STRING, kinds.TYPE_UINT64, kinds.TYPE_FLOAT
-    message(
-        "HeartbeatRequest",
-        ("node_id", 1, text, False, ""),
-        ("sequence", 2, number, False, ""),
-        ("cpu_pct", 3, single, False, ""),
-        ("memory_pct", 4, single, False, ""),
-        ("temperature_c", 5, single, True, ""),
-        ("power_w", 6, single, True, ""),
-        ("utilization_pct", 7, single, True, ""),
-        ("memory_used_mib", 8, single, True, ""),
-    )
-    message("HeartbeatResponse", ("commands", 1, kinds.TYPE_MESSAGE, True, ".t.AgentCommand"))
-    command = message(
-        "AgentCommand",
-        ("command_id", 1, text, False, ""),
-        ("kind", 2, text, False, ""),
-        ("parameters", 3, kinds.TYPE_MESSAGE, True, ".t.AgentCommand.ParametersEntry"),
-        ("issued_at_unix_ms", 4, kinds.TYPE_INT64, False, ""),
-        ("expires_at_unix_ms", 5, kinds.TYPE_INT64, False, ""),
-    )
-    entry = command.nested_type.add(name="ParametersEntry")
-    entry.field.add(name="key", number=1, type=text, label=kinds.LABEL_OPTIONAL)
-    entry.field.add(name="value", number=2, type=text, label=kinds.LABEL_OPTIONAL)
-    entry.options.map_entry = True
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    names = ("HeartbeatRequest", "HeartbeatResponse")
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"t.{name}"))
-        for name in names
-    }
-
-
 @given(readings, st.integers(0, (1 << 64) - 1))
 def test_heartbeats_match_googles_encoding_byte_for_byte(
     metrics: NodeMetrics, sequence: int
 ) -> None:
-    theirs = google()["HeartbeatRequest"](
+    theirs = HeartbeatRequest(
         node_id=NODE,
         sequence=sequence,
         cpu_pct=metrics.cpu_pct,
@@ -120,7 +68,7 @@ def test_heartbeats_match_googles_encoding_byte_for_byte(
 
 @given(st.lists(commands, max_size=4))
 def test_replies_encoded_by_google_are_decoded(sent: list[Command]) -> None:
-    theirs = google()["HeartbeatResponse"]()
+    theirs = HeartbeatResponse()
     for command in sent:
         theirs.commands.add(
             command_id=command.id,
@@ -134,7 +82,7 @@ def test_replies_encoded_by_google_are_decoded(sent: list[Command]) -> None:
 
 
 def test_a_heartbeat_matches_stored_bytes_of_googles_library() -> None:
-    """The bytes come from Google's library, so the test also runs without it."""
+    """A field that is renumbered in `agent.proto` breaks the agents that run already."""
     metrics = NodeMetrics(
         cpu_pct=12.5,
         memory_pct=0.0,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.instance import GpuMetrics, NodeMetrics
+from navarch.core.instance import NodeMetrics
 from navarch.core.recovery import Command, CommandKind
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -68,51 +68,6 @@ def parse_heartbeat_reply(raw: bytes, node: NodeId) -> HeartbeatReply:
     return HeartbeatReply(commands=tuple(commands), unknown=tuple(unknown))
 
 
-def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
-    """Return the node, sequence number and metrics of a heartbeat.
-
-    This and `heartbeat_reply_bytes` are the server's side, for tests. The control plane has a
-    faster implementation of its own.
-    """
-    node, sequence = "", 0
-    scalars = {3: 0.0, 4: 0.0}
-    columns: dict[int, tuple[float, ...]] = {5: (), 6: (), 7: (), 8: ()}
-    for number, value in _fields(raw):
-        if number == 1 and isinstance(value, bytes):
-            node = _text(value)
-        elif number == 2 and isinstance(value, int):
-            sequence = value
-        elif number in scalars and isinstance(value, bytes):
-            scalars[number] = _floats(value)[0]
-        elif number in columns and isinstance(value, bytes):
-            columns[number] += _floats(value)
-    gpus = tuple(
-        GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * _MIB)
-        for t, p, u, m in zip(*columns.values(), strict=True)
-    )
-    metrics = NodeMetrics(cpu_pct=scalars[3], memory_pct=scalars[4], gpus=gpus)
-    return NodeId(node), sequence, metrics
-
-
-def heartbeat_reply_bytes(commands: Sequence[Command]) -> bytes:
-    """Return an encoded HeartbeatResponse."""
-    out = bytearray()
-    for command in commands:
-        body = bytearray()
-        _put_bytes(body, 1, command.id.encode())
-        _put_bytes(body, 2, command.kind.encode())
-        for name, value in command.parameters.items():
-            entry = bytearray()
-            _put_bytes(entry, 1, name.encode())
-            _put_bytes(entry, 2, value.encode())
-            body += _key(3, _BYTES) + _varint(len(entry)) + entry
-        for number, moment in ((4, command.issued_at), (5, command.expires_at)):
-            unix_ms = (moment - _EPOCH) // timedelta(milliseconds=1)
-            body += _key(number, _VARINT) + _varint(unix_ms & 0xFFFFFFFFFFFFFFFF)
-        out += _key(1, _BYTES) + _varint(len(body)) + body
-    return bytes(out)
-
-
 def _parse_command(raw: bytes, node: NodeId) -> Command | str:
     texts = {1: "", 2: ""}
     times = {4: 0, 5: 0}
@@ -138,12 +93,6 @@ def _parse_command(raw: bytes, node: NodeId) -> Command | str:
         expires_at=_moment(times[5]),
         parameters=parameters,
     )
-
-
-def _floats(raw: bytes) -> tuple[float, ...]:
-    if not raw or len(raw) % 4:
-        raise MalformedError(f"{len(raw)} bytes are not floats")
-    return struct.unpack(f"<{len(raw) // 4}f", raw)
 
 
 def _text(raw: bytes) -> str:
