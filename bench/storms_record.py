@@ -74,6 +74,8 @@ class Record:
     """Every reason shown that may name a cause, with the time at which it was first shown."""
     held: dict[NodeId, str] = field(default_factory=dict)
     """The reason why each node is held now, if it may name a cause."""
+    measured: dict[str, float] = field(default_factory=dict)
+    """Other figures of a story."""
     _limits: set[str] = field(default_factory=set)
     """Reasons that only name a limit."""
 

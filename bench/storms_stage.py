@@ -6,7 +6,7 @@ from random import Random
 
 from bench.llama3_evidence import Fault, Rig
 from bench.storms_record import CommonCause, Record
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
@@ -16,6 +16,8 @@ from navarch.testing.worlds import H100, a_pool
 NODES_PER_RACK = 18
 RACKS_PER_FEED = 4
 OLD = "550.90.07"
+STATUS_CHECK_S = 90.0
+"""How long after the death of a machine its provider's status check fails."""
 RACK, FEED = "rack", "power_feed"
 
 Event = tuple[float, Callable[[], None]]
@@ -69,30 +71,46 @@ class Stage:
         if cause is not None:
             cause.shown_at.setdefault(node, self.record.now_s())
 
+    def find(
+        self,
+        node: NodeId,
+        fault: Fault,
+        cause: CommonCause | None = None,
+        *,
+        breaks: bool = False,
+    ) -> None:
+        """Let the agent's own checks find a fault; `breaks` if the machine is broken by then."""
+        if not self.is_there(node):
+            return
+        if breaks:
+            self.record.broken_at[node] = self.record.now_s()
+        for result in Rig(self.world, node).after(fault, self.chance):
+            self.show(node, result, cause)
+
     def break_machine(self, node: NodeId, fault: Fault) -> None:
-        """Break the hardware; the agent's own checks find it."""
+        """Break one machine, which must be treated soon."""
+        if self.is_there(node):
+            self.record.due[node] = self.record.now_s()
+            self.find(node, fault, breaks=True)
+
+    def kill(
+        self, node: NodeId, cause: CommonCause | None = None, *, must_be_found: bool = False
+    ) -> None:
+        """Let a machine die: its agent sends nothing more, and soon its status check fails."""
         if not self.is_there(node):
             return
         now_s = self.record.now_s()
-        self.record.broken_at[node] = self.record.due[node] = now_s
-        agent = self.world.agent(node)
-        for result in Rig(self.world, node).after(fault, self.chance):
-            agent.results[result.check] = result
-        agent.report_now()
-
-    def kill(self, node: NodeId, cause: CommonCause | None = None) -> None:
-        """Let the machine die: its agent sends nothing more."""
-        if not self.is_there(node):
-            return
-        self.record.broken_at[node] = self.record.now_s()
+        self.record.broken_at[node] = now_s
         self.world.silence(node)
+        if must_be_found:
+            self.record.due[node] = now_s + STATUS_CHECK_S
         if cause is not None:
-            cause.shown_at.setdefault(node, self.record.now_s())
+            cause.shown_at.setdefault(node, now_s)
 
-    def testify(self, node: NodeId) -> None:
-        """Let the provider list a dead machine as ended: evidence besides the silence."""
+    def end(self, node: NodeId) -> None:
+        """Let the provider list a dead machine as ended."""
         if self.is_there(node):
-            self.record.due[node] = self.record.now_s()
+            self.record.due[node] = min(self.record.now_s(), self.record.due[node])
             self.world.reclaim(node)
 
     # What only looks as if it did
@@ -129,19 +147,6 @@ def place(node: NodeId, per_rack: int) -> dict[str, str]:
     pool, _, number = node.rpartition("-")
     rack = int(number) // per_rack
     return {RACK: f"{pool}-r{rack:02}", FEED: f"{pool}-feed-{rack // RACKS_PER_FEED}"}
-
-
-def xid(code: int, action: str) -> CheckResult:
-    """Return what the agent reports of an XID that a driver raises on a sound machine."""
-    return CheckResult(
-        check=f"xid/{code}/GPU-0",
-        health=Health.UNHEALTHY,
-        reason=f"XID {code}",
-        fatal=True,
-        lasting=True,
-        action=action,
-        facts={"code": str(code), "kind": "xid", "gpu": "GPU-0"},
-    )
 
 
 def one_pool(nodes: int) -> list[Pool]:

@@ -10,9 +10,18 @@ from enum import StrEnum
 from functools import partial
 from random import Random
 
-from bench.llama3_evidence import Fault, double_bit, off_the_bus, uncontained, wrong_words
+from bench.llama3_evidence import (
+    Fault,
+    Rig,
+    double_bit,
+    firmware,
+    off_the_bus,
+    uncontained,
+    wrong_words,
+)
+from bench.storms_llama3 import job_pools, llama3
 from bench.storms_record import CommonCause
-from bench.storms_stage import FEED, NODES_PER_RACK, RACK, Event, Stage, one_pool, six_pools, xid
+from bench.storms_stage import FEED, NODES_PER_RACK, RACK, Event, Stage, one_pool, six_pools
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.pool import Pool
@@ -31,6 +40,9 @@ class Figure(StrEnum):
     NAMED = "every cause is named within 15 minutes of the third node"
     EXPLAINED = "every machine is replaced, or held with the rack or feed named"
     NO_FALSE_NAME = "no change that broke nothing is named"
+    HANDLED = "every fault is handled"
+    ETTR = "the effective training time ratio is within 0.002 of the bound"
+    INTERRUPTIONS = "at most 1.05 interruptions per fault"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +53,20 @@ class Story:
     figures: tuple[Figure, ...]
     pools: Callable[[int], list[Pool]] = one_pool
     per_rack: int = NODES_PER_RACK
+    nodes: int | None = None
+    """The size at which it is played; None: all sizes."""
+    seeds_max: int | None = None
+    """How many seeds are enough, for a long story."""
 
 
 # Silence
 
 
 async def silence(stage: Stage, share: float | str) -> None:
-    """Cut nodes off for 3, 10 and 60 minutes, in random order; one of them may really be dead."""
+    """Cut nodes off for 3, 10 and 60 minutes, in random order; one of them may really be dead.
+
+    The status check of a dead machine fails, and its provider may list it as ended.
+    """
     chance = stage.chance
     for minutes in chance.sample((3, 10, 60), 3):
         present = [node for node in stage.nodes if stage.is_there(node)]
@@ -134,14 +153,14 @@ def true_faults(stage: Stage, others: set[NodeId], *, until_s: float) -> list[Ev
 async def two_drivers(stage: Stage) -> None:
     """Install two bad drivers within an hour, each on another part of the fleet."""
     chance = stage.chance
-    codes = chance.choice(((119, 119), (119, 120), (120, 119)))
+    faults = chance.choice(((firmware, firmware), (firmware, crashed), (crashed, firmware)))
     size = len(stage.nodes)
     first = round(chance.uniform(0.15, 0.35) * size)
     second = round(chance.uniform(0.15, 0.35) * size)
     groups = (stage.nodes[:first], stage.nodes[first : first + second])
     drivers = chance.sample(("570.86.10", "575.51.03", "560.35.05", "580.65.06"), 2)
     events = true_faults(stage, set(stage.nodes[: first + second]), until_s=1.5 * HOUR_S)
-    for group, driver, code in zip(groups, drivers, codes, strict=True):
+    for group, driver, fault in zip(groups, drivers, faults, strict=True):
         cause = CommonCause(names=(driver,))
         stage.record.causes.append(cause)
         share_shown = chance.uniform(0.6, 1.0)
@@ -150,7 +169,7 @@ async def two_drivers(stage: Stage) -> None:
             events += stage.upgrade(node, driver, at_s)
             if chance.random() < share_shown:
                 ill_s = at_s + chance.uniform(10.0, 20 * MINUTE_S)
-                events.append((ill_s, partial(stage.show, node, xid(code, "reset_gpu"), cause)))
+                events.append((ill_s, partial(stage.find, node, fault, cause)))
     await stage.play(events, until_s=6 * HOUR_S)
 
 
@@ -162,13 +181,18 @@ async def slow_driver(stage: Stage) -> None:
     stage.record.causes.append(cause)
     group = stage.nodes[:70]
     events = true_faults(stage, set(group), until_s=24 * HOUR_S)
-    code = chance.choice((119, 120, 109))
+    fault = chance.choice((firmware, crashed))
     for turn, node in enumerate(group):
         at_s = (20 * turn + chance.uniform(0.0, 10.0)) * MINUTE_S
         events += stage.upgrade(node, driver, at_s)
         ill_s = at_s + chance.uniform(10.0, 15 * MINUTE_S)
-        events.append((ill_s, partial(stage.show, node, xid(code, "reset_gpu"), cause)))
+        events.append((ill_s, partial(stage.find, node, fault, cause)))
     await stage.play(events, until_s=25 * HOUR_S)
+
+
+def crashed(rig: Rig, chance: Random) -> None:
+    """XID 120: the GPU's own processor crashed."""
+    rig.gpus.xid(120, index=chance.randrange(8), text="GSP task timeout @ pc:0x1e5ab54")
 
 
 # Racks
@@ -188,7 +212,7 @@ async def dead_rack(stage: Stage) -> None:
 
 
 async def hot_rack(stage: Stage) -> None:
-    """Let the cooling of a rack fail: its machines throttle, and are unfit after a while."""
+    """Let the cooling of a rack fail: GPUs get warm, then too hot, and leave the bus in the end."""
     chance = stage.chance
     rack = rack_of(stage)
     victims = stage.in_rack(rack)
@@ -199,26 +223,21 @@ async def hot_rack(stage: Stage) -> None:
     for node in victims:
         warm_s = chance.uniform(0.0, 20 * MINUTE_S)
         hot_s = warm_s + chance.uniform(5 * MINUTE_S, 40 * MINUTE_S)
-        events.append((warm_s, partial(stage.show, node, heat(Health.DEGRADED, 84))))
-        events.append((hot_s, partial(burn, stage, node, cause)))
+        out_s = hot_s + chance.uniform(5 * MINUTE_S, 30 * MINUTE_S)
+        events.append((warm_s, partial(stage.find, node, warm)))
+        events.append((hot_s, partial(stage.find, node, hot, cause, breaks=True)))
+        events.append((out_s, partial(stage.find, node, off_the_bus)))
     await stage.play(events, until_s=5 * HOUR_S)
 
 
-def burn(stage: Stage, node: NodeId, cause: CommonCause) -> None:
-    """Let a machine in a hot rack become unfit."""
-    if stage.is_there(node):
-        stage.record.broken_at[node] = stage.record.now_s()
-        stage.show(node, heat(Health.UNHEALTHY, 93), cause)
+def warm(rig: Rig, chance: Random) -> None:
+    """A GPU is at a temperature of which a check warns."""
+    rig.gpus.heat(chance.uniform(84.0, 89.0), index=chance.randrange(8))
 
 
-def heat(health: Health, celsius: int) -> CheckResult:
-    """Return what the thermal check finds."""
-    return CheckResult(
-        check="thermal/GPU-0",
-        health=health,
-        reason=f"GPU 0: {celsius} °C",
-        fatal=health is Health.UNHEALTHY,
-    )
+def hot(rig: Rig, chance: Random) -> None:
+    """A GPU is above its limit."""
+    rig.gpus.heat(chance.uniform(93.0, 98.0), index=chance.randrange(8))
 
 
 async def power_feed(stage: Stage) -> None:
@@ -276,6 +295,13 @@ STORIES: dict[str, Story] = {
     "rack-36": Story(play=dead_rack, figures=REAL, per_rack=36),
     "hot-rack": Story(play=hot_rack, figures=REAL),
     "power-feed": Story(play=power_feed, figures=REAL),
+    "llama3": Story(
+        play=llama3,
+        figures=(Figure.HANDLED, Figure.NOTHING_SOUND, Figure.ETTR, Figure.INTERRUPTIONS),
+        pools=job_pools,
+        nodes=2048,
+        seeds_max=3,
+    ),
 }
 
 
