@@ -77,11 +77,10 @@ async def silence(stage: Stage, share: float | str) -> None:
         for node in unheard:
             if node == dead:
                 at_s = chance.uniform(0.0, within_s)
-                seen_s = at_s + chance.uniform(0.0, minutes * MINUTE_S)
-                events += [
-                    (at_s, partial(stage.kill, node)),
-                    (seen_s, partial(stage.testify, node)),
-                ]
+                events.append((at_s, partial(stage.kill, node, must_be_found=True)))
+                if chance.random() < 0.5:
+                    ended_s = at_s + chance.uniform(0.0, minutes * MINUTE_S)
+                    events.append((ended_s, partial(stage.end, node)))
                 continue
             back_s = minutes * MINUTE_S + chance.uniform(0.0, 30.0)
             events += [
