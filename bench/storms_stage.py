@@ -1,5 +1,6 @@
 """The stage of a storm: a fleet that serves, and what a story can do to its machines."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
@@ -10,6 +11,7 @@ from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
+from navarch.ports.store import Committed
 from navarch.sim.world.world import World
 from navarch.testing.worlds import H100, a_pool
 
@@ -58,6 +60,17 @@ class Stage:
     def in_rack(self, rack: str) -> list[NodeId]:
         """Return the nodes in a rack."""
         return [node for node in self.nodes if self.labels(node)[RACK] == rack]
+
+    def on_new_node(self, happen: Callable[[NodeId], object]) -> None:
+        """Let something happen to every node a few minutes after it has come into service."""
+
+        def watch(committed: Committed) -> None:
+            for before, node in committed.moved:
+                if node.registered_at is not None and (before and before.registered_at) is None:
+                    delay_s = self.chance.uniform(10.0, 300.0)
+                    asyncio.get_running_loop().call_later(delay_s, happen, node.id)
+
+        self.world.store.subscribe(watch)
 
     # What breaks machines
 

@@ -104,7 +104,10 @@ def choose_silent(stage: Stage, present: list[NodeId], share: float | str) -> li
 
 
 async def false_check(stage: Stage, share: float, per_rack: int | None) -> None:
-    """Let a check fail on sound machines, and break four others."""
+    """Let a check fail on sound machines, and break four others.
+
+    In half of the storms it fails as often on the machines that replace them.
+    """
     chance = stage.chance
     check = chance.choice(("nvlink", "row-remap", "pcie-width", "power-draw", "ib-counters"))
     result = CheckResult(
@@ -119,6 +122,8 @@ async def false_check(stage: Stage, share: float, per_rack: int | None) -> None:
         for node in affected
     ]
     events += true_faults(stage, set(affected), until_s=HOUR_S)
+    if chance.random() < 0.5:
+        stage.on_new_node(lambda node: chance.random() < share and stage.show(node, result, cause))
     await stage.play(events, until_s=6 * HOUR_S)
 
 
