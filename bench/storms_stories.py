@@ -236,7 +236,7 @@ async def hot_rack(stage: Stage) -> None:
 
 def warm(rig: Rig, chance: Random) -> None:
     """A GPU is at a temperature of which a check warns."""
-    rig.gpus.heat(chance.uniform(84.0, 89.0), index=chance.randrange(8))
+    rig.gpus.heat(chance.uniform(85.5, 90.0), index=chance.randrange(8))
 
 
 def hot(rig: Rig, chance: Random) -> None:
