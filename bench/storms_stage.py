@@ -61,12 +61,13 @@ class Stage:
         """Return the nodes in a rack."""
         return [node for node in self.nodes if self.labels(node)[RACK] == rack]
 
-    def on_new_node(self, happen: Callable[[NodeId], object]) -> None:
-        """Let something happen to every node a few minutes after it has come into service."""
+    def on_new_node(self, happen: Callable[[NodeId], None], *, share: float) -> None:
+        """Let something happen to a share of the new nodes, within minutes of their start."""
 
         def watch(committed: Committed) -> None:
             for before, node in committed.moved:
-                if node.registered_at is not None and (before and before.registered_at) is None:
+                is_new = before is None or before.registered_at is None
+                if node.registered_at is not None and is_new and self.chance.random() < share:
                     delay_s = self.chance.uniform(10.0, 300.0)
                     asyncio.get_running_loop().call_later(delay_s, happen, node.id)
 

@@ -123,7 +123,7 @@ async def false_check(stage: Stage, share: float, per_rack: int | None) -> None:
     ]
     events += true_faults(stage, set(affected), until_s=HOUR_S)
     if chance.random() < 0.5:
-        stage.on_new_node(lambda node: chance.random() < share and stage.show(node, result, cause))
+        stage.on_new_node(partial(stage.show, result=result, cause=cause), share=share)
     await stage.play(events, until_s=6 * HOUR_S)
 
 
