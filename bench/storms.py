@@ -7,6 +7,8 @@ Each story runs the product in virtual time and knows which machines are truly b
 has for every run what was destroyed, how soon true faults were treated, and when the cause was
 named in which words. The key `figures` has a verdict for each story, size and figure with the
 worst seeds; the exit status is 1 if one is not met.
+
+A seed of all stories takes about one minute of CPU time with 288 nodes, and five with 1,000.
 """
 
 import argparse
