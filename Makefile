@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all mutants same-trace count-walk clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
-	bench-llama bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-xid
+	bench-llama bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -72,6 +72,9 @@ bench-sim: setup ## CPU and memory of large simulations, seeds per hour, as JSON
 
 bench-real-time: setup ## 5,000 simulated agents against a real server: heartbeats lost, CPU, as JSON
 	$(BIN)/python -m bench.real_time $(ARGS)
+
+bench-storms: setup ## storms in which sound machines could be destroyed, as JSON; ARGS="--only check-213"
+	@$(BIN)/python -m bench.storms $(ARGS)
 
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
