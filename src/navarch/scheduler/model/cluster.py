@@ -19,6 +19,10 @@ QUEUE_LABEL = "kai.scheduler/queue"
 NODE_TYPE_LABEL = "kai.scheduler/type"
 
 
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+"""The effect of a taint that rejects no task: a node with it is only chosen after the others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
     """Keeps tasks off a node unless they tolerate it."""
