@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from navarch.core.disruption import Deferred
-from navarch.core.health import TESTING, Condition, Health
+from navarch.core.health import CRASH_LOOP, TESTING, Condition, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.instance import Topology
 from navarch.core.launch import Gang, Launch, Offering
@@ -120,6 +120,8 @@ class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its machine ends within minutes, so that its work cannot wait for a successor."""
     failed_at: datetime | None = None
     """When its machine was abandoned because its agent never registered; None otherwise."""
+    decided_at: datetime | None = None
+    """When that was decided; None in records of earlier versions."""
 
 
 class Along(TypedDict, total=False):
@@ -191,6 +193,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The deferred action of automation, if there is one."""
     testimonies: tuple[Testimony, ...] = ()
     """What witnesses report about it while its agent is silent; empty once it reports again."""
+    overridden_at: datetime | None = None
+    """When an operator last declared it healthy: earlier deaths of jobs are no evidence."""
 
     @property
     def instance(self) -> InstanceId | None:
@@ -230,12 +234,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_to_work(self) -> bool:
-        """Whether new work may start here if the node is not unhealthy."""
+        """Whether new work may start here if the node is not unhealthy.
+
+        A fatal fault and a crash loop keep new work off while the action on the node is deferred.
+        """
         if self.phase is not Phase.READY or self.retiring is not None or self.waiting:
             return False
         if self.cordoned is not None:
             return False
-        return all(condition.check != TESTING for condition in self.conditions)
+        return not any(
+            condition.fatal or condition.check in (TESTING, CRASH_LOOP)
+            for condition in self.conditions
+        )
 
     @property
     def serving(self) -> bool:
