@@ -294,6 +294,16 @@ def test_the_nodes_of_a_gang_are_retired_once_all_their_successors_serve() -> No
     assert moves(pool, [*nodes(20), successor_of(0), boots], of_gangs())[1] == ["training-0"]
 
 
+def test_a_node_of_a_gang_waits_for_another_that_is_to_be_replaced_only_now() -> None:
+    pool = a_pool(size=20, nodes_max=30, disruption=OLD)
+    gangs = of_gangs((0, 1))
+
+    begin, retire = moves(pool, [*nodes(20), successor_of(0)], gangs)
+    assert ("training-1" in begin, retire) == (True, [])
+    old = successor_of(0, created_at=NOW - pool.boot_deadline)
+    assert moves(pool, [*nodes(20), old], gangs)[1] == ["training-0"]
+
+
 def test_jobs_that_overlap_connect_their_nodes() -> None:
     gangs = of_gangs((0, 1), (1, 2), (4, 5))
     names = [f"training-{i}" for i in (3, 2, 0, 5)]

@@ -7,6 +7,7 @@ node stays.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import or_
 
 import msgspec
 
@@ -87,25 +88,29 @@ def plan_replacements(
     begin: list[Candidate] = []
     is_full = pool.held is not None
     for group in gangs(wanted.keys()):
-        begun = [name for name in group if name in coming]
-        if all(_may_take_over(pool, coming[name], now) for name in begun):
-            serving = [name for name in begun if coming[name].serving]
-            retire += [Retire(node=name, reason=wanted[name].reason) for name in serving]
         rest = [wanted[name] for name in group if name not in coming]
-        if not rest or is_full:
-            continue
-        fits = _within_budget(pool, nodes, rest, [*coming, *(x.node for x in begin)], now)
-        if len(fits) < len(rest) and _waits_for_room(pool, rest, now):
-            # Smaller groups after it would take the room again and again.
-            is_full = True
-        else:
-            begin += fits
+        fits: list[Candidate] = []
+        if rest and not is_full:
+            fits = _within_budget(pool, nodes, rest, [*coming, *(x.node for x in begin)], now)
+            # Smaller groups after one that waits would take the room again and again.
+            is_full = len(fits) < len(rest) and _waits_for_room(pool, rest, now)
+            begin += [] if is_full else fits
+        begun = [coming[name] for name in group if name in coming]
+        if _may_take_over(pool, begun, now, is_whole=is_full or not fits):
+            serving = [name for name in group if name in coming and coming[name].serving]
+            retire += [Retire(node=name, reason=wanted[name].reason) for name in serving]
     return Replacements(begin=tuple(begin), retire=tuple(retire))
 
 
-def _may_take_over(pool: Pool, successor: Node, now: datetime) -> bool:
-    """Return whether the other nodes of a gang need not wait for `successor` any longer."""
-    return successor.serving or now >= successor.created_at + pool.boot_deadline
+def _may_take_over(pool: Pool, begun: Sequence[Node], now: datetime, *, is_whole: bool) -> bool:
+    """Return whether the successors of a gang's nodes take over.
+
+    They do once all of them serve and no other begins now. None waits longer than the boot deadline
+    for another.
+    """
+    late = [now >= node.created_at + pool.boot_deadline for node in begun]
+    serving = [is_whole and node.serving for node in begun]
+    return all(map(or_, serving, late))
 
 
 def _within_budget(
