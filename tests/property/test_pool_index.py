@@ -158,6 +158,7 @@ UNSEEN: dict[str, object] = {
     "held": Deferred(action="replace", reason="x", because="y", by=DeferredBy.BUDGET, since=NOW),
     "labels": {"rack": "r1"},
     "machine": "a key",
+    "overridden_at", "testimonies": NOW,
     "recovery": RecoveryId("r-1"),
     "report_number": 7,
     "report_stream": "s",

@@ -6,7 +6,7 @@ import pytest
 
 from navarch.core.disruption import DeferredBy
 from navarch.core.health import CheckResult, Health
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.service.fleet_health import HeldService
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
@@ -158,19 +158,19 @@ def test_two_nodes_that_break_in_one_hour_are_both_replaced_in_the_end(seed: int
 # Replacement loops
 
 
-async def break_one(world: World) -> set[NodeId]:
-    """Let one machine fail; return the nodes that were there before."""
+async def break_one(world: World) -> set[InstanceId]:
+    """Let one machine fail; return the machines that were there before."""
     sound = set(world.hosts.agents)
     world.fail(world.serving(TRAINING)[0], "XID 79: GPU has fallen off the bus")
     return sound
 
 
-async def spoil_new_machines(world: World, seconds: float, sound: set[NodeId]) -> None:
+async def spoil_new_machines(world: World, seconds: float, sound: set[InstanceId]) -> None:
     """Let time pass in which the same check fails on every machine but those of `sound`."""
     until = world.clock.monotonic() + seconds
     while world.clock.monotonic() < until:
-        for name, agent in world.hosts.agents.items():
-            if name not in sound and FALSE_ALARM.check not in agent.results:
+        for machine, agent in world.hosts.agents.items():
+            if machine not in sound and FALSE_ALARM.check not in agent.results:
                 agent.results[FALSE_ALARM.check] = FALSE_ALARM
                 agent.report_now()
         await world.clock.sleep(5)

@@ -6,13 +6,14 @@ from datetime import timedelta
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.job import Job
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
-from navarch.fleet.drains import notice_due, plan_drains, seen_by_drains
+from navarch.fleet.drains import GANG_SETTLING, notice_due, plan_drains, seen_by_drains
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, a_job, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 SURPLUS = Retirement(reason="3 of 2 nodes", surplus=True)
@@ -168,3 +169,49 @@ def test_a_machine_that_ends_during_its_termination_starts_no_drain() -> None:
     assert moved(pool, [ended, waits]) == moved(pool, [gone, waits]) == []
     assert seen_by_drains(ended) == seen_by_drains(gone)
     assert seen_by_drains(ended) != seen_by_drains(evolve(ended, phase=Phase.DRAINING))
+
+
+def retired(name: str, *, ago: timedelta, **facts: object) -> Node:
+    retirement = evolve(BROKEN, decided_at=NOW - ago)
+    return a_node(name, retiring=retirement, **facts)  # type: ignore[arg-type]
+
+
+def gang_moved(*nodes: Node, jobs: Sequence[Job]) -> tuple[list[str], object]:
+    """Return the nodes that drain while every replacement is on its way, and the next date."""
+    coming = [a_node(f"new-{place}", phase=Phase.BOOTING) for place in range(len(nodes))]
+    pool = a_pool(size=len(nodes), nodes_max=99)
+    plan = plan_drains(pool, [*nodes, *coming], drained=(), jobs=jobs, now=NOW)
+    return [each.node for each in plan.actions if isinstance(each, Drain)], plan.wake_at
+
+
+def test_the_drain_of_a_gangs_node_waits_for_faults_of_its_neighbours_and_takes_them_along() -> (
+    None
+):
+    gang = [a_job("gang", on=("a", "b", "c"))]
+    a = retired("a", ago=timedelta(seconds=90))
+    b, c = retired("b", ago=timedelta(seconds=10)), a_node("c")
+
+    assert gang_moved(a, b, c, jobs=gang) == ([], NOW + timedelta(seconds=30))
+    settled = retired("a", ago=GANG_SETTLING)
+    assert gang_moved(settled, b, c, jobs=gang)[0] == ["a", "b"]
+
+
+def test_a_node_without_a_part_of_a_gang_drains_without_waiting() -> None:
+    node = retired("a", ago=timedelta(0))
+    for jobs in ([], [a_job("single", on=("a",))], [a_job("gang", on=("b", "c"))]):
+        assert gang_moved(node, a_node("b"), a_node("c"), jobs=jobs)[0] == ["a"]
+
+
+def test_a_node_joins_the_drain_of_its_gang_unless_another_job_would_be_interrupted() -> None:
+    gang = a_job("gang", on=("a", "b"), gpus=4)
+    draining = a_node("a", phase=Phase.DRAINING, retiring=BROKEN, since=NOW)
+    b = retired("b", ago=timedelta(0))
+
+    assert gang_moved(draining, b, jobs=[gang])[0] == ["b"]
+    assert gang_moved(draining, b, jobs=[gang, a_job("own", on=("b",), gpus=4)])[0] == []
+
+
+def test_a_fatal_fault_of_a_gangs_node_does_not_wait() -> None:
+    lost = Condition(check="xid/79", health=Health.UNHEALTHY, reason="x", since=NOW, fatal=True)
+    fatal = retired("a", ago=timedelta(0), conditions=(lost,))
+    assert gang_moved(fatal, a_node("b"), jobs=[a_job("gang", on=("a", "b"))])[0] == ["a"]

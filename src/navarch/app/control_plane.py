@@ -7,6 +7,7 @@ import structlog
 
 from navarch.app.controllers import BUILT_IN, ControlPlaneParts, LivenessTracker, Opinions
 from navarch.config.policy import default_policy
+from navarch.control.health.crash_loops import CrashLoopController
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
 from navarch.control.runtime.operations import OperationRunner
@@ -48,7 +49,9 @@ class Plane(ControlPlaneParts):
             note_findings,
             interval=lambda: self.timing().health_check_interval,
         )
-        self.learning = [WearController(self.clock, self.store, note_findings), stragglers]
+        self._readers = (WearController(self.clock, self.store, note_findings), stragglers)
+        crash_loops = CrashLoopController(self.clock, self.store, note_findings)
+        self.learning = [*self._readers, crash_loops]
         self.fleet = FleetService(
             self.clock,
             self.entropy,
@@ -103,7 +106,7 @@ class Plane(ControlPlaneParts):
                 self.agents.ingest.forget(node)
 
     def _on_report(self, node: NodeId, report: HealthReport) -> None:
-        for controller in self.learning:
+        for controller in self._readers:
             controller.on_report(node, report)
 
     def _closed(self, offering: Offering) -> tuple[str, datetime] | None:

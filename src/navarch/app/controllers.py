@@ -9,8 +9,6 @@ from navarch.control.health.bad_hosts import BadHostController
 from navarch.control.health.incidents import IncidentController
 from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
-from navarch.control.health.stragglers import StragglerController
-from navarch.control.health.wear import WearController
 from navarch.control.health.witnesses import ProviderWitness, WitnessController, WorkloadWitness
 from navarch.control.housekeeping import AlertController, HousekeepingController, SnapshotController
 from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobController
@@ -152,8 +150,8 @@ class ControlPlaneParts:
         self.readings = HeldReadings(self.store, self.liveness)
         self.stockouts: StockoutMemory | None = None
         """Of the running controllers; None before they run."""
-        self.learning: list[WearController | StragglerController] = []
-        """The controllers that learn from every report."""
+        self.learning: list[Controller] = []
+        """The controllers that judge nodes by what has been reported over time."""
 
     def controllers(self, operations: OperationRunner) -> list[Controller]:
         """Return the controllers: those that decide before those that act."""

@@ -7,12 +7,12 @@ from functools import partial
 import click
 
 from navarch.cli.commands import Command, Group
-from navarch.cli.completion import complete_job, complete_pool
+from navarch.cli.completion import complete_job, complete_node, complete_pool
 from navarch.cli.errors import CommandError, refuse_over_grpc
 from navarch.cli.options import duration, reason_option
 from navarch.cli.render.jobs import render_job, render_jobs
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
-from navarch.core.ids import JobName, PoolName
+from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job, JobState
 from navarch.ports.api import FleetApi, JobApi, JobRequest
 
@@ -153,11 +153,21 @@ def checkpoint(session: Session, name: str) -> None:
 
 @job.command("requeue", cls=Command)
 @NAME
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=complete_node,
+    help="The node on which the program failed first.",
+)
 @reason_option
 @with_session
-def requeue(session: Session, name: str, reason: str) -> None:
+def requeue(session: Session, name: str, node: str | None, reason: str) -> None:
     """Release the GPUs of a job after its program has stopped, and queue the job again."""
-    _show(session, session.call(lambda api: job_api(api).requeue_job(JobName(name), reason=reason)))
+    failed_on = None if node is None else NodeId(node)
+    call = session.call(
+        lambda api: job_api(api).requeue_job(JobName(name), reason=reason, node=failed_on)
+    )
+    _show(session, call)
 
 
 def _show(session: Session, job: Job) -> None:

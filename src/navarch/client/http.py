@@ -196,11 +196,16 @@ class HttpFleetClient:
         return await self._request("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
 
     async def requeue_job(
-        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+        self,
+        name: JobName,
+        *,
+        reason: str,
+        placed_at: datetime | None = None,
+        node: NodeId | None = None,
     ) -> Job:
         """Release the GPUs of a placed job and queue it again."""
         path = f"/v1/jobs/{_segment(name)}:requeue"
-        body = Requeue(reason=reason, placed_at=placed_at)
+        body = Requeue(reason=reason, placed_at=placed_at, node=node)
         return await self._request("POST", path, Job, body)
 
     async def explain_job(self, name: JobName) -> Explanation:

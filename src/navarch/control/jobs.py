@@ -10,7 +10,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
-from navarch.core.records import Table
+from navarch.core.records import Table, evolve
 from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
@@ -94,6 +94,8 @@ class JobController(Controller):
         if not change.empty:
             fleet = await self._store.commit(change, based_on=fleet.revision)
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
+        if plan.wake_at is not None:
+            self.queue.add_by(PLACEMENT, max(plan.wake_at, self._pause_ends))
         if any(job.state is JobState.WAITING for job in fleet.jobs.values()):
             self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))
 
@@ -114,7 +116,7 @@ class JobController(Controller):
             events.append(event)
         if not events:
             return plan.change
-        return Change(jobs=plan.change.jobs, events=[*plan.change.events, *events])
+        return evolve(plan.change, events=[*plan.change.events, *events])
 
 
 class JobAwareNotifier:

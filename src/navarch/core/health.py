@@ -33,6 +33,10 @@ TESTING = "testing"
 """The check that fails while an agent uses the GPUs for tests: no work may start meanwhile."""
 
 
+CRASH_LOOP = "crash_loop"
+"""The check of the control plane that fails for a node on which jobs die again and again."""
+
+
 POLICY = "policy/"
 """The prefix of checks that report whether the health policy could evaluate the named check.
 

@@ -52,6 +52,19 @@ NEXT_STATES: Mapping[JobState, frozenset[JobState]] = {
 }
 
 
+DEATHS_KEPT = 24
+"""How many deaths a job remembers; older ones are in the journal."""
+
+
+class JobDeath(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a job's program on one node before its work was done."""
+
+    at: datetime
+    node: NodeId
+    beside: int = 0
+    """The number of other nodes on which the program ran without failing first."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A submitted job: its request and its state."""
 
@@ -82,6 +95,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for its state."""
     interruptions: int = 0
     """The number of times it lost its GPUs before its end."""
+    deaths: tuple[JobDeath, ...] = ()
+    """The latest deaths of its program with a known node, oldest first."""
 
     @property
     def over(self) -> bool:
@@ -93,6 +108,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """The names of its tasks, in order. A waiting job above the limit has none."""
         assert self.nodes or self.tasks <= TASKS_PER_JOB_MAX, f"{self.name}: {self.tasks} tasks"
         return tuple(f"{self.name}/{number}" for number in range(self.tasks))
+
+    def died_on(self, node: NodeId, *, at: datetime) -> "Job":
+        """Return this placed job with the death of its program on `node`."""
+        assert node in self.nodes, f"{self.name} does not run on {node}"
+        death = JobDeath(at=at, node=node, beside=len({*self.nodes} - {node}))
+        return evolve(self, deaths=(*self.deaths, death)[-DEATHS_KEPT:])
 
     def to(
         self, state: JobState, *, at: datetime, reason: str, nodes: tuple[NodeId, ...] = ()

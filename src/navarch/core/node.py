@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 import msgspec
 
 from navarch.core.disruption import Deferred
-from navarch.core.health import TESTING, Condition, Health
+from navarch.core.health import CRASH_LOOP, TESTING, Condition, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.instance import Topology
 from navarch.core.launch import Gang, Launch, Offering
@@ -120,6 +120,8 @@ class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its machine ends within minutes, so that its work cannot wait for a successor."""
     failed_at: datetime | None = None
     """When its machine was abandoned because its agent never registered; None otherwise."""
+    decided_at: datetime | None = None
+    """When that was decided; None in records of earlier versions."""
 
 
 class Along(TypedDict, total=False):
@@ -191,6 +193,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The deferred action of automation, if there is one."""
     testimonies: tuple[Testimony, ...] = ()
     """What witnesses report about it while its agent is silent; empty once it reports again."""
+    overridden_at: datetime | None = None
+    """When an operator last declared it healthy: earlier deaths of jobs are no evidence."""
 
     @property
     def instance(self) -> InstanceId | None:
@@ -235,12 +239,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.cordoned is not None:
             return False
-        return all(condition.check != TESTING for condition in self.conditions)
+        return all(condition.check not in (TESTING, CRASH_LOOP) for condition in self.conditions)
 
     @property
     def serving(self) -> bool:
-        """Whether new work may start here."""
-        return self.health is not Health.UNHEALTHY and self.open_to_work
+        """Whether new work may start here: never on a node with a fatal fault.
+
+        Other schedulers only receive what remediation decides, within the limits of the governor: a
+        check that is wrong must not close a whole fleet to work.
+        """
+        if self.health is Health.UNHEALTHY or any(each.fatal for each in self.conditions):
+            return False
+        return self.open_to_work
 
     def move_to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
         """Return this node in `phase`, with other fields changed `along` with it.

@@ -114,6 +114,7 @@ def _retired(action: Retire, node: Node, now: datetime) -> tuple[Node, list[Even
         surplus=action.surplus,
         urgent=action.urgent,
         failed_at=now if action.failed else None,
+        decided_at=now,
     )
     because = (about("pool", node.pool),) if action.surplus and node.pool else ()
     if not drains_at_once(node, retirement):

@@ -1,13 +1,18 @@
 """Drains: moving work off nodes, and the notices for the workload system."""
 
-from collections.abc import Collection, Container, Iterable
-from datetime import datetime
+from collections.abc import Collection, Container, Iterable, Sequence
+from datetime import datetime, timedelta
 
-from navarch.core.ids import NodeId
+from navarch.core.ids import JobName, NodeId
+from navarch.core.job import Job
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
 from navarch.health.conditions import explain
+
+GANG_SETTLING = timedelta(minutes=2)
+"""How long the drain of a node with a part of a gang waits for other nodes of the gang to retire.
+A fault that several nodes share, such as a hot rack, shows on all of them within this time."""
 
 DRAINED = "drained"
 """The reason to terminate a machine without any work left."""
@@ -18,6 +23,7 @@ def plan_drains(
     nodes: Collection[Node],
     *,
     drained: Container[NodeId],
+    jobs: Iterable[Job] = (),
     now: datetime,
 ) -> Plan:
     """Return which retiring nodes of `pool` start to drain, and which are terminated.
@@ -25,18 +31,20 @@ def plan_drains(
     A node with a replacement drains once the replacement has been requested, so that the pool is
     short for as little time as possible; if the maximum has no room for both, it drains first. A
     node that cannot run work drains at once: while nothing is for sale, it may occupy the only
-    slot.
+    slot. Nodes that share a job of `jobs` drain together.
     """
     actions: list[Action] = []
     moments: list[datetime] = []
+    leaving = [node for node in nodes if node.phase is Phase.READY and node.retiring is not None]
+    if leaving:
+        begin, settled_at = _drains_to_begin(pool, nodes, leaving, jobs, now)
+        for node in begin:
+            assert node.retiring is not None, node.id
+            actions.append(Drain(node=node.id, reason=node.retiring.reason))
+            moments.append(now + pool.drain_timeout)
+        moments += settled_at
     for node in nodes:
-        if node.retiring is None:
-            continue
-        if node.phase is Phase.READY:
-            if drains_at_once(node, node.retiring) or _need_not_wait(pool, nodes):
-                actions.append(Drain(node=node.id, reason=node.retiring.reason))
-                moments.append(now + pool.drain_timeout)
-        elif node.phase is Phase.DRAINING:
+        if node.phase is Phase.DRAINING and node.retiring is not None:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
                 actions.append(Terminate(node=node.id, reason=DRAINED))
@@ -48,6 +56,51 @@ def plan_drains(
     wake_at = min(moments, default=None)
     # A node that drains or terminates occupies its slot as before.
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
+
+
+def _drains_to_begin(
+    pool: Pool,
+    nodes: Collection[Node],
+    leaving: Sequence[Node],
+    jobs: Iterable[Job],
+    now: datetime,
+) -> tuple[list[Node], list[datetime]]:
+    """Return the nodes of `leaving` that drain now, and when those that still settle will.
+
+    A node with a part of a gang waits until the faults of its neighbours have had time to show, and
+    then all retiring nodes of the gang drain at once: the gang is interrupted once. A node joins
+    earlier if all of its jobs are interrupted anyway.
+    """
+    held: dict[NodeId, set[JobName]] = {}
+    gangs: set[JobName] = set()
+    for job in jobs:
+        for name in job.nodes:
+            held.setdefault(name, set()).add(job.name)
+        if len(set(job.nodes)) > 1:
+            gangs.add(job.name)
+    draining = [node for node in nodes if node.phase is Phase.DRAINING]
+    stopped = {job for node in draining for job in held.get(node.id, ())}
+    begin: dict[NodeId, Node] = {}
+    settled_at: list[datetime] = []
+    may_go = _need_not_wait(pool, nodes)
+    for node in leaving:
+        assert node.retiring is not None, node.id
+        at_once = drains_at_once(node, node.retiring)
+        if not at_once and not may_go:
+            continue
+        decided_at = node.retiring.decided_at
+        is_in_gang = not gangs.isdisjoint(held.get(node.id, ()))
+        if is_in_gang and decided_at is not None and not at_once:
+            settles_at = decided_at + GANG_SETTLING
+            if now < settles_at:
+                settled_at.append(settles_at)
+                continue
+        begin[node.id] = node
+    stopped |= {job for name in begin for job in held.get(name, ())}
+    for node in leaving:
+        if node.id in held and held[node.id] <= stopped:
+            begin.setdefault(node.id, node)
+    return list(begin.values()), settled_at
 
 
 def _need_not_wait(pool: Pool, nodes: Iterable[Node]) -> bool:
@@ -101,7 +154,8 @@ def notice_due(node: Node) -> NotifiedState | None:
     """Return the state of `node` that the workload system has not received yet.
 
     Bad health alone does not keep work off a node of a pool: the pool's remediation decides, and
-    the governor limits it. A bad driver on every machine must not close the whole fleet at once.
+    the governor limits it. A bad driver on every machine must not close the whole fleet at once. A
+    crash loop does: a job that starts there dies again, and few nodes can be in one.
     """
     if node.registered_at is None or node.phase not in TOLD_OF:
         return None

@@ -7,7 +7,7 @@ from navarch.core.ids import ProviderName, Token
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.disruption.costly import may_be_undercut
-from navarch.fleet.disruption.replacement import look_again, plan_replacements
+from navarch.fleet.disruption.replacement import Gangs, look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads
 from navarch.fleet.launch_breaker import (
     LaunchBreaker,
@@ -36,12 +36,14 @@ def plan_pool_size(
     surveyed: Collection[ProviderName],
     loads: Loads,
     missing_agent: str | None,
+    gangs: Gangs,
     new_tokens: Iterator[Token],
     now: datetime,
 ) -> Plan:
     """Return the plan of `pool`, given the index of its nodes.
 
-    `missing_agent` is the reason why no agent would start on a new machine, if there is one.
+    `gangs` groups nodes by the jobs that they share. `missing_agent` is the reason why no agent
+    would start on a new machine, if there is one.
     """
     shown, steady = index.shown_for(pool, now)
     # A pool that churns remembers many nodes that are gone. A plan only needs those it lost.
@@ -63,7 +65,7 @@ def plan_pool_size(
     plan = plan_pool(
         pool,
         known,
-        replacements=plan_replacements(pool, known, for_sale=for_sale, now=now),
+        replacements=plan_replacements(pool, known, for_sale=for_sale, gangs=gangs, now=now),
         now=now,
         new_tokens=new_tokens,
         scheduler=scheduler,

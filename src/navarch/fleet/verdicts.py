@@ -65,7 +65,7 @@ def with_past_results(
 
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
     """Return `node` declared healthy by an operator, against its checks."""
-    after = evolve(node, conditions=(), health=Health.HEALTHY, testimonies=())
+    after = evolve(node, conditions=(), health=Health.HEALTHY, testimonies=(), overridden_at=now)
     if is_ours(node):
         after = evolve(after, cordoned=None)
     text = f"{after.health}: overridden: {reason}"

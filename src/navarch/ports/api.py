@@ -452,12 +452,18 @@ class JobApi(Protocol):
         """Record that a job has written a checkpoint just now."""
 
     async def requeue_job(
-        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+        self,
+        name: JobName,
+        *,
+        reason: str,
+        placed_at: datetime | None = None,
+        node: NodeId | None = None,
     ) -> Job:
         """Release the GPUs of a placed job after its program has stopped, and requeue the job.
 
         With `placed_at`, only the placement that began at that time is ended: a job that has
-        been placed again since, or waits already, is returned unchanged.
+        been placed again since, or waits already, is returned unchanged. `node` names the node on
+        which the program failed first.
         """
 
     async def explain_job(self, name: JobName) -> Explanation:

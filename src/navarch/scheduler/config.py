@@ -49,9 +49,11 @@ OWN_PLUGINS = (
     ),
     PluginConfig(name="foresight"),
     PluginConfig(name="victimcost"),
+    PluginConfig(name="softtaints"),
 )
 """For Navarch's own jobs, unless a configuration lists plugins: foresight replaces the plugins that
-fill nodes and GPUs, because it packs better, and victims are chosen by their cost. Conformance
+fill nodes and GPUs, because it packs better, victims are chosen by their cost, and nodes that may
+leave soon are chosen last. Conformance
 cases keep the default of their format."""
 
 

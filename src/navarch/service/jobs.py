@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from navarch.autoscale.strategies import Work
 from navarch.control.runtime.controller import retried
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.event import Event, Explanation, about
+from navarch.core.event import Event, Explanation, Subject, about
 from navarch.core.fleet import Change, Fleet
-from navarch.core.ids import JobName, PoolName
+from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
+from navarch.fleet.jobs.crash_loops import find_dying_node
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobRequest
@@ -56,7 +57,9 @@ class JobService:
             )
         self._check_place(fleet, request)
         now = self._clock.now()
-        job = Job(**asked, submitted_at=now, since=now, reason="submitted")
+        # A job that is submitted again under its name has died where it died before.
+        deaths = known.deaths if known is not None else ()
+        job = Job(**asked, submitted_at=now, since=now, reason="submitted", deaths=deaths)
         each = f"{job.gpus} GPUs each" if job.gpus > 1 else "1 GPU each"
         size = f"{job.tasks} tasks with {each}" if job.tasks > 1 else f"{job.gpus} GPUs"
         return await self._write(fleet, job, "job.submitted", f"requests {size}")
@@ -135,7 +138,12 @@ class JobService:
 
     @retried
     async def requeue_job(
-        self, name: JobName, *, reason: str, placed_at: datetime | None = None
+        self,
+        name: JobName,
+        *,
+        reason: str,
+        placed_at: datetime | None = None,
+        node: NodeId | None = None,
     ) -> Job:
         """Release the GPUs of a placed job after its program has stopped, and requeue the job."""
         why = reason.strip() or "requeued by hand"
@@ -146,8 +154,17 @@ class JobService:
         other_placement = placed_at is not None and job.since != placed_at
         if job.state is JobState.WAITING or other_placement:
             return job
-        waiting = job.to(JobState.WAITING, at=self._clock.now(), reason=why)
-        return await self._write(fleet, waiting, "job.interrupted", why)
+        if node is not None and node not in job.nodes:
+            raise InvalidError(
+                f"node: job {name} does not run on {node}; "
+                f"name one of {', '.join(dict.fromkeys(job.nodes))}, or none"
+            )
+        now = self._clock.now()
+        died_on = node or find_dying_node(fleet, job)
+        after = job if died_on is None else job.died_on(died_on, at=now)
+        waiting = after.to(JobState.WAITING, at=now, reason=why)
+        because = () if died_on is None else (about("node", died_on),)
+        return await self._write(fleet, waiting, "job.interrupted", why, because=because)
 
     async def explain_job(self, name: JobName) -> Explanation:
         """Return the reasons for the state of a job, from the present fleet."""
@@ -180,12 +197,15 @@ class JobService:
         more = growth(fleet, job, missing=attempt.of - attempt.placed)
         return replace(found, remedies=(*found.remedies, *more))
 
-    async def _write(self, fleet: Fleet, job: Job, kind: str, reason: str) -> Job:
+    async def _write(
+        self, fleet: Fleet, job: Job, kind: str, reason: str, *, because: tuple[Subject, ...] = ()
+    ) -> Job:
         event = Event(
             at=self._clock.now(),
             about=about("job", job.name),
             kind=kind,
             reason=reason,
+            because=because,
             facts={"phase": job.state.value},
         )
         await self._store.commit(Change(jobs=[job], events=[event]), based_on=fleet.revision)

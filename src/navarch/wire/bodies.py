@@ -35,6 +35,8 @@ class Requeue:
     reason: str = ""
     placed_at: datetime | None = None
     """When that placement began; None: the present one."""
+    node: NodeId | None = None
+    """The node on which the program failed first; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,21 +3,23 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.health import Condition, Health
-from navarch.core.ids import ProviderName, Token
+from navarch.core.ids import JobName, NodeId, ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.records import evolve
-from navarch.fleet.disruption.replacement import plan_replacements
+from navarch.core.records import Table, evolve
+from navarch.fleet.disruption.replacement import Gangs, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
+from navarch.fleet.jobs.placement import nodes_by_gang
 from navarch.fleet.plan import Request
 from navarch.fleet.planner import plan_pool
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
 HOUR = timedelta(hours=1)
 OLD = Disruption(lifetime_max=timedelta(minutes=30))
@@ -243,3 +245,75 @@ def test_the_successor_of_a_costly_node_is_cheaper_regardless_of_the_strategy() 
 
     bought = [action.launch.offering for action in plan.actions if isinstance(action, Request)]
     assert bought == [cheap]
+
+
+def of_gangs(*gangs: tuple[int, ...]) -> Gangs:
+    """Return the groups of nodes that share a job, by the numbers of the nodes."""
+    jobs = {
+        JobName(f"job-{place}"): a_job(f"job-{place}", on=tuple(f"training-{i}" for i in gang))
+        for place, gang in enumerate(gangs)
+    }
+    return partial(nodes_by_gang, Table(jobs))
+
+
+def moves(pool: Pool, known: list[Node], gangs: Gangs) -> tuple[list[str], list[str]]:
+    """Return the nodes that get a successor, and those that are retired."""
+    plan = plan_replacements(pool, known, for_sale=None, gangs=gangs, now=NOW)
+    return [each.node for each in plan.begin], [each.node for each in plan.retire]
+
+
+def successor_of(number: int, **facts: object) -> Node:
+    return a_node(f"new-{number}", replaces=f"training-{number}", **{"created_at": NOW, **facts})  # type: ignore[arg-type]
+
+
+def test_the_nodes_of_a_gang_are_replaced_together_or_wait_for_the_budget() -> None:
+    pool = a_pool(size=40, nodes_max=50, disruption=OLD)
+    gangs = of_gangs((0, 10, 20, 30), (1, 2, 3))
+
+    assert moves(pool, nodes(40), gangs)[0] == [f"training-{i}" for i in (0, 10, 20, 30)]
+    known = nodes(40)
+    known[5] = evolve(known[5], health=Health.UNHEALTHY)
+    assert moves(pool, known, gangs)[0] == [], "the first gang waits for a budget of four nodes"
+
+
+def test_a_gang_larger_than_the_budget_is_replaced_in_parts_of_the_budget() -> None:
+    pool = a_pool(size=20, nodes_max=30, disruption=OLD)
+    assert len(moves(pool, nodes(20), of_gangs(tuple(range(8))))[0]) == 2
+
+
+def test_the_nodes_of_a_gang_are_retired_once_all_their_successors_serve() -> None:
+    pool = a_pool(size=20, nodes_max=30, disruption=OLD)
+    gangs = of_gangs((0, 1))
+    boots = successor_of(1, phase=Phase.BOOTING)
+
+    assert moves(pool, [*nodes(20), successor_of(0), boots], gangs)[1] == []
+    both = [successor_of(0), successor_of(1)]
+    assert moves(pool, [*nodes(20), *both], gangs)[1] == ["training-0", "training-1"]
+    late = evolve(boots, created_at=NOW - pool.boot_deadline)
+    assert moves(pool, [*nodes(20), successor_of(0), late], gangs)[1] == ["training-0"]
+    assert moves(pool, [*nodes(20), successor_of(0), boots], of_gangs())[1] == ["training-0"]
+
+
+def test_a_node_of_a_gang_waits_for_another_that_is_to_be_replaced_only_now() -> None:
+    pool = a_pool(size=20, nodes_max=30, disruption=OLD)
+    gangs = of_gangs((0, 1))
+
+    begin, retire = moves(pool, [*nodes(20), successor_of(0)], gangs)
+    assert ("training-1" in begin, retire) == (True, [])
+    old = successor_of(0, created_at=NOW - pool.boot_deadline)
+    assert moves(pool, [*nodes(20), old], gangs)[1] == ["training-0"]
+
+
+def test_jobs_that_overlap_connect_their_nodes() -> None:
+    gangs = of_gangs((0, 1), (1, 2), (4, 5))
+    names = [f"training-{i}" for i in (3, 2, 0, 5)]
+    assert gangs([NodeId(name) for name in names]) == [
+        ("training-3",),
+        ("training-2",),
+        ("training-0",),
+        ("training-5",),
+    ], "nodes that stay connect nothing"
+    assert gangs([NodeId(f"training-{i}") for i in (2, 1, 3, 0)]) == [
+        ("training-2", "training-1", "training-0"),
+        ("training-3",),
+    ]

@@ -27,12 +27,12 @@ def node(name: str, gpus: int = 8, cores: int = 96, **facts: Any) -> NodeSpec:  
     return a_node(name, gpus, cpu_milli=cores * CORES, memory_bytes=512 * GIB, **facts)
 
 
-def test_own_plugins_replace_packing_with_foresight_and_add_victim_cost() -> None:
+def test_own_plugins_pack_with_foresight_and_add_victim_cost_and_soft_taints() -> None:
     default, own = (
         {plugin.name for plugin in plugins} for plugins in (DEFAULT_PLUGINS, OWN_PLUGINS)
     )
 
-    assert own - default == {"foresight", "victimcost"}
+    assert own - default == {"foresight", "victimcost", "softtaints"}
     assert default - own == {"nodeplacement", "gpupack", "gpusharingorder"}
 
 

@@ -63,7 +63,9 @@ def _job_actions(jobs: JobApi) -> list[Route]:
 
     async def requeue(request: Request) -> Job:
         body = request.json(Requeue)
-        return await jobs.requeue_job(_name(request), reason=body.reason, placed_at=body.placed_at)
+        return await jobs.requeue_job(
+            _name(request), reason=body.reason, placed_at=body.placed_at, node=body.node
+        )
 
     return [
         post("/v1/jobs/{job}:cancel", "Cancel a waiting or running job", cancel, Job, Reason),

@@ -111,8 +111,9 @@ def plan_drains_of(clock: Clock, store: Store, drain: DrainController) -> PoolPl
     """Return the controller that plans drains, which `drain` notifies of empty nodes."""
 
     def plan(pool: Pool, now: datetime) -> Plan:
-        nodes = store.fleet().in_pool(pool.name).values()
-        return plan_drains(pool, nodes, drained=drain.drained, now=now)
+        fleet = store.fleet()
+        nodes = fleet.in_pool(pool.name).values()
+        return plan_drains(pool, nodes, drained=drain.drained, jobs=fleet.jobs.values(), now=now)
 
     planning = PoolPlanningController(clock, store, name="drains", plan=plan, seen=seen_by_drains)
     drain.on_drained = planning.queue.add

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from navarch.control.nodes.launch import MissingAgent
 from navarch.control.pools.budgets import BudgetController
@@ -20,6 +21,7 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.surplus import scaled_down
+from navarch.fleet.jobs.placement import nodes_by_gang
 from navarch.fleet.plan import Plan, check_plans
 from navarch.fleet.planner import seen_by_size
 from navarch.fleet.pool_plan import plan_pool_size
@@ -176,6 +178,7 @@ class SizingController(PoolPlanningController):
             surveyed=self._surveyed,
             loads=self._loads,
             missing_agent=self._missing_agent(pool),
+            gangs=partial(nodes_by_gang, self._store.fleet().jobs),
             new_tokens=self._new_tokens(),
             now=now,
         )

@@ -17,14 +17,18 @@ def room(
 
     `successors` are the nodes with a replacement under way.
     """
+    most = limit(pool, cause, now)
+    return len(nodes) if most is None else max(most - disturbed(nodes, successors), 0)
+
+
+def limit(pool: Pool, cause: Cause, now: datetime) -> int | None:
+    """Return how many nodes may be out for `cause` at once; None if there is no limit."""
     limits = [
         budget.allows(pool.size)
         for budget in pool.disruption.budgets or (DisruptionBudget(),)
         if budget.holds(cause) and budget.applies(now)
     ]
-    if not limits:
-        return len(nodes)
-    return max(min(limits) - disturbed(nodes, successors), 0)
+    return min(limits, default=None)
 
 
 def disturbed(nodes: Sequence[Node], successors: Sequence[NodeId]) -> int:

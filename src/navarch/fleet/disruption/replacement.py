@@ -5,17 +5,19 @@ evaluated again once the successor is up; if it no longer holds, the successor i
 node stays.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import or_
 
 import msgspec
 
+from navarch.core.disruption import Cause
 from navarch.core.ids import NodeId
 from navarch.core.launch import Offering
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.fleet.disruption.budget import room
+from navarch.fleet.disruption.budget import limit, room
 from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired
@@ -44,10 +46,29 @@ def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
     }
 
 
+Gangs = Callable[[Collection[NodeId]], Sequence[Sequence[NodeId]]]
+"""Returns nodes in groups that share jobs, which are interrupted together."""
+
+
+def one_by_one(nodes: Collection[NodeId]) -> Sequence[Sequence[NodeId]]:
+    """Return each node as a group of its own: they share no jobs."""
+    return [(name,) for name in nodes]
+
+
 def plan_replacements(
-    pool: Pool, nodes: Sequence[Node], *, for_sale: Offering | None, now: datetime
+    pool: Pool,
+    nodes: Sequence[Node],
+    *,
+    for_sale: Offering | None,
+    gangs: Gangs = one_by_one,
+    now: datetime,
 ) -> Replacements:
-    """Return which replacements start and which end now, within the pool's budget."""
+    """Return which replacements start and which end now, within the pool's budget.
+
+    The nodes of a gang are replaced together: their successors are bought together, and the nodes
+    are retired once all of those serve. If the budget is too small for all of them, as many as it
+    permits are replaced together.
+    """
     staying = [node for node in nodes if node.counts]
     if pool.deleted or not staying:
         return Replacements()
@@ -59,21 +80,64 @@ def plan_replacements(
     wanted: dict[NodeId, Candidate] = {}
     for candidate in _candidates(pool, sound, coming, for_sale, now):
         wanted.setdefault(candidate.node, candidate)
-    retire = []
-    for old, successor in coming.items():
-        if old not in wanted:
-            reason = f"{old} stays after all"
-            retire.append(Retire(node=successor.id, reason=reason, surplus=True))
-        elif successor.serving:
-            retire.append(Retire(node=old, reason=wanted[old].reason))
+    retire = [
+        Retire(node=successor.id, reason=f"{old} stays after all", surplus=True)
+        for old, successor in coming.items()
+        if old not in wanted
+    ]
     begin: list[Candidate] = []
-    for candidate in wanted.values():
-        if candidate.node in coming or pool.held is not None:
-            continue
-        busy = [*coming, *(x.node for x in begin)]
-        if room(pool, nodes, busy, candidate.cause, now) > 0:
-            begin.append(candidate)
+    is_full = pool.held is not None
+    for group in gangs(wanted.keys()):
+        rest = [wanted[name] for name in group if name not in coming]
+        fits: list[Candidate] = []
+        if rest and not is_full:
+            fits = _within_budget(pool, nodes, rest, [*coming, *(x.node for x in begin)], now)
+            # Smaller groups after one that waits would take the room again and again.
+            is_full = len(fits) < len(rest) and _waits_for_room(pool, rest, now)
+            begin += [] if is_full else fits
+        begun = [coming[name] for name in group if name in coming]
+        if _may_take_over(pool, begun, now, is_whole=is_full or not fits):
+            serving = [name for name in group if name in coming and coming[name].serving]
+            retire += [Retire(node=name, reason=wanted[name].reason) for name in serving]
     return Replacements(begin=tuple(begin), retire=tuple(retire))
+
+
+def _may_take_over(pool: Pool, begun: Sequence[Node], now: datetime, *, is_whole: bool) -> bool:
+    """Return whether the successors of a gang's nodes take over.
+
+    They do once all of them serve and no other begins now. None waits longer than the boot deadline
+    for another.
+    """
+    late = [now >= node.created_at + pool.boot_deadline for node in begun]
+    serving = [is_whole and node.serving for node in begun]
+    return all(map(or_, serving, late))
+
+
+def _within_budget(
+    pool: Pool,
+    nodes: Sequence[Node],
+    candidates: Sequence[Candidate],
+    busy: Sequence[NodeId],
+    now: datetime,
+) -> list[Candidate]:
+    """Return the candidates that the budget permits now, in order."""
+    found: list[Candidate] = []
+    for candidate in candidates:
+        taken = [*busy, *(each.node for each in found)]
+        if room(pool, nodes, taken, candidate.cause, now) > 0:
+            found.append(candidate)
+    return found
+
+
+def _waits_for_room(pool: Pool, group: Sequence[Candidate], now: datetime) -> bool:
+    """Return whether a group waits until the budget has room for all of it, if it ever has.
+
+    Maintenance does not wait: it happens at its time, whatever the budget permits.
+    """
+    if len(group) == 1 or any(each.cause is Cause.MAINTENANCE for each in group):
+        return False
+    limits = [limit(pool, each.cause, now) for each in group]
+    return all(most is None or most >= len(group) for most in limits)
 
 
 def _candidates(

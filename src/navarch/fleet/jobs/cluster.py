@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 from navarch.catalogue.machines import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
+from navarch.core.ids import NodeId
 from navarch.core.instance import LABEL, LEVELS
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
 from navarch.core.launch import Offering
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.jobs.crash_loops import SETTLING, WINDOW, died_lately
 from navarch.scheduler.model.cluster import (
+    PREFER_NO_SCHEDULE,
     Cluster,
     JobSpec,
     NodeHealth,
@@ -21,6 +24,7 @@ from navarch.scheduler.model.cluster import (
     QueueSpec,
     ResourceShare,
     SubGroupSpec,
+    Taint,
     TaskSpec,
     Topology,
 )
@@ -59,8 +63,16 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     """
     alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
     wishes = {job.gpu_type for job in alive if job.gpu_type}
+    avoided = avoided_nodes(fleet, now=now)
+    suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
     nodes = [
-        node_spec(node, fleet.pools.get(node.pool) if node.pool else None, wishes=wishes)
+        node_spec(
+            node,
+            fleet.pools.get(node.pool) if node.pool else None,
+            wishes=wishes,
+            avoided=avoided.get(node.id, ""),
+            suspect=node.id in suspects,
+        )
         for node in fleet.nodes.values()
         if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
     ]
@@ -72,6 +84,23 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
         jobs=tuple(job_spec(job) for job in alive if there.issuperset(job.nodes)),
         topologies=(NETWORK,),
     )
+
+
+def avoided_nodes(fleet: Fleet, *, now: datetime) -> dict[NodeId, str]:
+    """Return the nodes that jobs get only if no other has room, and why.
+
+    They may leave soon, and a job there would be interrupted again: a successor is on its way, a
+    program has died on them lately, or they are degraded.
+    """
+    found: dict[NodeId, str] = {}
+    for node in fleet.nodes.values():
+        if node.health is Health.DEGRADED:
+            found[node.id] = "degraded"
+        if node.replaces is not None and node.counts:
+            found[node.replaces] = "replaced"
+    for name in died_lately(fleet.jobs.values(), since=now - WINDOW):
+        found[name] = "failed"
+    return found
 
 
 def why_not_scheduled(job: Job) -> str | None:
@@ -92,10 +121,13 @@ def node_spec(
     pool: Pool | None = None,
     *,
     wishes: Collection[str] = (),
+    avoided: str = "",
+    suspect: bool = False,
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they match.
 
-    All other resources are unlimited.
+    All other resources are unlimited. `avoided` is why other nodes are to be preferred, if so;
+    a `suspect` gets no job at all.
     """
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**(pool.labels if pool else {}), **node.labels}
@@ -114,10 +146,12 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
+        taints=(Taint(key=avoided, effect=PREFER_NO_SCHEDULE),) if avoided else (),
         health=NodeHealth(
             ready=not unwell,
             draining=draining,
             cordoned=not (node.serving or unwell or draining),
+            suspect=suspect,
         ),
     )
 

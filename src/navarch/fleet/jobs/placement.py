@@ -1,6 +1,6 @@
 """Job placement: which jobs get GPUs, which lose them, and why."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,9 @@ from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
 from navarch.core.records import Table
 from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.crash_loops import SETTLING
 from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.swaps import plan_swaps
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.framework.budget import GaveUp
 from navarch.scheduler.framework.decision import Bind, Decision, Evict, net_decisions
@@ -27,6 +29,8 @@ class JobPlan:
     change: Change
     gave_up: tuple[GaveUp, ...] = ()
     """Searches that exceeded their budget: a job may wait although it could be placed."""
+    wake_at: datetime | None = None
+    """When to plan again although nothing has changed."""
 
 
 def plan_jobs(
@@ -39,17 +43,21 @@ def plan_jobs(
     """Return which jobs are placed, and which wait again.
 
     A job that has lost a node is recorded first and placed in the next round: its loss must be
-    stored before it gets other GPUs.
+    stored before it gets other GPUs. Stragglers are swapped out while no job waits.
     """
     lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in lost_jobs(fleet)]
     if lost:
         return JobPlan(change=_written(lost, now))
-    if not any(job.state is JobState.WAITING for job in fleet.jobs.values()):
-        return JobPlan(change=Change())
+    swaps = plan_swaps(fleet, now=now)
+    is_idle = not any(job.state is JobState.WAITING for job in fleet.jobs.values())
+    if is_idle or not swaps.change.empty:
+        return JobPlan(change=swaps.change, wake_at=swaps.wake_at)
     cluster = fleet_cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
     changed = decided_jobs(fleet, net_decisions(result.decisions), now)
-    return JobPlan(change=_written(changed, now), gave_up=result.gave_up)
+    settled = [x.at + SETTLING for job in fleet.jobs.values() for x in job.deaths[-1:]]
+    wake_at = min((moment for moment in settled if moment > now), default=None)
+    return JobPlan(change=_written(changed, now), gave_up=result.gave_up, wake_at=wake_at)
 
 
 def lost_jobs(fleet: Fleet) -> Iterable[tuple[Job, str]]:
@@ -115,6 +123,21 @@ def _written(jobs: Iterable[Job], now: datetime) -> Change:
         for job in jobs
     ]
     return Change(jobs=jobs, events=events)
+
+
+def nodes_by_gang(jobs: Table[JobName, Job], nodes: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
+    """Return `nodes` in groups that share jobs, in order of the first node of each group."""
+    groups = {name: {name: None} for name in nodes}
+    for job in jobs.values():
+        shared = [name for name in dict.fromkeys(job.nodes) if name in groups]
+        for name in shared[1:]:
+            if groups[name] is not groups[shared[0]]:
+                groups[shared[0]] |= groups[name]
+                for member in groups[name]:
+                    groups[member] = groups[shared[0]]
+    order = {name: place for place, name in enumerate(nodes)}
+    found = {min(group, key=order.__getitem__): group for group in groups.values()}
+    return [tuple(sorted(found[name], key=order.__getitem__)) for name in nodes if name in found]
 
 
 def gpus_held(jobs: Table[JobName, Job]) -> dict[NodeId, int]:

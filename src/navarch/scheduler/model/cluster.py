@@ -22,6 +22,10 @@ QUEUE_LABEL = "kai.scheduler/queue"
 NODE_TYPE_LABEL = "kai.scheduler/type"
 
 
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+"""The effect of a taint that rejects no task: a node with it is only chosen after the others."""
+
+
 Name = Annotated[str, Meta(min_length=1)]
 Part = Annotated[float, Meta(ge=0, le=1)]
 

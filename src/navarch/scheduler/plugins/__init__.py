@@ -13,6 +13,7 @@ from navarch.scheduler.plugins.node_scores import (
     NominatedNode,
     PodAffinity,
     ResourceType,
+    SoftTaints,
 )
 from navarch.scheduler.plugins.nodeplacement import NodePlacement
 from navarch.scheduler.plugins.orders import (
@@ -46,6 +47,7 @@ BUILT_IN = (
     SubGroupOrder,
     TaskOrder,
     NominatedNode,
+    SoftTaints,
     DynamicResources,
     NodePlacement,
     Foresight,

@@ -9,7 +9,7 @@ import numpy as np
 
 from navarch.scheduler.framework.node_table import GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.cluster import NodeSpec
+from navarch.scheduler.model.cluster import PREFER_NO_SCHEDULE, NodeSpec
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
 from navarch.scheduler.plugins import scores
@@ -72,6 +72,33 @@ def _score_cpu_nodes(task: Task, nodes: NodeTable) -> Column:
 
 def _is_cpu_only(spec: NodeSpec) -> bool:
     return not (spec.gpus or spec.mig_strategy or spec.mig or spec.dra_gpus)
+
+
+class SoftTaints(BuiltInPlugin):
+    """Prefers nodes without a taint of effect PreferNoSchedule, tolerated or not."""
+
+    name: ClassVar[str] = "softtaints"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score if any node has such a taint."""
+        if session.node_table().rows_of(_has_soft_taint):
+            session.add_node_order_fn(
+                self._score, scope="static", vector=_score_soft_taints, any_job=True
+            )
+
+    @staticmethod
+    def _score(_task: Task, node: Node) -> float:
+        return 0.0 if _has_soft_taint(node.spec) else scores.SOFT_TAINTS
+
+
+def _score_soft_taints(_task: Task, nodes: NodeTable) -> Column:
+    scored = np.full(len(nodes), float(scores.SOFT_TAINTS))
+    scored[nodes.rows_of(_has_soft_taint)] = 0.0
+    return scored
+
+
+def _has_soft_taint(spec: NodeSpec) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in spec.taints)
 
 
 class GpuSharingOrder(BuiltInPlugin):

@@ -20,7 +20,12 @@ from navarch.scheduler.framework.node_table import (
     NodeTable,
 )
 from navarch.scheduler.framework.session import Session
-from navarch.scheduler.model.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
+from navarch.scheduler.model.cluster import (
+    HEALTHY,
+    NODE_TYPE_LABEL,
+    PREFER_NO_SCHEDULE,
+    NodeSpec,
+)
 from navarch.scheduler.model.fit import Fit, Later
 from navarch.scheduler.model.job import Job, Task
 from navarch.scheduler.model.node import Node
@@ -256,7 +261,7 @@ def _labels(task: Task, node: Node) -> str | None:
 
 def _taints(task: Task, node: Node) -> str | None:
     for taint in node.spec.taints:
-        if taint.effect == "PreferNoSchedule":
+        if taint.effect == PREFER_NO_SCHEDULE:
             continue
         if not any(toleration.covers(taint) for toleration in task.spec.tolerations):
             return f"the task does not tolerate {taint.key}={taint.value}:{taint.effect}"

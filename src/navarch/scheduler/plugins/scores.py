@@ -4,6 +4,7 @@ from typing import Final
 
 MAX_DENSITY: Final = 9
 RESOURCE_TYPE: Final = 10
+SOFT_TAINTS: Final = 50
 AVAILABILITY: Final = 100
 GPU_SHARING: Final = 1_000
 TOPOLOGY: Final = 10_000

@@ -116,7 +116,7 @@ class SimulatedJobs(SimWorkloads):
     def fail_on(self, node: NodeId) -> None:
         """Fail the programs on a machine that has just broken or gone."""
         for job in self._on(node):
-            self._fail(job, f"its program on {node} failed")
+            self._fail(job, f"its program on {node} failed", node)
 
     def change_pace_on(self, node: NodeId) -> None:
         """Run the jobs on a machine at the pace that its GPUs now allow."""
@@ -166,7 +166,9 @@ class SimulatedJobs(SimWorkloads):
         progress.start(job.since, job.nodes, min(map(self.speed, job.nodes)))
         if self._is_doomed(job.nodes):
             takes_s = max(progress.config.restart_takes.total_seconds(), FAILS_AFTER_S)
-            fail = partial(self._fail, reason="its program failed on a broken machine")
+            broken = next(node for node in job.nodes if self.stops_work(node))
+            reason = "its program failed on a broken machine"
+            fail = partial(self._fail, reason=reason, node=broken)
             self._later(progress, takes_s, fail)
         else:
             self._work(progress)
@@ -195,10 +197,12 @@ class SimulatedJobs(SimWorkloads):
             self._report(lambda api: api.checkpoint_job(job.name))
             number += 1
 
-    def _fail(self, job: JobProgress, reason: str) -> None:
+    def _fail(self, job: JobProgress, reason: str, node: NodeId) -> None:
         placed_at = job.since
         self._stop(job, saved=False)
-        self._report(lambda api: api.requeue_job(job.name, reason=reason, placed_at=placed_at))
+        self._report(
+            lambda api: api.requeue_job(job.name, reason=reason, placed_at=placed_at, node=node)
+        )
 
     def _leave(self, job: JobProgress) -> None:
         placed_at = job.since
