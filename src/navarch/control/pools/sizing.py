@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from navarch.control.nodes.launch import MissingAgent
+from navarch.control.pools.boots import BootMemory
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.loads import Readings
 from navarch.control.pools.stockouts import StockoutMemory
@@ -133,6 +134,7 @@ class SizingController(PoolPlanningController):
         *,
         budgets: BudgetController,
         stockouts: StockoutMemory,
+        boots: BootMemory,
         scheduler: Callable[[PoolName], ProvisionScheduler],
         readings: Readings,
         missing_agent: MissingAgent,
@@ -149,6 +151,7 @@ class SizingController(PoolPlanningController):
         self._index = index
         self._budgets = budgets
         self._stockouts = stockouts
+        self._boots = boots
         self._scheduler = scheduler
         self._readings = readings
         self._missing_agent = missing_agent
@@ -156,7 +159,8 @@ class SizingController(PoolPlanningController):
         stockouts.look_at = self.queue.add
 
     def on_commit(self, committed: Committed) -> None:
-        """Learn from launches, and queue the pools that a plan may see differently."""
+        """Learn from launches and boots, and queue the pools that a plan may see differently."""
+        self._boots.on_commit(committed)
         self._stockouts.on_commit(committed)
         super().on_commit(committed)
 
@@ -165,6 +169,7 @@ class SizingController(PoolPlanningController):
         now = self._clock.now()
         await self._budgets.count(now)
         await self._stockouts.begin_round(now)
+        await self._boots.begin_round()
         await super().reconcile(keys)
 
     def _plan_size(self, pool: Pool, now: datetime) -> Plan:
@@ -177,6 +182,7 @@ class SizingController(PoolPlanningController):
             loads=self._loads,
             missing_agent=self._missing_agent(pool),
             new_tokens=self._new_tokens(),
+            boots=self._boots.watch,
             now=now,
         )
 
