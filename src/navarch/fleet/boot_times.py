@@ -52,7 +52,7 @@ class BootTimes:
 
     def __init__(self) -> None:
         self._boots: dict[Kind, list[tuple[datetime, Token, timedelta]]] = {}
-        self._abandoned: dict[Kind, dict[Token, tuple[datetime, timedelta]]] = {}
+        self._abandoned: dict[Kind, dict[Token, tuple[datetime, datetime]]] = {}
 
     def note(self, launch: Launch, *, registered_at: datetime | None) -> None:
         """Take a machine into account whose agent registered, or None if it never did.
@@ -78,8 +78,8 @@ class BootTimes:
             return
         self.note(launch, registered_at=node.registered_at)
         if retiring is not None and retiring.failed_at is not None:
-            given = retiring.failed_at - launch.launched_at
-            self._abandoned.setdefault(_kind(launch), {})[launch.token] = launch.launched_at, given
+            span = launch.launched_at, retiring.failed_at
+            self._abandoned.setdefault(_kind(launch), {})[launch.token] = span
 
     def forget(self, node: Node) -> None:
         """Drop the failure of a node that the store has forgotten; its boot stays in the ledger."""
@@ -91,30 +91,32 @@ class BootTimes:
         took = sorted(took for _, _, took in self._boots.get(kind, ()))
         return UsualBoot(took[ceil(PERCENTILE * len(took)) - 1], len(took)) if took else None
 
-    def given_up_after(self, kind: Kind) -> timedelta:
-        """Return how long the machines given up since the last boot of `kind` had, at most.
+    def given_up_after(self, kind: Kind, *, asked_at: datetime) -> timedelta:
+        """Return how long the machines had that were given up before `asked_at`, at most.
 
-        A machine that was launched before another one registered says nothing about the wait: the
-        others came up in time.
+        A machine that was launched before another one of `kind` registered says nothing about the
+        wait: the others came up in time.
         """
         boots = self._boots.get(kind)
         last = boots[-1][0] if boots else None
         waits = [
-            given
-            for launched_at, given in self._abandoned.get(kind, {}).values()
-            if last is None or launched_at > last
+            failed_at - launched_at
+            for launched_at, failed_at in self._abandoned.get(kind, {}).values()
+            if failed_at <= asked_at and (last is None or launched_at > last)
         ]
         return max(waits, default=timedelta(0))
 
-    def wait(self, kind: Kind, *, at_least: timedelta) -> timedelta:
-        """Return how long to wait for a machine of `kind` that shows no progress.
+    def wait(self, launch: Launch, *, at_least: timedelta) -> timedelta:
+        """Return how long to wait for the machine of `launch` while it shows no progress.
 
-        If machines of a kind were given up and none has registered since, the next one gets twice
+        If machines of its kind were given up and none has registered since, the next ones get twice
         their time: without that, a kind that boots slower than the deadline would never come up.
         """
+        kind = _kind(launch)
         usual = self.usual(kind)
         learned = timedelta(0) if usual is None else usual.p95 * SLOWER
-        return max(min(max(learned, self.given_up_after(kind) * 2), LONGEST), at_least)
+        doubled = self.given_up_after(kind, asked_at=launch.asked_at) * 2
+        return max(min(max(learned, doubled), LONGEST), at_least)
 
 
 class BootDeadline(NamedTuple):
@@ -188,14 +190,15 @@ class BootWatch:
     def _wait(self, pool: Pool, node: Node) -> timedelta:
         if node.launch is None:
             return pool.boot_deadline
-        return self.times.wait(_kind(node.launch), at_least=pool.boot_deadline)
+        return self.times.wait(node.launch, at_least=pool.boot_deadline)
 
     def _usual(self, node: Node) -> str:
         if node.launch is None:
             return ""
         kind = _kind(node.launch)
         name = f"{kind[1]} at {kind[0]}"
-        usual, waited = self.times.usual(kind), self.times.given_up_after(kind)
+        usual = self.times.usual(kind)
+        waited = self.times.given_up_after(kind, asked_at=node.launch.asked_at)
         known = (
             f"no boot of {name} is on record"
             if usual is None

@@ -138,6 +138,12 @@ def test_a_machine_given_up_while_others_registered_says_nothing_about_the_wait(
     assert given_up_after(booting(), dead, served(2, took=3, ago=30)) == FLOOR
 
 
+def test_the_failure_of_one_machine_gives_no_more_time_to_those_bought_with_it() -> None:
+    together = abandoned(1, after=10, ago=11)
+    assert given_up_after(booting(ago=11), together) == FLOOR
+    assert given_up_after(booting(ago=0.5), together) == minutes(20)
+
+
 def test_a_failure_that_the_store_has_forgotten_does_not_count() -> None:
     dead = abandoned(1, after=30)
     watch = watching(dead)
