@@ -25,6 +25,9 @@ boots have a long tail."""
 BOOTS_KEPT = 100
 """The number of boots on record per kind. A new image or a new type is the rule after that many."""
 
+ACCIDENTS_MAX = 2
+"""This many failures in a row may be dead machines, if earlier ones of their kind came up."""
+
 LONGEST = timedelta(hours=1)
 """The longest wait, unless the pool has a longer `boot_deadline`. Bare metal boots for up to half
 an hour."""
@@ -104,7 +107,8 @@ class BootTimes:
             for launched_at, failed_at in self._abandoned.get(kind, {}).values()
             if failed_at <= asked_at and (last is None or launched_at > last)
         ]
-        return max(waits, default=timedelta(0))
+        is_accident = last is not None and len(waits) <= ACCIDENTS_MAX
+        return timedelta(0) if is_accident else max(waits, default=timedelta(0))
 
     def wait(self, launch: Launch, *, at_least: timedelta) -> timedelta:
         """Return how long to wait for the machine of `launch` while it shows no progress.

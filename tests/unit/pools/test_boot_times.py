@@ -138,6 +138,13 @@ def test_a_machine_given_up_while_others_registered_says_nothing_about_the_wait(
     assert given_up_after(booting(), dead, served(2, took=3, ago=30)) == FLOOR
 
 
+def test_two_failures_of_a_kind_that_has_come_up_before_are_accidents() -> None:
+    before = served(9, took=3, ago=600)
+    dead = [abandoned(number, after=12, ago=60) for number in range(1, 4)]
+    assert given_up_after(booting(), before, *dead[:2]) == FLOOR
+    assert given_up_after(booting(), before, *dead) == minutes(24)
+
+
 def test_the_failure_of_one_machine_gives_no_more_time_to_those_bought_with_it() -> None:
     together = abandoned(1, after=10, ago=11)
     assert given_up_after(booting(ago=11), together) == FLOOR
