@@ -15,6 +15,7 @@ from navarch.core.launch import Gang
 from navarch.core.node import Node, NotifiedState, Phase, Retirement, Trait
 from navarch.core.pool import Pool
 from navarch.core.records import evolve, record_fields
+from navarch.core.witness import Testimony
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.launch_breaker import find_breaker, may_trip
@@ -158,7 +159,8 @@ UNSEEN: dict[str, object] = {
     "held": Deferred(action="replace", reason="x", because="y", by=DeferredBy.BUDGET, since=NOW),
     "labels": {"rack": "r1"},
     "machine": "a key",
-    "overridden_at", "testimonies": NOW,
+    "overridden_at": NOW,
+    "testimonies": (Testimony(witness="provider/sim", alive=None, reason="running", since=NOW),),
     "recovery": RecoveryId("r-1"),
     "report_number": 7,
     "report_stream": "s",

@@ -232,3 +232,21 @@ def test_a_release_after_a_corrected_setup_takes_effect_at_once() -> None:
             await held.release_held(pool=TRAINING, reason="again")
 
     simulate(story, seed=1, pools=[a_pool(size=4)], prepare=rack.prepare)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_machine_with_long_set_up_commands_is_not_given_up(seed: int) -> None:
+    """Six commands of almost five minutes each, and a boot deadline of ten minutes."""
+    rack = Rack(setup=Setup(commands=(*["install-driver"] * 5, COMMANDS[1])))
+
+    def prepare(world: World) -> None:
+        rack.prepare(world)
+        assert rack.shells is not None
+        rack.shells.command_s = 280.0
+
+    async def story(world: World) -> None:
+        first = {node.id for node in world.nodes(TRAINING)}
+        assert set(await filled(world)) >= first
+        assert len(world.cloud.machines) == 2
+
+    simulate(story, seed=seed, pools=[a_pool(size=2)], prepare=prepare)

@@ -72,9 +72,10 @@ def test_a_pool_goes_elsewhere_when_no_machine_comes_up_at_its_first_choice(seed
     bad, good = evolve(H100, zone="bad"), evolve(H100, zone="good")
 
     async def story(world: World) -> None:
-        # Ten minutes until the first nodes time out, three for one elsewhere, three for the rest;
-        # two were requested again at the first choice before three had failed there.
-        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=1020)
+        # Up to four minutes until the first machines are listed as started, ten until they are
+        # given up, three for one elsewhere, three for the rest; two were requested again at the
+        # first choice before three had failed there.
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=1260)
         await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=600)
         serving = [node for node in world.nodes(TRAINING) if node.serving]
         assert {node.launch and node.launch.offering.zone for node in serving} == {"good"}

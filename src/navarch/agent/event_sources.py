@@ -10,12 +10,13 @@ import structlog
 
 from navarch.agent.agent import Agent
 from navarch.core.instance import Gpu, GpuMetrics
+from navarch.health.kernel_faults import parse_fault
 from navarch.health.xid.fusion import Fusion, Observation, XidEvent
 from navarch.health.xid.line import LineReader
 from navarch.ports.checks import EventSource
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuReader
-from navarch.ports.host import Bookmark, HostError, KernelLog
+from navarch.ports.host import Bookmark, HostError, KernelLog, KernelRecord
 
 log = structlog.get_logger(__name__)
 
@@ -166,23 +167,31 @@ class EventSources:
                     if record.sequence <= self._settled_to:
                         continue
                     self._read_to = max(self._read_to, record.sequence)
-                line = reader.read(record.text) if record.from_kernel else None
+                if not record.from_kernel:
+                    continue
+                line = reader.read(record.text)
+                fault = parse_fault(record.text) if line is None and name == KMSG else None
                 if line is not None:
-                    device = address(line.pci) if line.pci else "unknown"
-                    found.append(
-                        Observation(
-                            source=name,
-                            at=record.at,
-                            device=self._uuids.get(device, device),
-                            code=line.code,
-                            text=line.text[:TEXT_MAX],
-                            pid=line.pid,
-                            process=(line.name or "")[:NAME_MAX],
-                            pci=device if line.pci else "",
-                            place=record.sequence,
-                        )
-                    )
+                    observation = self._observation(name, record, line.code, line.pci, line.text)
+                    process = (line.name or "")[:NAME_MAX]
+                    found.append(replace(observation, pid=line.pid, process=process))
+                elif fault is not None:
+                    found.append(self._observation(name, record, *fault))
         return found
+
+    def _observation(
+        self, source: str, record: KernelRecord, code: int, pci: str | None, text: str
+    ) -> Observation:
+        device = address(pci) if pci else "unknown"
+        return Observation(
+            source=source,
+            at=record.at,
+            device=self._uuids.get(device, device),
+            code=code,
+            text=text[:TEXT_MAX],
+            pci=device if pci else "",
+            place=record.sequence,
+        )
 
     def _from_driver(self) -> list[Observation]:
         try:

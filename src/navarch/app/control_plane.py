@@ -15,6 +15,7 @@ from navarch.control.runtime.runtime import Runtime
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
+from navarch.fleet.boot_times import AS_CONFIGURED
 from navarch.health.policy.engine import compile_policies
 from navarch.ports.store import Committed
 from navarch.service.agents import AgentService
@@ -61,6 +62,7 @@ class Plane(ControlPlaneParts):
             assortment=self.assortment,
             closed=self._closed,
             obstacle=self._obstacle,
+            boots=lambda: AS_CONFIGURED if self.boots is None else self.boots.watch,
             inject=self.inject,
             budgets=self.opinions.budgets,
             ledger=self.ledger,

@@ -19,6 +19,7 @@ from navarch.control.nodes.launch import LaunchController, MissingAgent, UserDat
 from navarch.control.nodes.liveness import LivenessController
 from navarch.control.nodes.termination import TerminationController
 from navarch.control.pools.autoscaling import AutoscalingController
+from navarch.control.pools.boots import BootMemory
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.emptiness import EmptinessController
 from navarch.control.pools.ledger import Ledger
@@ -150,6 +151,8 @@ class ControlPlaneParts:
         self.readings = HeldReadings(self.store, self.liveness)
         self.stockouts: StockoutMemory | None = None
         """Of the running controllers; None before they run."""
+        self.boots: BootMemory | None = None
+        """The same."""
         self.learning: list[Controller] = []
         """The controllers that judge nodes by what has been reported over time."""
 
@@ -202,6 +205,7 @@ class ControlPlaneParts:
         self.stockouts = StockoutMemory(
             self.clock, self.store, vetoes=[budgets.veto], spans=self.opinions.stockout_spans
         )
+        self.boots = BootMemory(self.clock, self.store)
         return SizingController(
             self.clock,
             self.entropy,
@@ -210,6 +214,7 @@ class ControlPlaneParts:
             self.guarded,
             budgets=budgets,
             stockouts=self.stockouts,
+            boots=self.boots,
             scheduler=lambda pool: self.opinions.provision_schedulers.get(
                 pool, self.opinions.provision_scheduler
             ),

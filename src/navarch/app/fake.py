@@ -231,7 +231,7 @@ class FakeMachines:
         self, machine: Machine, gpus: SimulatedGpus, agent: Agent, boot_s: float | None
     ) -> None:
         if boot_s is None:
-            boot_s = (machine.boots_at - self._clock.now()).total_seconds()
+            boot_s = (machine.boots_at - self._clock.now()).total_seconds() + machine.setup_s
         await self._clock.sleep(max(boot_s, 0.0))
 
         async def fall_off_the_bus() -> None:

@@ -129,7 +129,7 @@ class XidLogParser:
                     if parts is not None:
                         append(f'{{"line":{number},{parts[0]}"pci":"{pci}",{parts[1]}')
                     continue
-            elif "NVRM: " not in line:
+            elif "NVRM: " not in line and line[:1] != "{":
                 continue
             odd = self._reader.read(line.rstrip())
             if odd is not None:

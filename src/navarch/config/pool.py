@@ -266,7 +266,8 @@ class PoolConfig:
     )
     boot_deadline: timedelta = key(
         DURATION,
-        "terminate a machine that has not registered after this long",
+        "give up a machine that has not registered and shows no progress; "
+        "longer where boots of its instance type usually take longer, up to an hour",
         default=timedelta(minutes=10),
     )
     drain_timeout: timedelta = key(

@@ -108,6 +108,13 @@ def refusal_of(error: ProviderError) -> Refusal:
     return Refusal.TRANSIENT
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest step of a machine that boots."""
+
+    step: str
+    at: datetime
+
+
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to buy one machine for one node, and its outcome.
 
@@ -137,6 +144,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: Decimal = Decimal(0)
     launched_at: datetime | None = None
     ended_at: datetime | None = None
+    pending: bool = False
+    """Whether the provider has bought but not started the machine, as last listed."""
+    progress: Progress | None = None
+    """The last proof that the machine is coming up, until its agent registers."""
+    registered_at: datetime | None = None
+    """When its agent first registered; None also for launches of older versions."""
 
     @property
     def open(self) -> bool:

@@ -6,8 +6,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.core.bringup import BringUpLog, Setup
-from navarch.core.launch import pause
-from navarch.core.node import Node
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import Token
+from navarch.core.launch import Progress, pause
+from navarch.core.node import Node, Phase
+from navarch.core.records import evolve
 
 REDIAL = timedelta(seconds=5)
 """The pause between attempts to reach a machine before its SSH is up."""
@@ -77,3 +81,13 @@ def next_step(
         if now < again_at:
             return Wait(until=again_at)
     return Run(address=address, attempt=len(mine) + 1)
+
+
+def progressed(node: Node, token: Token, step: str, *, now: datetime) -> Change | None:
+    """Return the change that records a step of the set-up; None if the machine needs none."""
+    launch = node.launch
+    if launch is None or launch.token != token or node.phase is not Phase.BOOTING:
+        return None
+    launch = evolve(launch, progress=Progress(step=step, at=now))
+    event = Event(at=now, about=about("node", node.id), kind="node.setting_up", reason=step)
+    return Change(nodes=[evolve(node, launch=launch)], events=[event])

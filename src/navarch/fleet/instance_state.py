@@ -8,11 +8,13 @@ import msgspec
 from navarch.core.fleet import Fleet
 from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.core.launch import Launch, Offering
+from navarch.core.launch import Launch, Offering, Progress
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Owner
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
+
+STARTED = "the provider has started the machine"
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,7 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     The price is the one at which the machine was first seen: a later listing shows the price of new
     machines.
     """
+    pending = instance.status is InstanceStatus.PENDING and launch.registered_at is None
     if (
         launch.instance == instance.id
         and launch.launched_at is not None
@@ -74,9 +77,11 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         and instance.ended_at in (None, launch.ended_at)
         and instance.public_address in ("", launch.public_address)
         and instance.private_address in ("", launch.private_address)
+        and pending is launch.pending
     ):
         return launch
     price = instance.price_per_hour if launch.instance is None else None
+    started = launch.pending and not pending
     return evolve(
         launch,
         instance=instance.id,
@@ -85,6 +90,8 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         price_per_hour=launch.price_per_hour if price is None else price,
         launched_at=instance.launched_at or launch.launched_at or now,
         ended_at=instance.ended_at or launch.ended_at,
+        pending=pending,
+        progress=Progress(step=STARTED, at=now) if started else launch.progress,
     )
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.unregistered import boot_deadline_passed, is_past_boot_deadline
+from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.stockouts import Scope, scopes
 
 MACHINES_MAX = 3
@@ -70,17 +70,21 @@ class Failure:
         return _asked_at(self.node)
 
 
-def may_trip(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
+def may_trip(
+    pool: Pool, nodes: Collection[Node], *, now: datetime, boots: BootWatch = AS_CONFIGURED
+) -> bool:
     """Return whether enough of `nodes` never came up to open the breaker of `pool`."""
     if pool.deleted or len(nodes) < MACHINES_MAX:
         return False
-    return len(_failures(pool, nodes, now)) >= MACHINES_MAX
+    return len(_failures(pool, nodes, boots, now)) >= MACHINES_MAX
 
 
-def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchBreaker | None:
+def find_breaker(
+    pool: Pool, nodes: Iterable[Node], *, now: datetime, boots: BootWatch = AS_CONFIGURED
+) -> LaunchBreaker | None:
     """Return the breaker of `pool` if it is open. `nodes` are all stored nodes of the pool."""
     known = list(nodes)
-    failures = [] if pool.deleted else _failures(pool, known, now)
+    failures = [] if pool.deleted else _failures(pool, known, boots, now)
     if len(failures) < MACHINES_MAX:
         return None
     came_up_at = max((node.registered_at for node in known if node.registered_at), default=None)
@@ -90,7 +94,7 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
         return None
     strikes, since = strikes_of(failures)
     pause = pause_after(strikes)
-    coming = [node for node in known if _is_coming(pool, node, now)]
+    coming = [node for node in known if _is_coming(pool, node, boots, now)]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
         # An offering without failures needs no pause. Machines that were requested at failing
@@ -112,7 +116,7 @@ def find_breaker(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> LaunchB
 
 
 def quarantined_offerings(
-    pool: Pool, nodes: Iterable[Node], *, now: datetime
+    pool: Pool, nodes: Iterable[Node], *, now: datetime, boots: BootWatch = AS_CONFIGURED
 ) -> dict[Scope, QuarantinedOffering]:
     """Return the offerings at which several machines in a row did not come up.
 
@@ -120,7 +124,7 @@ def quarantined_offerings(
     machine comes up there.
     """
     known = list(nodes)
-    failures = _failures(pool, known, now)
+    failures = _failures(pool, known, boots, now)
     if len(failures) < MACHINES_MAX:
         return {}
     came_up_at: dict[Scope | None, datetime] = {}
@@ -135,7 +139,7 @@ def quarantined_offerings(
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
     found = {}
-    coming = [node for node in known if _is_coming(pool, node, now)]
+    coming = [node for node in known if _is_coming(pool, node, boots, now)]
     for place, failed in failures_at.items():
         if len(failed) >= MACHINES_MAX:
             strikes, since = strikes_of(failed)
@@ -147,15 +151,15 @@ def quarantined_offerings(
     return found
 
 
-def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]:
+def _failures(pool: Pool, nodes: Iterable[Node], boots: BootWatch, now: datetime) -> list[Failure]:
     """Return the machines that never came up, in the order in which they were abandoned."""
     since = pool.brake_released_at
     found = []
     for node in nodes:
         if node.retiring is not None:
             at, reason = node.retiring.failed_at, node.retiring.reason
-        elif is_past_boot_deadline(pool, node, now):
-            at, reason = now, boot_deadline_passed(pool)
+        elif boots.is_past(pool, node, now):
+            at, reason = now, boots.missed(pool, node, now)
         else:
             continue
         if at is not None and (since is None or at > since):
@@ -188,10 +192,10 @@ def pause_after(strikes: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
-def _is_coming(pool: Pool, node: Node, now: datetime) -> bool:
+def _is_coming(pool: Pool, node: Node, boots: BootWatch, now: datetime) -> bool:
     """Return whether the machine of `node` is under way and may still come up."""
     if not node.counts or node.registered_at is not None:
         return False
     if node.phase is Phase.BOOTING:
-        return not is_past_boot_deadline(pool, node, now)
+        return not boots.is_past(pool, node, now)
     return node.phase is Phase.REQUESTED and node.launch is not None

@@ -50,7 +50,10 @@ def launched(node: Node, launch: Launch, *, now: datetime) -> Node:
 
 def registered(node: Node, *, now: datetime) -> Node:
     """Return `node` after its agent registered."""
-    return node.move_to(Phase.READY, at=now)
+    launch = node.launch
+    if launch is not None:
+        launch = evolve(launch, registered_at=now, pending=False, progress=None)
+    return node.move_to(Phase.READY, at=now, launch=launch)
 
 
 def retire(node: Node, retirement: Retirement, *, now: datetime) -> Node:

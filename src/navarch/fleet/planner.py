@@ -12,6 +12,7 @@ from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Gang, Launch, Offering, pause
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
 from navarch.fleet.disruption.unregistered import unregistered
@@ -43,6 +44,7 @@ def plan_pool(
     breaker: LaunchBreaker | None = None,
     quarantined: Mapping[Scope, QuarantinedOffering] = NONE_QUARANTINED,
     steady: SteadyNodes = NO_STEADY_NODES,
+    boots: BootWatch = AS_CONFIGURED,
 ) -> Plan:
     """Return the actions that bring `pool` closer to its size.
 
@@ -52,7 +54,7 @@ def plan_pool(
 
     `surveyed` lists the providers that report where their machines are, `loads` returns how busy
     nodes are, `breaker` limits purchases, `quarantined` lists offerings at which machines did not
-    come up, and `steady` counts the nodes that are not in `nodes`.
+    come up, `steady` counts the nodes that are not in `nodes`, `boots` decides how long they boot.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
@@ -60,7 +62,7 @@ def plan_pool(
         market.expect(pool.name, 0)
         return Plan(pool=pool.name)
     replacements = replacements or Replacements()
-    removals = _plan_removals(pool, known, replacements, surveyed, loads, now)
+    removals = _plan_removals(pool, known, replacements, surveyed, loads, boots, now)
     kept = [node for node in known if node.counts and node.id not in removals.nodes]
     missing = pool.target - len(removals.staying) - steady.nodes
     # How many machines the pool still has to find.
@@ -78,15 +80,13 @@ def plan_pool(
         grown = list(_grow(pool, known, missing, room, launches))
     market.expect(pool.name, max(wanted - len(grown) - len(retried), 0))
     grown += _succeed(pool, known, removals, room, len(grown), replacements, launches)
-    actions: list[Action] = []
     reason = None if breaker is None else breaker.reason
-    if reason != pool.braked:
-        actions.append(SetLaunchBreaker(reason=reason))
+    actions: list[Action] = [SetLaunchBreaker(reason=reason)] if reason != pool.braked else []
     gangs = removals.gangs
     actions += [*removals.late, *gangs.release, *gangs.abandon, *gangs.retire]
     actions += [*grown, *removals.surplus, *retried]
-    moments = (_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at, steady.late_at)
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=_first(*moments))
+    moments = (_wake_at(pool, kept, boots, now), launches.look_again_at(), gangs.wake_at)
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=_first(*moments, steady.late_at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +110,10 @@ def _plan_removals(
     replacements: Replacements,
     surveyed: Collection[ProviderName],
     loads: Loads,
+    boots: BootWatch,
     now: datetime,
 ) -> _Removals:
-    late = unregistered(pool, known, now=now)
+    late = unregistered(pool, known, boots, now=now)
     removed = {retire.node for retire in late}
     late += [retire for retire in replacements.retire if retire.node not in removed]
     removed = {retire.node for retire in late}
@@ -383,11 +384,11 @@ def _retries_at(node: Node) -> datetime | None:
     return node.retry_at + pause(node.attempts)
 
 
-def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None:
+def _wake_at(pool: Pool, kept: Sequence[Node], boots: BootWatch, now: datetime) -> datetime | None:
     moments: list[datetime | None] = []
     for node in kept:
         if node.phase is Phase.BOOTING:
-            moments.append(node.since + pool.boot_deadline)
+            moments.append(boots.deadline(pool, node).at)
         elif _waits_to_retry(node):
             moments.append(_retries_at(node))
     return _first(*(moment for moment in moments if moment is not None and moment > now))

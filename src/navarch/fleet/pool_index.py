@@ -16,6 +16,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.disruption.costly import may_be_undercut
 
 
@@ -81,7 +82,9 @@ class PoolIndex:
             if before.phase is Phase.BOOTING:
                 del self._booting[bisect_left(self._booting, (before.since, name))]
 
-    def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], SteadyNodes]:
+    def shown_for(
+        self, pool: Pool, now: datetime, boots: BootWatch = AS_CONFIGURED
+    ) -> tuple[list[Node], SteadyNodes]:
         """Return the nodes that a plan of `pool` must see, and the counts of the others.
 
         A plan sees every node if any of them may have to be replaced or removed (surplus, age,
@@ -94,6 +97,9 @@ class PoolIndex:
             or may_be_undercut(pool)
         )
         late_at = self._booting[0][0] + pool.boot_deadline if self._booting else None
+        if late_at is not None and now >= late_at:
+            # No wait is shorter. Which nodes are waited for longer is only computed now.
+            late_at = boots.first_deadline(pool, (self._steady[name] for _, name in self._booting))
         counts = len(self._steady) + sum(node.counts for node in self._others.values())
         is_late = late_at is not None and now >= late_at
         if pool.gang or picky or is_late or counts > pool.target:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from navarch.core.ids import ProviderName, Token
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
+from navarch.fleet.boot_times import BootWatch
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import Gangs, look_again, plan_replacements
 from navarch.fleet.disruption.surplus import Loads
@@ -38,6 +39,7 @@ def plan_pool_size(
     missing_agent: str | None,
     gangs: Gangs,
     new_tokens: Iterator[Token],
+    boots: BootWatch,
     now: datetime,
 ) -> Plan:
     """Return the plan of `pool`, given the index of its nodes.
@@ -45,13 +47,13 @@ def plan_pool_size(
     `gangs` groups nodes by the jobs that they share. `missing_agent` is the reason why no agent
     would start on a new machine, if there is one.
     """
-    shown, steady = index.shown_for(pool, now)
+    shown, steady = index.shown_for(pool, now, boots)
     # A pool that churns remembers many nodes that are gone. A plan only needs those it lost.
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     breaker, quarantined = None, NONE_QUARANTINED
-    if may_trip(pool, shown, now=now):
-        breaker = find_breaker(pool, index.nodes.values(), now=now)
-        quarantined = quarantined_offerings(pool, index.nodes.values(), now=now)
+    if may_trip(pool, shown, now=now, boots=boots):
+        breaker = find_breaker(pool, index.nodes.values(), now=now, boots=boots)
+        quarantined = quarantined_offerings(pool, index.nodes.values(), now=now, boots=boots)
     if steady.nodes + sum(node.counts for node in known) < pool.target:
         # Only a pool that buys is stopped here. The governor limits replacements.
         loop = find_replacement_loop(pool, index.nodes.values(), now=now)
@@ -75,6 +77,7 @@ def plan_pool_size(
         breaker=breaker,
         quarantined=quarantined,
         steady=steady,
+        boots=boots,
     )
     moments = (plan.wake_at, look_again(pool, known, undercut=undercut, now=now))
     return evolve(plan, wake_at=min(filter(None, moments), default=None))

@@ -38,6 +38,9 @@ class Habits:
     """How a cloud behaves: durations in seconds, faults as the share of affected calls."""
 
     boot_s: tuple[float, float] = (60.0, 180.0)
+    """How long a machine is pending."""
+    setup_s: tuple[float, float] = (0.0, 0.0)
+    """How long a machine runs before its agent starts."""
     call_s: tuple[float, float] = (0.1, 3.0)
     listing_lag_s: float = 0.0
     """The longest that a new machine is missing, or a terminated one listed as running."""
@@ -109,6 +112,7 @@ class Machine:
     boots_at: datetime
     listed_at: datetime
     price_per_hour: Decimal
+    setup_s: float = 0.0
     dead_on_arrival: bool = False
     denied: bool = False
     """True if the launch was refused although the machine started."""
@@ -420,6 +424,7 @@ class SimulatedCloud:
             request=request,
             launched_at=now,
             boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
+            setup_s=self.entropy.uniform(*self.habits.setup_s) if any(self.habits.setup_s) else 0.0,
             listed_at=now + self._lag(),
             price_per_hour=self.spot_prices.get(kind, price) if request.spot else price,
             block="" if self.habits.blocks is None else self._draw_block(request),

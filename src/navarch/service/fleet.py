@@ -39,6 +39,7 @@ from navarch.core.records import evolve
 from navarch.core.recovery import BUILT_IN_STRATEGIES, Command, CommandKind
 from navarch.core.version import VERSION
 from navarch.fleet import lifecycle
+from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
     PAGE_SIZE_MAX,
@@ -132,8 +133,12 @@ class FleetService:
         ledger: Ledger | None = None,
         strategies: Callable[[], Collection[str]] = lambda: BUILT_IN_STRATEGIES,
         missing_agent: Callable[[Pool], str | None] = lambda _: None,
+        boots: Callable[[], BootWatch] = lambda: AS_CONFIGURED,
     ) -> None:
-        """`missing_agent` returns why no agent would start on the machines of a pool."""
+        """`missing_agent` returns why no agent would start on the machines of a pool.
+
+        `boots` returns what decides how long machines are waited for.
+        """
         self._clock = clock
         self._entropy = entropy
         self._store = store
@@ -147,6 +152,7 @@ class FleetService:
         self._ledger = ledger or Ledger(clock, store)
         self._strategies = strategies
         self._missing_agent = missing_agent
+        self._boots = boots
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -496,11 +502,16 @@ class FleetService:
     async def why(self, about: Subject) -> Why:
         """Return the reasons for the state of a node, a pool or a launch."""
         why = await explain(self._store, about)
-        # The events alone do not show the present state of a pool or a launch.
+        # The events alone do not show the present state of a pool, a launch or a boot.
         fleet = self._store.fleet()
         kind, _, name = why.about.partition("/")
         if kind == "pool" and (pool := self._show_pool(fleet, PoolName(name))) is not None:
             return replace(why, state=standing(pool))
+        if kind == "node" and (node := fleet.nodes.get(NodeId(name))) is not None:
+            owner = fleet.pools.get(node.pool) if node.pool is not None else None
+            if node.phase is Phase.BOOTING and node.counts and owner is not None:
+                waits = self._boots().awaited(owner, node, self._clock.now())
+                return replace(why, state=f"{why.state}: {waits}")
         if kind == "launch":
             for launch in (node.launch for node in fleet.nodes.values()):
                 if launch is not None and launch.token == name and launch.instance:

@@ -322,3 +322,79 @@ def test_the_real_log_of_this_machine_is_read_without_blocking() -> None:
     numbers = [record.sequence for _ in range(100) for record in log.read()]
     log.close()
     assert numbers == sorted(set(numbers))
+
+
+BY_KERNEL = "pcieport 0000:02:00.0: AER: {} error received: 0000:03:00.0"
+
+
+def kernel_results(machine: Machine, event_sources: EventSources) -> dict[str, CheckResult]:
+    found = machine.check(event_sources)
+    return {each.check: each for each in found if each.check.startswith("kernel/")}
+
+
+def test_a_fault_of_the_kernel_log_is_a_lasting_finding_of_its_gpu() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    machine.log.write("NVRM: GPU 0000:03:00.0: RmInitAdapter failed! (0x26:0xffff:1290)")
+    (result,) = kernel_results(machine, event_sources).values()
+    assert result.check == "kernel/rm-init/GPU-m-2"
+    assert result.lasting
+    assert result.health is Health.UNHEALTHY
+    assert not result.fatal, "one line alone replaces no machine"
+    assert result.action == "reboot_node"
+    assert result.reason.startswith("GPU 2: the driver could not start the GPU: ")
+    assert result.facts["pci"] == "0000:03:00"
+    assert "code" not in result.facts
+
+
+def test_a_fault_is_reported_until_it_is_settled_and_once() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    machine.log.write(BY_KERNEL.format("Uncorrected (Fatal)"))
+    assert kernel_results(machine, event_sources)
+    again = machine.event_sources()
+    (result,) = kernel_results(machine, again).values()
+    assert result.health is Health.UNHEALTHY
+    again.settle(1)
+    assert kernel_results(machine, again) == {}
+    assert kernel_results(machine, machine.event_sources()) == {}
+
+
+def test_a_flood_of_corrected_errors_is_one_degraded_finding() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    event_sources.list_gpus()
+    for number in range(10_000):
+        machine.clock.seconds = number / 100
+        machine.log.write(BY_KERNEL.format("Corrected"))
+        if number % 100 == 0:
+            event_sources.poll_kernel_logs()
+    (result,) = kernel_results(machine, event_sources).values()
+    assert result.check == "kernel/aer-corrected/GPU-m-2"
+    assert result.health is Health.DEGRADED
+
+
+def test_a_fatal_error_of_another_device_only_degrades_the_node() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    machine.log.write("mlx5_core 0000:c1:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), x")
+    (result,) = kernel_results(machine, event_sources).values()
+    assert result.health is Health.DEGRADED
+    assert result.facts["gpu"] == ""
+
+
+def test_a_fault_that_user_space_has_written_is_none() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    machine.log.write(BY_KERNEL.format("Uncorrected (Fatal)"), from_kernel=False)
+    assert kernel_results(machine, event_sources) == {}
+
+
+def test_no_other_source_misses_a_fault_that_only_the_kernel_reports() -> None:
+    machine = Machine()
+    event_sources = machine.event_sources()
+    for number in range(5):
+        machine.clock.seconds = number * 60.0
+        machine.log.write(BY_KERNEL.format("Uncorrected (Fatal)"))
+        event_sources.events()
+    assert not any(source.missed for source in event_sources.sources())

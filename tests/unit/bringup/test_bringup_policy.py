@@ -14,7 +14,8 @@ from navarch.core.errors import InvalidError
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
-from navarch.fleet.bringup import AbandonMachine, Finished, Run, Wait, next_step
+from navarch.core.records import evolve
+from navarch.fleet.bringup import AbandonMachine, Finished, Run, Wait, next_step, progressed
 from navarch.testing.worlds import H100, NOW
 
 SETUP = Setup(commands=("true",))
@@ -152,3 +153,16 @@ def test_a_machine_that_never_responds_is_abandoned() -> None:
     assert next_step(SETUP, node, (), unanswered_since=NOW, now=late) == AbandonMachine(
         reason="SSH did not answer within 0:10:00"
     )
+
+
+def test_a_step_of_the_set_up_is_recorded_with_the_machine_that_took_it() -> None:
+    node = a_machine()
+    change = progressed(node, Token("t-1"), "SSH has answered", now=NOW)
+    assert change is not None
+    (after,) = change.nodes
+    assert after.launch is not None
+    assert after.launch.progress is not None
+    assert (after.launch.progress.step, after.launch.progress.at) == ("SSH has answered", NOW)
+    assert progressed(node, Token("t-2"), "SSH has answered", now=NOW) is None, "an earlier machine"
+    registered = evolve(node, phase=Phase.READY)
+    assert progressed(registered, Token("t-1"), "SSH has answered", now=NOW) is None

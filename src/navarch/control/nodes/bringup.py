@@ -23,7 +23,15 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.fleet import lifecycle
-from navarch.fleet.bringup import REDIAL, AbandonMachine, Finished, Run, Wait, next_step
+from navarch.fleet.bringup import (
+    REDIAL,
+    AbandonMachine,
+    Finished,
+    Run,
+    Wait,
+    next_step,
+    progressed,
+)
 from navarch.ports.clock import Clock
 from navarch.ports.shell import BringUpLogs, HostKeyError, Login, Shell, ShellError, Shells
 from navarch.ports.store import Store
@@ -165,12 +173,16 @@ class BringUpController(NodeController):
             host_key=shell.host_key,
         )
         await self._keep(memory, attempt)
+        await self._progress(launch, "SSH has answered")
         values = self._values(launch)
         for number, template in enumerate(setup.commands, start=1):
             entry, error = await self._command(shell, template, values, number, setup)
             attempt = replace(attempt, commands=(*attempt.commands, entry), error=error)
             if error:
                 break
+            await self._progress(
+                launch, f"set-up command {number} of {len(setup.commands)} is done"
+            )
         done = replace(attempt, ended_at=self._clock.now(), succeeded=not attempt.error)
         await self._keep(memory, done)
         ran = f"{len(done.commands)} commands at {done.address}"
@@ -207,6 +219,11 @@ class BringUpController(NodeController):
         if ran.exit_code:
             return entry, f"command {number} failed: exit code {ran.exit_code}"
         return entry, ""
+
+    async def _progress(self, launch: Launch, step: str) -> None:
+        """Record a step of the machine, which extends its boot deadline."""
+        proposal = partial(progressed, token=launch.token, step=step, now=self._clock.now())
+        await update_with_retry(self._store, launch.node, proposal)
 
     async def _keep(self, memory: _Memory, attempt: BringUpLog) -> None:
         await self._bringup.logs.keep(attempt)

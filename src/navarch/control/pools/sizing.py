@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 
 from navarch.control.nodes.launch import MissingAgent
+from navarch.control.pools.boots import BootMemory
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.loads import Readings
 from navarch.control.pools.stockouts import StockoutMemory
@@ -135,6 +136,7 @@ class SizingController(PoolPlanningController):
         *,
         budgets: BudgetController,
         stockouts: StockoutMemory,
+        boots: BootMemory,
         scheduler: Callable[[PoolName], ProvisionScheduler],
         readings: Readings,
         missing_agent: MissingAgent,
@@ -151,6 +153,7 @@ class SizingController(PoolPlanningController):
         self._index = index
         self._budgets = budgets
         self._stockouts = stockouts
+        self._boots = boots
         self._scheduler = scheduler
         self._readings = readings
         self._missing_agent = missing_agent
@@ -158,7 +161,8 @@ class SizingController(PoolPlanningController):
         stockouts.look_at = self.queue.add
 
     def on_commit(self, committed: Committed) -> None:
-        """Learn from launches, and queue the pools that a plan may see differently."""
+        """Learn from launches and boots, and queue the pools that a plan may see differently."""
+        self._boots.on_commit(committed)
         self._stockouts.on_commit(committed)
         super().on_commit(committed)
 
@@ -167,6 +171,7 @@ class SizingController(PoolPlanningController):
         now = self._clock.now()
         await self._budgets.count(now)
         await self._stockouts.begin_round(now)
+        await self._boots.begin_round()
         await super().reconcile(keys)
 
     def _plan_size(self, pool: Pool, now: datetime) -> Plan:
@@ -180,6 +185,7 @@ class SizingController(PoolPlanningController):
             missing_agent=self._missing_agent(pool),
             gangs=partial(nodes_by_gang, self._store.fleet().jobs),
             new_tokens=self._new_tokens(),
+            boots=self._boots.watch,
             now=now,
         )
 

@@ -1,10 +1,11 @@
 """Report the XIDs and SXids of the driver."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from navarch.core.health import SEVERITY, CheckResult, Health
+from navarch.health.kernel_faults import MEANINGS, KernelFault, is_kernel_fault
 from navarch.health.xid.assessment import Assessment, assess
 from navarch.health.xid.catalogue import Action, Kind, driver_branch, kind_of
 from navarch.ports.checks import EventSource, MachineView
@@ -33,12 +34,15 @@ class XidCheck:
         """Report the events since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
         yield from map(self._source_result, view.sources)
-        events = _with_processes(view.gpus.events())
+        every = view.gpus.events()
+        events = _with_processes([event for event in every if not is_kernel_fault(event.code)])
+        faults = [event for event in every if is_kernel_fault(event.code)]
         try:
-            listed = view.gpus.list_gpus() if events else ()
+            listed = view.gpus.list_gpus() if every else ()
         except GpuError:
             listed = ()
         names = {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}
+        yield from _kernel_results(faults, names)
         branch = driver_branch(listed[0].driver_version) if listed else None
         together: dict[str, list[tuple[GpuEvent, Assessment]]] = {}
         for event in events:
@@ -78,6 +82,32 @@ class XidCheck:
             check=f"{self.name}-source/{source.name}",
             health=Health.DEGRADED if source.silent else Health.HEALTHY,
             reason=silence + describe_source(source),
+        )
+
+
+def _kernel_results(events: Sequence[GpuEvent], names: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Yield one lasting result for each kind of fault of each device."""
+    alike: dict[str, list[GpuEvent]] = {}
+    for event in events:
+        alike.setdefault(f"kernel/{KernelFault(event.code).title}/{event.gpu}", []).append(event)
+    for check, found in alike.items():
+        last = found[-1]
+        means = MEANINGS[KernelFault(last.code)]
+        again = f" ({len(found)} times)" if len(found) > 1 else ""
+        where = names.get(last.gpu, last.gpu)
+        yield CheckResult(
+            check=check,
+            health=means.health if last.gpu in names else means.elsewhere,
+            reason=f"{where}: {means.meaning}{again}: {last.text}",
+            lasting=True,
+            action=str(means.action),
+            facts={
+                "gpu": last.gpu if last.gpu in names else "",
+                "pci": last.pci,
+                "text": last.text,
+                "at": last.at.isoformat(),
+                "times": str(len(found)),
+            },
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from navarch.health.kernel_faults import is_kernel_fault
 from navarch.health.xid.assessment import decisive
 from navarch.health.xid.catalogue import kind_of
 from navarch.ports.checks import EventSource
@@ -131,8 +132,8 @@ class Fusion:
         over = [event for event in self._recent if now - event.at > WINDOW]
         self._recent = [event for event in self._recent if now - event.at <= WINDOW]
         for event in over:
-            if self._began is not None and event.at < self._began:
-                continue
+            if is_kernel_fault(event.code) or (self._began and event.at < self._began):
+                continue  # No other source reports faults of the kernel.
             for source, known in self._sources.items():
                 is_missed = source not in event.sources
                 self._sources[source] = replace(
@@ -150,7 +151,7 @@ def _is_of_event(observation: Observation, event: XidEvent) -> bool:
     earlier = [s.at for s in event.observations if s.source == observation.source]
     if earlier and observation.at - earlier[-1] > BURST:
         return False
-    if not event.text or not observation.text:
+    if not event.text or not observation.text or is_kernel_fault(event.code):
         return True
     kind, code = kind_of(event.code), event.code
     # Two links that go down, or two recovery actions, are two events however close.

@@ -1,7 +1,8 @@
 """Parse kernel log lines in which the driver reports an XID or an SXid.
 
 The formats are those of NVRM since before 2012, of the tracepoint `nvidia:nvidia_dev_xid` and of
-NVSwitch drivers, with any prefix of dmesg, journald, syslog or `/dev/kmsg`. Lines written by user
+NVSwitch drivers, with any prefix of dmesg, journald, syslog or `/dev/kmsg`, or inside a record of
+journald, Docker or CRI. Lines written by user
 space do not count, however similar: the driver's name must be where the kernel puts it, and the
 priority, if there is one, must be the kernel's.
 """
@@ -11,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from navarch.health.xid.catalogue import Kind
+from navarch.health.xid.wrapper import WRAPPED, unwrap
 from navarch.ports.host import KernelRecord
 
 OFF_THE_BUS = 79
@@ -65,6 +67,11 @@ class LineReader:
 
     def read(self, line: str) -> XidLine | None:
         """Return the error that `line` reports, if any."""
+        if line[:1] in WRAPPED:
+            inner = unwrap(line)
+            if inner is None:
+                return None
+            line = inner
         if "\x1b" in line:
             line = _COLOURS.sub("", line)
         at = line.find("Xid (")
@@ -156,6 +163,18 @@ def _read_sxid(line: str, at: int) -> XidLine | None:
     if switch is None or (switch.start() and not _from_kernel(line[: switch.start()])):
         return None
     return XidLine(Kind.SXID, details[0], place[1], *details[1:])
+
+
+def without_prefix(line: str) -> str | None:
+    """Return the message of the kernel in `line`; None if user space has written it."""
+    inner = unwrap(line)
+    if inner is None:
+        return None
+    line = _COLOURS.sub("", inner)
+    found = _PREFIX.match(line)
+    if found is None or not _from_kernel(line[: found.end()]):
+        return None
+    return line[found.end() :].rstrip()
 
 
 def _from_kernel(prefix: str) -> bool:

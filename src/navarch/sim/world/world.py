@@ -338,7 +338,7 @@ class World:
         """Start the machine's agent once it has booted, if it ever does."""
         if not machine.dead_on_arrival and self.leadership.bringup is None:
             boot_s = (machine.boots_at - self.clock.now()).total_seconds()
-            self.hosts.start(machine, after_s=max(boot_s, 0.0))
+            self.hosts.start(machine, after_s=max(boot_s, 0.0) + machine.setup_s)
 
     def machine_restarted(self, machine: Machine, how: str) -> None:
         """Reboot a machine that the provider restarts, if its agent was made here."""
