@@ -200,7 +200,11 @@ class ControlPlaneParts:
 
     def _sizing(self, budgets: BudgetController) -> SizingController:
         self.stockouts = StockoutMemory(
-            self.clock, self.store, vetoes=[budgets.veto], spans=self.opinions.stockout_spans
+            self.clock,
+            self.store,
+            vetoes=[budgets.veto],
+            spans=self.opinions.stockout_spans,
+            machines_per_call=self.guarded.machines_per_call,
         )
         return SizingController(
             self.clock,
@@ -230,6 +234,7 @@ class ControlPlaneParts:
             observations,
             user_data=self.user_data,
             missing_agent=self.missing_agent,
+            refused_since=self.stockouts.refused_since,
         )
         return [
             plan_drains_of(clock, store, drain),
