@@ -307,15 +307,15 @@ class Memory(Buyer):
         def answered(left: Sequence[float]) -> None:
             for number in launches:
                 del self.under_way[number]
-            for place, _ in enumerate(wanted):
-                if place < len(wanted) - len(left):
-                    self.stockouts = self.stockouts.after_sale(
-                        offering, asked_at=asked_at, now=self._now()
-                    )
-                else:
-                    self.stockouts = self.stockouts.after_refusal(
-                        offering, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
-                    )
+            for _ in range(len(wanted) - len(left)):
+                self.stockouts = self.stockouts.after_sale(
+                    offering, asked_at=asked_at, now=self._now()
+                )
+            if left:
+                # Further refusals of the same call only count towards the odds.
+                self.stockouts = self.stockouts.after_refusal(
+                    offering, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
+                )
             for since in left:
                 heapq.heappush(self.waiting, since)
             self._round()
@@ -359,8 +359,8 @@ class Clairvoyant(Buyer):
         self.ask(offering, since, partial(over, sold=False), partial(over, sold=True))
 
 
-POLICIES: tuple[type[Buyer], ...] = (Memory, Blocklist, Cache, Clairvoyant)
-RIVALS = ("blocklist", "cache")
+POLICIES: tuple[type[Buyer], ...] = (Memory, Blocklist, Cache, Batched, Clairvoyant)
+RIVALS = ("blocklist", "cache", "batched")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +372,7 @@ class Outcome:
     demand_s: float
     """and how long the last machine of a demand."""
     refused: int
+    calls: int
 
 
 def market(seeds: int, days: float, first: int = 0) -> dict[str, object]:
@@ -406,6 +407,7 @@ def _outcome(stories: list[Story]) -> Outcome:
         machine_s=statistics.mean(wait for _, wait in waits),
         demand_s=statistics.mean(demands.values()),
         refused=sum(story.refused for story in stories),
+        calls=sum(story.calls for story in stories),
     )
 
 
@@ -438,7 +440,8 @@ def _summary(runs: list[Outcome], best: list[Outcome]) -> dict[str, float | int]
         "time_to_capacity_s": round(statistics.mean(x.machine_s for x in runs), 1),
         "of_that_avoidable_s": round(statistics.mean(avoidable), 1),
         "time_to_whole_demand_s": round(statistics.mean(x.demand_s for x in runs), 1),
-        "refused_calls": round(statistics.mean(x.refused for x in runs)),
+        "calls": round(statistics.mean(x.calls for x in runs)),
+        "refused_machines": round(statistics.mean(x.refused for x in runs)),
     }
 
 
@@ -447,12 +450,12 @@ def _against(ours: list[Outcome], theirs: list[Outcome], first: int) -> dict[str
     pairs = list(zip(ours, theirs, strict=True))
     sooner = [b.machine_s - a.machine_s for a, b in pairs]
     whole = [b.demand_s - a.demand_s for a, b in pairs]
-    fewer = [b.refused / max(a.refused, 1) for a, b in pairs]
-    more = {first + place for place, ratio in enumerate(fewer) if ratio <= 1}
+    fewer = [b.calls / max(a.calls, 1) for a, b in pairs]
+    more = {first + place for place, ratio in enumerate(fewer) if ratio < 1}
     return {
         "seeds_won_in_time": sum(x > 0 for x in sooner),
         "seeds_won_in_time_of_whole_demands": sum(x > 0 for x in whole),
-        "seeds_won_in_calls": sum(x > 1 for x in fewer),
+        "seeds_with_no_more_calls": sum(x >= 1 for x in fewer),
         "seeds_not_won": sorted({*_slower(ours, theirs, first), *more}),
         "mean_seconds_saved": round(statistics.mean(sooner), 1),
         "worst_seconds_saved": round(min(sooner), 2),

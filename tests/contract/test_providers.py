@@ -82,8 +82,9 @@ class TestSimulatedCloudThatForgetsSharedTokens(TestSimulatedCloud):
         on_virtual_time(story, habits)
 
 
-def requests(count: int, **more: object) -> list[ProvisionRequest]:
-    return [evolve(ProviderContract().numbered(number), **more) for number in range(count)]
+def requests(count: int, *, group: str = "") -> list[ProvisionRequest]:
+    each = [ProviderContract().numbered(number) for number in range(count)]
+    return [evolve(request, group=group, group_size=count) for request in each]
 
 
 def test_a_call_for_more_machines_than_there_are_buys_what_there_is() -> None:
@@ -101,10 +102,10 @@ def test_a_call_for_more_machines_than_there_are_buys_what_there_is() -> None:
 )
 def test_a_call_for_a_whole_group_buys_all_of_it_or_nothing(habits: Habits) -> None:
     async def story(cloud: SimulatedCloud) -> None:
-        results = await cloud.provision_many(requests(4, group="training-g0", group_size=4))
+        results = await cloud.provision_many(requests(4, group="training-g0"))
         assert [type(result) for result in results] == [CapacityError] * 4
         assert not cloud.machines
-        results = await cloud.provision_many(requests(3, group="training-g1", group_size=3))
+        results = await cloud.provision_many(requests(3, group="training-g1"))
         assert [type(result) for result in results] == [Instance] * 3
         assert len({machine.block for machine in cloud.machines.values()}) == 1
 

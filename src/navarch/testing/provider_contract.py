@@ -344,7 +344,7 @@ class ProviderContract:
             pytest.skip(f"nothing here is refused with {error.__name__}")
         requests = [self.numbered(number) for number in range(3)]
         results = await results_of(many, requests)
-        assert [type(result) for result in results] == [error] * 3
+        assert all(isinstance(result, error) for result in results), results
         await self.settle()
         self.recover(provider)
         assert not [x for x in await provider.list_instances() if x.status.alive]
