@@ -60,18 +60,24 @@ def test_a_pool_without_stock_probes_with_one_call_for_all_its_nodes() -> None:
     simulate(drought, seed=1, pools=[a_pool(size=6)], habits=habits)
 
 
-@pytest.mark.parametrize("trouble", ["lie", "mute", "both", "hang"])
+@pytest.mark.parametrize(
+    "trouble",
+    [Habits(lie=0.9), Habits(mute=0.9), Habits(both=0.9), Habits(hang=0.9)],
+    ids=["lie", "mute", "both", "hang"],
+)
 @pytest.mark.parametrize("habits", [BULK, FORGETFUL], ids=["remembers", "forgets"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_shared_call_with_a_fault_buys_one_machine_for_each_launch(
-    seed: int, habits: Habits, trouble: str
+    seed: int, habits: Habits, trouble: Habits
 ) -> None:
     async def story(world: World) -> None:
         await world.clock.sleep(300)
         world.cloud.habits = habits
         await whole(world)
 
-    troubled = replace(habits, **{trouble: 0.9})
+    troubled = replace(
+        habits, lie=trouble.lie, mute=trouble.mute, both=trouble.both, hang=trouble.hang
+    )
     world = simulate(story, seed=seed, pools=[a_pool(size=6)], habits=troubled)
     assert set(bought(world).values()) == {1}
 

@@ -226,6 +226,7 @@ class ControlPlaneParts:
     ) -> list[Controller]:
         clock, store = self.clock, self.store
         drain = DrainController(clock, store, self.workloads, operations)
+        assert self.stockouts is not None, "sizing comes first"
         launch = LaunchController(
             clock,
             store,
