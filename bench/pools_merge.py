@@ -11,7 +11,8 @@ AVERAGES = (
     "time_to_capacity_s",
     "of_that_avoidable_s",
     "time_to_whole_demand_s",
-    "refused_calls",
+    "calls",
+    "refused_machines",
     "mean_seconds_saved",
 )
 """Means over the traces of a part; the parts may be of different lengths."""

@@ -16,6 +16,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId
+from navarch.core.instance import Instance
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
@@ -33,6 +34,7 @@ CODES: dict[type[ProviderError], tuple[str, int]] = {
 
 class TestAwsAccount(ProviderContract):
     ec2: ClassVar[Ec2Server]
+    machines_per_call = 1
 
     @pytest.fixture(autouse=True)
     def _fresh(self, ec2: Ec2Server) -> None:
@@ -40,7 +42,11 @@ class TestAwsAccount(ProviderContract):
 
     def run(self, story: Story) -> None:
         threads = ThreadOffload("aws", at_once=4)
-        settings = AwsSettings(endpoint=self.ec2.url, regions=("us-east-1", "us-west-2"))
+        settings = AwsSettings(
+            endpoint=self.ec2.url,
+            regions=("us-east-1", "us-west-2"),
+            machines_per_call=self.machines_per_call,
+        )
         try:
             asyncio.run(_run_story(story, AwsAccount(SystemClock(), threads, settings)))
         finally:
@@ -93,6 +99,42 @@ class TestAwsAccount(ProviderContract):
     def recover(self, provider: Provider) -> None:
         del provider
         self.ec2.set(faults=[], lag_s=0)
+
+
+class TestAwsAccountThatSharesCalls(TestAwsAccount):
+    machines_per_call = 8
+
+    def test_several_machines_take_one_call_and_as_many_start_as_there_are(self) -> None:
+        async def story(provider: Provider) -> None:
+            assert isinstance(provider, AwsAccount)
+            self.ec2.set(stock={"us-east-1a/p5.48xlarge": 3})
+            requests = [self.numbered(number) for number in range(5)]
+            results = await provider.provision_many(requests)
+            assert [type(x) for x in results] == [Instance] * 3 + [CapacityError] * 2
+            assert self.ec2.calls()["RunInstances"] == 1
+
+        self.run(story)
+
+    def test_a_whole_group_starts_or_nothing_of_it(self) -> None:
+        async def story(provider: Provider) -> None:
+            assert isinstance(provider, AwsAccount)
+            self.ec2.set(stock={"us-east-1a/p5.48xlarge": 3})
+            requests = [evolve(self.numbered(n), group="g", group_size=4) for n in range(4)]
+            with pytest.raises(CapacityError):
+                await provider.provision_many(requests)
+            assert not self.ec2.alive()
+
+        self.run(story)
+
+    def test_machines_with_different_user_data_take_a_call_each(self) -> None:
+        async def story(provider: Provider) -> None:
+            assert isinstance(provider, AwsAccount)
+            requests = [evolve(self.numbered(n), user_data=f"#!/bin/sh\n#{n}") for n in range(3)]
+            results = await provider.provision_many(requests)
+            assert [type(x) for x in results] == [Instance] * 3
+            assert self.ec2.calls()["RunInstances"] == 3
+
+        self.run(story)
 
 
 async def _run_story(story: Story, account: AwsAccount) -> None:

@@ -13,8 +13,9 @@ from navarch.core.errors import (
     ProviderError,
 )
 from navarch.core.ids import InstanceId, Token
+from navarch.core.instance import Instance
 from navarch.core.records import evolve
-from navarch.ports.provider import Provider
+from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.simulated import FOUND_DEAD_AFTER, Habits, SimulatedCloud
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
@@ -74,6 +75,47 @@ class TestSimulatedCloudWithBlocks(TestSimulatedCloud):
     def run(self, story: Story) -> None:
         blocks = {"a": 3, "b": 9, "zone-1/c": 9, "zone-2/d": 9}
         on_virtual_time(story, Habits(listing_lag_s=LAG_S, blocks=blocks))
+
+
+class TestSimulatedCloudThatSellsInBulk(TestSimulatedCloud):
+    def run(self, story: Story) -> None:
+        on_virtual_time(story, Habits(listing_lag_s=LAG_S, machines_per_call=8))
+
+
+class TestSimulatedCloudThatForgetsSharedTokens(TestSimulatedCloud):
+    def run(self, story: Story) -> None:
+        habits = Habits(listing_lag_s=LAG_S, machines_per_call=8, remembers_shared_tokens=False)
+        on_virtual_time(story, habits)
+
+
+def requests(count: int, *, group: str = "") -> list[ProvisionRequest]:
+    each = [ProviderContract().numbered(number) for number in range(count)]
+    return [evolve(request, group=group, group_size=count) for request in each]
+
+
+def test_a_call_for_more_machines_than_there_are_buys_what_there_is() -> None:
+    async def story(cloud: SimulatedCloud) -> None:
+        results = await cloud.provision_many(requests(5))
+        assert [type(result) for result in results] == [Instance] * 3 + [CapacityError] * 2
+
+    on_virtual_time(story, Habits(stock={"h100-8x": 3}, machines_per_call=8))
+
+
+@pytest.mark.parametrize(
+    "habits",
+    [Habits(stock={"h100-8x": 3}), Habits(blocks={"a": 3, "b": 3})],
+    ids=["stock", "blocks"],
+)
+def test_a_call_for_a_whole_group_buys_all_of_it_or_nothing(habits: Habits) -> None:
+    async def story(cloud: SimulatedCloud) -> None:
+        results = await cloud.provision_many(requests(4, group="training-g0"))
+        assert [type(result) for result in results] == [CapacityError] * 4
+        assert not cloud.machines
+        results = await cloud.provision_many(requests(3, group="training-g1"))
+        assert [type(result) for result in results] == [Instance] * 3
+        assert len({machine.block for machine in cloud.machines.values()}) == 1
+
+    on_virtual_time(story, replace(habits, machines_per_call=8))
 
 
 def test_the_token_finds_a_machine_with_a_lost_launch_response() -> None:

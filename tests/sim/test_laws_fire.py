@@ -133,9 +133,9 @@ class ForgetsTokens(SimulatedCloud):
 class SellsTwo(SimulatedCloud):
     """Starts two machines for one request."""
 
-    def _launch(self, request: ProvisionRequest) -> Machine:
-        super()._launch(request)
-        return super()._launch(request)
+    def _launch(self, request: ProvisionRequest, machines: int = 1) -> Machine:
+        super()._launch(request, machines)
+        return super()._launch(request, machines)
 
 
 class KeepsRunning(SimulatedCloud):

@@ -183,15 +183,29 @@ class Front:
                 if first == words:
                     return _Answer(200, body)
                 return _refuse("IdempotentParameterMismatch")
-            refused = self._refusal(call, region)
+            granted, refused = self._granted(call, region)
             if refused is not None:
                 return refused
-            answer = self._moto(call, environ)
+            answer = self._moto({**call, "MinCount": granted, "MaxCount": granted}, environ)
             if answer.status == 200:
-                name = _all(answer.body, "instanceId")[0]
-                self._note(name, call)
-                self._tokens[token] = (words, answer.body, name)
+                names = _all(answer.body, "instanceId")
+                for name in names:
+                    self._note(name, call)
+                self._tokens[token] = (words, answer.body, names[0])
             return answer
+
+    def _granted(self, call: dict[str, str], region: str) -> tuple[str, "_Answer | None"]:
+        """Return how many machines start, or why too few could: all that there are, or none."""
+        granted, refused = 0, None
+        while granted < int(call.get("MaxCount", 1)) and refused is None:
+            refused = self._refusal(call, region)
+            granted += refused is None
+        if granted >= int(call.get("MinCount", 1)):
+            return str(granted), None
+        place = f"{call.get('Placement.AvailabilityZone', f'{region}a')}/{call['InstanceType']}"
+        if place in self.conditions.stock:
+            self.conditions.stock[place] += granted
+        return "0", refused
 
     def _refusal(self, call: dict[str, str], region: str) -> "_Answer | None":
         kind, zone = call["InstanceType"], call.get("Placement.AvailabilityZone", f"{region}a")

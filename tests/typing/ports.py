@@ -34,6 +34,7 @@ from navarch.ports.provider import (
     ListsOfferings,
     PowerCycles,
     Provider,
+    ProvisionsMany,
     Reboots,
 )
 from navarch.ports.remediator import Remediator
@@ -141,6 +142,12 @@ def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:
 
 def careful_buyers(cloud: SimulatedCloud) -> BuysOncePerToken:
     return cloud
+
+
+def bulk_sellers(
+    cloud: SimulatedCloud, leader: LeaderProvider
+) -> tuple[ProvisionsMany, ProvisionsMany]:
+    return cloud, leader
 
 
 def announcers(cloud: SimulatedCloud) -> AnnouncesNotices:

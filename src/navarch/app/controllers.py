@@ -203,7 +203,11 @@ class ControlPlaneParts:
 
     def _sizing(self, budgets: BudgetController) -> SizingController:
         self.stockouts = StockoutMemory(
-            self.clock, self.store, vetoes=[budgets.veto], spans=self.opinions.stockout_spans
+            self.clock,
+            self.store,
+            vetoes=[budgets.veto],
+            spans=self.opinions.stockout_spans,
+            machines_per_call=self.guarded.machines_per_call,
         )
         self.boots = BootMemory(self.clock, self.store)
         return SizingController(
@@ -227,6 +231,7 @@ class ControlPlaneParts:
     ) -> list[Controller]:
         clock, store = self.clock, self.store
         drain = DrainController(clock, store, self.workloads, operations)
+        assert self.stockouts is not None, "sizing comes first"
         launch = LaunchController(
             clock,
             store,
@@ -235,6 +240,7 @@ class ControlPlaneParts:
             observations,
             user_data=self.user_data,
             missing_agent=self.missing_agent,
+            refused_since=self.stockouts.refused_since,
         )
         return [
             plan_drains_of(clock, store, drain),

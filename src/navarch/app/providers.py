@@ -114,6 +114,7 @@ def _aws(config: ProviderConfig, context: ProviderContext) -> Provider:
         instance_profile=config.instance_profile or "",
         efa=config.efa,
         root_gb=config.root_disk_gb,
+        machines_per_call=config.machines_per_call,
         event_queue=config.event_queue or "",
         endpoint=config.endpoint or "",
     )

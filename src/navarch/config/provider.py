@@ -245,6 +245,11 @@ class AwsConfig:
         "the size of the root disk; the size of the image if left out",
         default=0,
     )
+    machines_per_call: int = key(
+        Integer(least=1, most=40, example="16"),
+        "the most machines of one RunInstances call; they share tags and user data",
+        default=1,
+    )
     event_queue: str | None = key(
         URL,
         "the SQS queue that receives EC2 events from EventBridge: interruptions, rebalancing",

@@ -119,8 +119,12 @@ class Market:
         vetoes: Sequence[Veto] = (),
         reserved: Mapping[Reservation, int] | None = None,
         waiting: Mapping[PoolName, int] | None = None,
+        machines_per_call: Mapping[ProviderName, int] | None = None,
     ) -> None:
-        """Set up the round; `reserved` counts the machines already taken from each reservation."""
+        """Set up the round; `reserved` counts the machines already taken from each reservation.
+
+        `machines_per_call` names the providers that start many machines in one call.
+        """
         self._stockouts = stockouts
         self.waiting = dict(waiting or {})
         """How many machines each pool still wants, as far as it has been planned."""
@@ -129,6 +133,9 @@ class Market:
         self._under_way = under_way
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
+        self._machines_per_call = machines_per_call or {}
+        self._room: dict[tuple[PoolName, Offering], int] = {}
+        """How many more machines the last call of a pool at an offering can take."""
         self._taken: list[Take] = []
         self._reserved: defaultdict[Reservation, int] = defaultdict(int, reserved or {})
         self.turned_away: dict[PoolName, Obstacle] = {}
@@ -166,9 +173,8 @@ class Market:
             for row in rows:
                 offering = row.option.offering
                 if row.bar is None and offering in allowed:
-                    for scope, closure in self._stockouts.against(offering, self._now, gang):
-                        self._probes[scope] = self._probing(scope, closure.since) + 1
                     machines = gang or 1
+                    self._add_to_call(pool, offering, machines, gang)
                     self._taken += [(pool, offering)] * machines
                     self._reserved[offering.provider, offering.reservation] += machines
                     return Choice(offering=offering, rows=tuple(rows))
@@ -300,7 +306,8 @@ class Market:
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at:
                 return f"closed until {opens_at:%H:%M:%S}: {closure.reason}"
-            if self._probing(scope, closure.since) >= closure.allowance:
+            joins_call = self._room.get((pool.name, offering), 0) >= (gang or 1)
+            if not joins_call and self._probing(scope, closure.since) >= closure.allowance:
                 return f"half open, and others are trying: {closure.reason}"
         place = quarantined.get(scopes(offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
@@ -308,8 +315,20 @@ class Market:
         proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
         return self._veto(proposal, gang or 1)
 
+    def _add_to_call(self, pool: Pool, offering: Offering, machines: int, gang: int) -> None:
+        """Count a probe, unless the machines fit into the call of one that is counted already."""
+        room = self._room.get((pool.name, offering), 0)
+        if room < machines:
+            for scope, closure in self._stockouts.against(offering, self._now, gang):
+                self._probes[scope] = self._probing(scope, closure.since) + 1
+            room = self._machines_per_call.get(offering.provider, 0)
+        self._room[pool.name, offering] = room - machines
+
     def _probing(self, scope: Scope, since: datetime) -> int:
-        """Return how many probes of that part of the market are under way; a gang is one."""
+        """Return how many probes of that part of the market are under way.
+
+        A gang is one, and so are the machines of one call.
+        """
         if scope not in self._probes:
             self._probes[scope] = len(self._trying(scope, since))
         return self._probes[scope]
@@ -322,7 +341,8 @@ class Market:
         for place, x in enumerate(self._under_way):
             parts = scopes(x.offering, x.gang.nodes if x.gang else 0)
             if x.asked_at >= max(since, patient_since) and scope in parts:
-                who = x.gang.id if x.gang else place
+                in_bulk = x.offering.provider in self._machines_per_call
+                who = x.gang.id if x.gang else (x.offering, x.asked_at) if in_bulk else place
                 trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
         return sorted(trying.values())
 

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from navarch.core.errors import ProviderError
 from navarch.core.ids import InstanceId, PoolName, Token
 from navarch.core.instance import Instance, InstanceCheck, Notice, Topology
 from navarch.core.launch import Offering
@@ -100,6 +101,36 @@ class BuysOncePerToken(Protocol):
     @property
     def buys_once_per_token(self) -> bool:
         """Whether a repeated token can never start a second machine."""
+
+
+@runtime_checkable
+class ProvisionsMany(Protocol):
+    """An ability: the provider starts many machines of one kind in one call.
+
+    Every machine has the labels of its own request from the moment it exists. So a listing proves
+    its owner even if the response was lost.
+    """
+
+    @property
+    def machines_per_call(self) -> int:
+        """The most machines of one call; 1 if the account cannot do it."""
+
+    @property
+    def buys_many_once_per_token(self) -> bool:
+        """Whether a token of such a call can be repeated by itself without a second machine.
+
+        Without it, launches of a call with an unknown outcome are repeated only after the listings
+        have had the time to show its result.
+        """
+
+    async def provision_many(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start machines, and return the machine or the error of each request, in order.
+
+        The requests differ only in their tokens, names, labels and user data. Requests for a whole
+        group are all fulfilled or all refused. An error that is raised applies to every request.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ It runs on the clock it is given: virtual time in simulations, the system's cloc
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -64,6 +65,10 @@ class Habits:
     """Zones in which no agent ever starts."""
     remembers_tokens: bool = True
     """True if a launch can be repeated safely with the same token, as at most clouds."""
+    machines_per_call: int = 1
+    """The most machines of one call; with 1, every machine needs a call of its own."""
+    remembers_shared_tokens: bool = True
+    """True if a launch of a call for several machines can be repeated safely by itself."""
     stock: Mapping[str, int] | None = None
     """The most concurrent machines of each type; None: no limit. An entry `TYPE spot` counts spot
     machines separately."""
@@ -151,6 +156,10 @@ class SimulatedCloud:
     _listed: dict[InstanceId, Instance] = field(default_factory=dict)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """The times at which the listing changes, and the machine that changes it."""
+    _shared_calls: dict[tuple[Token, ...], list[Machine | None]] = field(default_factory=dict)
+    """The machines of each call for several."""
+    _forgotten: set[Token] = field(default_factory=set)
+    """Tokens of shared calls that the cloud does not recognise by themselves."""
     _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
     announced: dict[InstanceId, list[Notice]] = field(default_factory=dict)
 
@@ -164,6 +173,16 @@ class SimulatedCloud:
         """True if a launch can be repeated safely with the same token."""
         return self.habits.remembers_tokens
 
+    @property
+    def machines_per_call(self) -> int:
+        """The most machines of one call."""
+        return self.habits.machines_per_call
+
+    @property
+    def buys_many_once_per_token(self) -> bool:
+        """True if a launch of a shared call can be repeated safely by itself."""
+        return self.habits.remembers_tokens and self.habits.remembers_shared_tokens
+
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or fail with a drawn fault."""
         refusal = self._refusal(request)
@@ -175,18 +194,38 @@ class SimulatedCloud:
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
         if not self._in_stock(request):
-            kind = request.instance_type
-            if request.reservation:
-                raise CapacityError(f"reservation {request.reservation} is used up")
-            if request.group:
-                raise CapacityError(f"no room for {kind} in the block of {request.group}")
-            raise CapacityError(f"{kind} is sold out")
+            raise _sold_out(request)
         machine = self._launch(request)
         if trouble == "both":
             machine.denied = True
             raise CapacityError(f"no {request.instance_type} today")
         await self._answer(trouble)
         return self._instance(machine, InstanceStatus.PENDING)
+
+    async def provision_many(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start as many of these machines as there are, or fail with a drawn fault."""
+        assert 1 < len(requests) <= self.habits.machines_per_call, len(requests)
+        refusal = self._refusal(requests[0])
+        trouble = self._trouble("both", "mute", "lie", "hang")
+        effect = refusal is None and trouble != "mute"
+        await self._travel(requests[0].token, lambda: self._sell_many(requests) if effect else None)
+        if refusal is not None:
+            raise refusal
+        if trouble == "mute":
+            raise OutcomeUnknownError("the connection was lost")
+        machines = self._sell_many(requests)
+        if trouble == "both":
+            for machine in machines:
+                if machine is not None:
+                    machine.denied = True
+            raise CapacityError(f"no {requests[0].instance_type} today")
+        await self._answer(trouble)
+        return [
+            self._instance(machine, InstanceStatus.PENDING) if machine else _sold_out(request)
+            for request, machine in zip(requests, machines, strict=True)
+        ]
 
     async def terminate(self, instance: InstanceId) -> None:
         """Terminate one machine, or fail with a drawn fault."""
@@ -319,7 +358,8 @@ class SimulatedCloud:
         return [machine for machine in self.machines.values() if machine.alive]
 
     def _refusal(self, request: ProvisionRequest) -> ProviderError | None:
-        if request.token in self.tokens and self.habits.remembers_tokens:
+        known = request.token in self.tokens and request.token not in self._forgotten
+        if known and self.habits.remembers_tokens:
             return None
         if self.habits.refuses is not None:
             return self.habits.refuses(f"no {request.instance_type} for you")
@@ -331,27 +371,32 @@ class SimulatedCloud:
             return CapacityError(f"no {request.instance_type} today")
         return None
 
-    def _in_stock(self, request: ProvisionRequest) -> bool:
-        if request.token in self.tokens:
+    def _in_stock(self, request: ProvisionRequest, machines: int = 1) -> bool:
+        """Return whether that many machines of one group can start, or a known one is returned."""
+        if request.token in self.tokens and request.token not in self._forgotten:
             return True
-        if self.habits.blocks is not None and not self._blocks_with_room(request):
+        if self.habits.blocks is not None and not self._blocks_with_room(request, machines):
             return False
+        return self._left(request) >= machines
+
+    def _left(self, request: ProvisionRequest) -> float:
+        """Return how many machines of that kind are left, apart from the room in blocks."""
         if request.reservation:
             used = sum(m.request.reservation == request.reservation for m in self.alive())
-            return used < self.habits.reservations.get(request.reservation, 0)
+            return self.habits.reservations.get(request.reservation, 0) - used
         stock = self.habits.stock
         if stock is None:
-            return True
+            return math.inf
         bought = [m.request for m in self.alive() if not m.request.reservation]
         if _shelf(request) in stock:
-            return sum(_shelf(x) == _shelf(request) for x in bought) < stock[_shelf(request)]
+            return stock[_shelf(request)] - sum(_shelf(x) == _shelf(request) for x in bought)
         kind = request.instance_type
         shared = [
             x for x in bought if x.instance_type == kind and _shelf(x) not in {*stock} - {kind}
         ]
-        return len(shared) < stock.get(kind, 0)
+        return stock.get(kind, 0) - len(shared)
 
-    def _blocks_with_room(self, request: ProvisionRequest) -> list[str]:
+    def _blocks_with_room(self, request: ProvisionRequest, machines: int = 1) -> list[str]:
         """Return the blocks with room: only the group's block once the group has one."""
         assert self.habits.blocks is not None
         placed = [machine for machine in self.alive() if machine.block]
@@ -360,18 +405,38 @@ class SimulatedCloud:
         return [
             block
             for block, room in self.habits.blocks.items()
-            if taken.count(block) < room
+            if taken.count(block) + machines <= room
             and block in (mates[:1] or [block])
             and block.rpartition("/")[0] in ("", request.zone)
         ]
 
-    def _draw_block(self, request: ProvisionRequest) -> str:
-        blocks = self._blocks_with_room(request)
+    def _draw_block(self, request: ProvisionRequest, machines: int) -> str:
+        blocks = self._blocks_with_room(request, machines)
         return blocks[int(self.entropy.uniform(0, len(blocks) - 1e-9))]
 
     def _sell(self, request: ProvisionRequest) -> None:
         if self._in_stock(request):
             self._launch(request)
+
+    def _sell_many(self, requests: Sequence[ProvisionRequest]) -> list[Machine | None]:
+        """Start these machines; None for those without stock. A whole group starts or none of it.
+
+        A cloud that forgets shared tokens recognises only the repetition of the whole call.
+        """
+        tokens = tuple(request.token for request in requests)
+        if self.habits.remembers_tokens and tokens in self._shared_calls:
+            return self._shared_calls[tokens]
+        first = requests[0]
+        whole = bool(first.group) and first.group_size == len(requests)
+        machines: list[Machine | None] = []
+        for request in requests:
+            wanted = len(requests) - sum(x is not None for x in machines) if whole else 1
+            sold = self._in_stock(request, wanted)
+            machines.append(self._launch(request, wanted) if sold else None)
+        self._shared_calls[tokens] = machines
+        if not self.habits.remembers_shared_tokens:
+            self._forgotten.update(tokens)
+        return machines
 
     def _trouble(self, *kinds: str) -> str | None:
         """Draw the fault of this call, if any."""
@@ -412,8 +477,8 @@ class SimulatedCloud:
         if trouble == "lie":
             raise OutcomeUnknownError("the connection was lost")
 
-    def _launch(self, request: ProvisionRequest) -> Machine:
-        known = self.tokens.get(request.token)
+    def _launch(self, request: ProvisionRequest, machines: int = 1) -> Machine:
+        known = None if request.token in self._forgotten else self.tokens.get(request.token)
         if known is not None and self.habits.remembers_tokens:
             return self.machines[known]
         now = self.clock.now()
@@ -427,7 +492,7 @@ class SimulatedCloud:
             setup_s=self.entropy.uniform(*self.habits.setup_s) if any(self.habits.setup_s) else 0.0,
             listed_at=now + self._lag(),
             price_per_hour=self.spot_prices.get(kind, price) if request.spot else price,
-            block="" if self.habits.blocks is None else self._draw_block(request),
+            block="" if self.habits.blocks is None else self._draw_block(request, machines),
             dead_on_arrival=self._strikes(self.habits.dead_on_arrival)
             or request.zone in self.habits.dead_zones,
             number=len(self.machines) + 1,
@@ -493,3 +558,12 @@ def _shelf(request: ProvisionRequest) -> str:
     if request.reservation:
         return f"{request.instance_type} reserved"
     return f"{request.instance_type} spot" if request.spot else request.instance_type
+
+
+def _sold_out(request: ProvisionRequest) -> CapacityError:
+    kind = request.instance_type
+    if request.reservation:
+        return CapacityError(f"reservation {request.reservation} is used up")
+    if request.group:
+        return CapacityError(f"no room for {kind} in the block of {request.group}")
+    return CapacityError(f"{kind} is sold out")

@@ -8,7 +8,7 @@ its fault returns False, and its tests are skipped.
 import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -33,6 +33,7 @@ from navarch.ports.provider import (
     DescribesTopology,
     Provider,
     ProvisionRequest,
+    ProvisionsMany,
 )
 
 Story = Callable[[Provider], Awaitable[None]]
@@ -366,6 +367,70 @@ class ProviderContract:
         await self.settle()
         assert await self._mine(provider) == []
 
+    @story
+    async def test_machines_of_one_call_carry_the_labels_of_their_own_requests(
+        self, provider: Provider
+    ) -> None:
+        many = sells_many(provider)
+        requests = [self.numbered(number) for number in range(3)]
+        results = await many.provision_many(requests)
+        await self.settle()
+        listed = {each.id: each for each in await provider.list_instances()}
+        assert len(results) == len(requests)
+        for request, result in zip(requests, results, strict=True):
+            assert isinstance(result, Instance), result
+            assert result.labels.items() >= request.labels.items()
+            assert listed[result.id].labels.items() >= request.labels.items()
+            assert listed[result.id].status.alive
+
+    @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.__name__)
+    @story
+    async def test_a_refused_call_for_several_machines_buys_none(
+        self, provider: Provider, error: type[ProviderError]
+    ) -> None:
+        many = sells_many(provider)
+        if not self.refuse(provider, error):
+            pytest.skip(f"nothing here is refused with {error.__name__}")
+        requests = [self.numbered(number) for number in range(3)]
+        results = await results_of(many, requests)
+        assert all(isinstance(result, error) for result in results), results
+        await self.settle()
+        self.recover(provider)
+        assert not [x for x in await provider.list_instances() if x.status.alive]
+
+    @pytest.mark.parametrize("effect", [True, False], ids=["after its effect", "before its effect"])
+    @story
+    async def test_machines_of_a_call_with_a_lost_response_are_found_by_their_tokens(
+        self, provider: Provider, effect: bool
+    ) -> None:
+        many = sells_many(provider)
+        if not self.lose_answers(provider, effect=effect):
+            pytest.skip("responses cannot be lost here")
+        requests = [self.numbered(number) for number in range(3)]
+        results = await results_of(many, requests)
+        assert [type(result) for result in results] == [OutcomeUnknownError] * 3
+        await self.settle()
+        self.recover(provider)
+        alive = [x for x in await provider.list_instances() if x.status.alive]
+        tokens = sorted(each.labels["navarch-token"] for each in alive)
+        assert tokens == (["n-0", "n-1", "n-2"] if effect else [])
+
+    @story
+    async def test_a_token_of_a_call_for_several_machines_buys_one_machine(
+        self, provider: Provider
+    ) -> None:
+        many = sells_many(provider)
+        requests = [self.numbered(number) for number in range(3)]
+        first = await many.provision_many(requests)
+        again = await many.provision_many(requests)
+        assert ids_of(first) == ids_of(again)
+        if many.buys_many_once_per_token:
+            alone = await provider.provision(requests[1])
+            assert alone.id == ids_of(first)[1]
+        await self.settle()
+        alive = [x.id for x in await provider.list_instances() if x.status.alive]
+        assert sorted(alive) == sorted(ids_of(first))
+
     def numbered(self, number: int) -> ProvisionRequest:
         """Return a request with its own token and name."""
         token = f"n-{number}"
@@ -392,3 +457,26 @@ async def _listed(provider: Provider, instance: InstanceId) -> Instance | None:
     found = [x for x in await provider.list_instances() if x.id == instance]
     assert len(found) <= 1, f"{instance} is listed {len(found)} times"
     return found[0] if found else None
+
+
+def sells_many(provider: Provider) -> ProvisionsMany:
+    """Return a provider that starts several machines in one call; skip the test of any other."""
+    if not isinstance(provider, ProvisionsMany) or provider.machines_per_call < 3:
+        pytest.skip("every machine needs a call of its own here")
+    return provider
+
+
+async def results_of(
+    provider: ProvisionsMany, requests: Sequence[ProvisionRequest]
+) -> list[Instance | ProviderError]:
+    """Return the result of each request; an error that is raised is the result of all."""
+    try:
+        return list(await provider.provision_many(requests))
+    except ProviderError as error:
+        return [error] * len(requests)
+
+
+def ids_of(results: Sequence[Instance | ProviderError]) -> list[InstanceId]:
+    """Return the machines of results that are all machines."""
+    assert all(isinstance(result, Instance) for result in results), results
+    return [result.id for result in results if isinstance(result, Instance)]

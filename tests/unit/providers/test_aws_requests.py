@@ -9,7 +9,8 @@ import pytest
 from botocore.validate import validate_parameters
 
 from navarch.core.errors import RejectedError
-from navarch.core.ids import Token
+from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ownership import Cluster, Owner
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.ec2 import AwsSettings
@@ -20,8 +21,10 @@ from navarch.providers.aws.request import (
     group_name,
     interfaces,
     run_instances,
+    run_many,
     user_data,
 )
+from navarch.providers.aws.translation import labels_of
 
 MODEL = botocore.session.Session().get_service_model("ec2")
 
@@ -159,3 +162,71 @@ def test_the_regions_image_takes_precedence_over_the_general_one() -> None:
     assert settings.image_in("us-west-2", "p5.48xlarge") == "ami-2"
     assert settings.image_in("us-east-1", "p5.48xlarge") == "ami-1"
     assert "/arm64/" in AwsSettings().image_in("us-east-1", "p6e-gb200.36xlarge")
+
+
+def several(count: int, *, group: str = "", group_size: int = 0) -> list[ProvisionRequest]:
+    cluster = Cluster(id="c-1", secret=bytes(32))
+    owners = [
+        Owner(node=NodeId(f"training-{n}"), pool=PoolName("training"), token=Token(f"launch-{n}"))
+        for n in range(count)
+    ]
+    return [
+        evolve(
+            PLAIN,
+            token=owner.token,
+            name=owner.node,
+            labels={"team": "research", **cluster.labels(owner)},
+            group=group,
+            group_size=group_size,
+        )
+        for owner in owners
+    ]
+
+
+def test_each_machine_of_a_call_keeps_its_own_labels() -> None:
+    requests = several(16)
+    params = run_many(requests, AwsSettings(), HOME)
+    assert params is not None
+    assert not validate_parameters(params, MODEL.operation_model("RunInstances").input_shape)
+    assert (params["MinCount"], params["MaxCount"]) == (1, 16)
+    tags = {tag["Key"]: tag["Value"] for tag in params["TagSpecifications"][0]["Tags"]}
+    for index, request in enumerate(requests):
+        labels = labels_of(tags, index)
+        del labels["Name"]
+        assert labels == request.labels
+    assert "navarch-node" not in labels_of(tags, 16), "that machine belongs to no request"
+
+
+def test_a_whole_group_is_requested_with_its_size_as_the_minimum() -> None:
+    site = Site(region="us-east-1", group="navarch-c-1-g")
+    whole = run_many(several(4, group="g", group_size=4), AwsSettings(), site)
+    part = run_many(several(3, group="g", group_size=4), AwsSettings(), site)
+    assert whole is not None
+    assert part is not None
+    assert (whole["MinCount"], part["MinCount"]) == (4, 1)
+
+
+def test_the_token_of_a_shared_call_depends_on_the_tokens_of_its_machines() -> None:
+    first, again, other = (run_many(several(n), AwsSettings(), HOME) for n in (3, 3, 4))
+    assert first == again
+    assert first is not None
+    assert other is not None
+    assert first["ClientToken"] != other["ClientToken"]
+    assert len(first["ClientToken"]) <= 64
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        evolve(PLAIN, user_data="#!/bin/sh"),
+        evolve(PLAIN, labels={"navarch-node": "a b"}),
+        evolve(PLAIN, labels={"navarch-node": "x" * 300}),
+        evolve(PLAIN, labels={"a=b": "c"}),
+    ],
+)
+def test_machines_whose_differences_ec2_cannot_hold_share_no_call(odd: ProvisionRequest) -> None:
+    assert run_many([PLAIN, odd], AwsSettings(), HOME) is None
+
+
+def test_a_call_has_no_more_tags_than_ec2_allows() -> None:
+    assert run_many(several(60), AwsSettings(), HOME) is None

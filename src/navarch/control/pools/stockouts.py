@@ -1,12 +1,12 @@
 """Stockouts: what providers refused lately, learned from commits and read again at the start."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from navarch.control.runtime.journal import read_journal
 from navarch.core.fleet import Fleet
-from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
@@ -23,12 +23,19 @@ class StockoutMemory:
     """Learns from every launch that is committed."""
 
     def __init__(
-        self, clock: Clock, store: Store, vetoes: Sequence[Veto] = (), spans: Spans = SPANS
+        self,
+        clock: Clock,
+        store: Store,
+        vetoes: Sequence[Veto] = (),
+        spans: Spans = SPANS,
+        *,
+        machines_per_call: Mapping[ProviderName, int] | None = None,
     ) -> None:
         self._clock = clock
         self._store = store
         self._vetoes = vetoes
         self._spans = spans
+        self._machines_per_call = machines_per_call or {}
         self._stockouts: Stockouts | None = None
         self._missed: list[Committed] = []
         self._under_way: dict[Token, UnderWay] = {}
@@ -59,6 +66,7 @@ class StockoutMemory:
             vetoes=self._vetoes,
             reserved=Counter(self._reserved.values()) if self._reserved else None,
             waiting=self.market.waiting,
+            machines_per_call=self._machines_per_call,
         )
 
     def closed(self, offering: Offering) -> tuple[str, datetime] | None:
@@ -70,6 +78,16 @@ class StockoutMemory:
             return None
         last = max(found, key=lambda closure: closure.until)
         return last.reason, last.until
+
+    def refused_since(self, launch: Launch) -> str | None:
+        """Return why its offering was refused after `launch` was decided on; None if it was not."""
+        if self._stockouts is None:
+            return None
+        now = self._clock.now()
+        for _, closure in self._stockouts.against(launch.offering, now):
+            if launch.asked_at < closure.since and now < closure.until:
+                return closure.reason
+        return None
 
     def obstacle(self, pool: PoolName) -> str | None:
         """Return what prevented the last launch for `pool`; None if nothing did."""

@@ -24,6 +24,7 @@ from navarch.ports.provider import (
     PowerCycles,
     Provider,
     ProvisionRequest,
+    ProvisionsMany,
     Reboots,
 )
 from navarch.ports.shell import DescribesLogins, Login
@@ -57,6 +58,12 @@ class GuardedProvider:
         self.settles_after = lag + call_timeout
         once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
         self.may_ask_again_after = timedelta(0) if once else self.settles_after
+        many = provider if isinstance(provider, ProvisionsMany) else None
+        self.machines_per_call = 1 if many is None else many.machines_per_call
+        many_once = once and (
+            self.machines_per_call == 1 or bool(many and many.buys_many_once_per_token)
+        )
+        self.may_ask_many_again_after = timedelta(0) if many_once else self.settles_after
         self.listing_lag = lag
         self.announces = isinstance(provider, AnnouncesNotices)
         self.describes_topology = isinstance(provider, DescribesTopology)
@@ -67,6 +74,25 @@ class GuardedProvider:
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine. An unexpected error may have had an effect."""
         return self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
+
+    async def provision_all(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start machines in one call; return the machine or the error of each request, in order."""
+        provider = self._provider
+        try:
+            if len(requests) == 1:
+                return [await self.provision(requests[0])]
+            assert isinstance(provider, ProvisionsMany), self.name
+            results = await self._in_time(
+                "answer", OutcomeUnknownError, provider.provision_many, requests
+            )
+        except ProviderError as error:
+            return [error] * len(requests)
+        if len(results) == len(requests):
+            return results
+        text = f"{self.name} returned {len(results)} results for {len(requests)} machines"
+        return [OutcomeUnknownError(text)] * len(requests)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Stop paying for one machine."""
@@ -189,7 +215,17 @@ class Providers:
         known = self._guarded.get(name)
         return known.settles_after if known else LISTING_LAG + CALL_TIMEOUT
 
-    def may_ask_again_after(self, name: ProviderName) -> timedelta:
-        """Return how long after a call of unknown outcome the call may be repeated."""
+    def may_ask_again_after(self, name: ProviderName, *, shared: bool) -> timedelta:
+        """Return how long after a call of unknown outcome a launch may be repeated.
+
+        `shared`: the call may have been for several launches.
+        """
         known = self._guarded.get(name)
-        return known.may_ask_again_after if known else LISTING_LAG + CALL_TIMEOUT
+        if known is None:
+            return LISTING_LAG + CALL_TIMEOUT
+        return known.may_ask_many_again_after if shared else known.may_ask_again_after
+
+    @property
+    def machines_per_call(self) -> Mapping[ProviderName, int]:
+        """The most machines of one call, at each provider that starts many at once."""
+        return {x.name: x.machines_per_call for x in self if x.machines_per_call > 1}

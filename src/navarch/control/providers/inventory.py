@@ -39,6 +39,8 @@ class PendingObservations:
     """When the newest complete listing that was acted on began."""
     unsure_since: dict[Token, datetime] = field(default_factory=dict)
     """Launches that may have had an effect, with the time of the last call."""
+    shared: set[Token] = field(default_factory=set)
+    """Launches whose last call was for several launches."""
     stopped_at: dict[NodeId, datetime] = field(default_factory=dict)
     """When the provider first accepted to end a node's machine."""
     seen: dict[ProviderName, Seen] = field(default_factory=dict)
@@ -48,7 +50,12 @@ class PendingObservations:
         """Drop what is kept about a node that is gone."""
         self.stopped_at.pop(node, None)
         if token is not None:
-            self.unsure_since.pop(token, None)
+            self.settle(token)
+
+    def settle(self, token: Token) -> None:
+        """Record that the outcome of a launch is known."""
+        self.unsure_since.pop(token, None)
+        self.shared.discard(token)
 
 
 QUIET = timedelta(minutes=1)
@@ -126,7 +133,7 @@ class InventoryController(Controller):
             if node.gone:
                 self._observations.forget(node.id, node.launch.token if node.launch else None)
             elif node.launch is not None and not node.launch.open:
-                self._observations.unsure_since.pop(node.launch.token, None)
+                self._observations.settle(node.launch.token)
         for instance, owner in findings.to_terminate:
             key = f"orphan/{instance.id}"
             if not self._operations.busy(key):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from navarch.core.errors import (
     CapacityError,
     InstanceNotFoundError,
+    OutcomeUnknownError,
     ProviderError,
     RejectedError,
     TransientError,
@@ -31,7 +32,7 @@ from navarch.providers.aws.events import (
 )
 from navarch.providers.aws.prices import PAGE as PRICES_PAGE
 from navarch.providers.aws.prices import SERVICE, price_filters, read_prices
-from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
+from navarch.providers.aws.request import Site, group_name, run_instances, run_many, tags_of
 from navarch.providers.aws.translation import (
     GPU_TYPES,
     MISMATCH,
@@ -64,6 +65,8 @@ class AwsAccount:
     """EC2 is eventually consistent, nearly always within seconds."""
     buys_once_per_token = True
     """EC2 keeps this promise through `ClientToken`."""
+    buys_many_once_per_token = False
+    """EC2 recognises the token of a shared call, and not those of its machines."""
 
     def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
         self.name = settings.name
@@ -80,13 +83,8 @@ class AwsAccount:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine."""
-        region = self._region(request)
-        site = Site(
-            region=region,
-            subnet=await self._subnet(region, request.zone),
-            block=await self._is_block(request.reservation, region),
-            group=await self._group(request, region) if request.group else "",
-        )
+        site = await self._site(request)
+        region = site.region
         params = run_instances(request, self._settings, site)
         try:
             answer = await self._ec2.write(region, "run_instances", **params)
@@ -101,6 +99,49 @@ class AwsAccount:
                 raise TransientError(str(error)) from error
             return self._read(machines[0], region)
         return self._read(answer["Instances"][0], region)
+
+    @property
+    def machines_per_call(self) -> int:
+        """The most machines of one call."""
+        return self._settings.machines_per_call
+
+    async def provision_many(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start as many of these machines as EC2 has, in one call if their parameters allow it."""
+        site = await self._site(requests[0])
+        params = run_many(requests, self._settings, site)
+        if params is None:
+            return await asyncio.gather(*(self._result(request) for request in requests))
+        try:
+            answer = await self._ec2.write(site.region, "run_instances", **params)
+        except ProviderError as error:
+            if _code(error) == MISMATCH:
+                # The first attempt had other parameters, and may have started machines.
+                raise OutcomeUnknownError(str(error)) from error
+            raise
+        started = {
+            raw["AmiLaunchIndex"]: self._read(raw, site.region) for raw in answer["Instances"]
+        }
+        missing = CapacityError(
+            f"{site.region}: EC2 had {len(started)} of {len(requests)} {requests[0].instance_type}"
+        )
+        return [started.get(index, missing) for index in range(len(requests))]
+
+    async def _result(self, request: ProvisionRequest) -> Instance | ProviderError:
+        try:
+            return await self.provision(request)
+        except ProviderError as error:
+            return error
+
+    async def _site(self, request: ProvisionRequest) -> Site:
+        region = self._region(request)
+        return Site(
+            region=region,
+            subnet=await self._subnet(region, request.zone),
+            block=await self._is_block(request.reservation, region),
+            group=await self._group(request, region) if request.group else "",
+        )
 
     async def terminate(self, instance: InstanceId) -> None:
         """Terminate one machine, whichever its region."""

@@ -50,6 +50,8 @@ class AwsSettings:
     """True: machines get all network cards of their type. None: only machines of gangs do."""
     root_gb: int = 0
     """The size of the root disk; if zero, the image's own."""
+    machines_per_call: int = 1
+    """The most machines of one RunInstances call."""
     event_queue: str = ""
     """The URL of an SQS queue to which EventBridge sends EC2's events, if there is one."""
     endpoint: str = ""

@@ -1,6 +1,7 @@
 """The parameters of RunInstances for one machine, with network cards and user data; pure."""
 
 import gzip
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.mime.multipart import MIMEMultipart
@@ -10,11 +11,16 @@ from typing import Any
 import msgspec
 
 from navarch.core.errors import RejectedError
-from navarch.core.ownership import CLUSTER
+from navarch.core.ids import Token
+from navarch.core.ownership import CLUSTER, POOL
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.ec2 import AwsSettings
+from navarch.providers.aws.translation import MACHINE
 
 TOKEN_MAX = 64
+TAGS_MAX = 50
+TAG_LENGTH_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,45 @@ def run_instances(
         disk = {"VolumeSize": settings.root_gb, "VolumeType": "gp3", "DeleteOnTermination": True}
         params["BlockDeviceMappings"] = [{"DeviceName": "/dev/sda1", "Ebs": disk}]
     return params
+
+
+def run_many(
+    requests: Sequence[ProvisionRequest], settings: AwsSettings, site: Site
+) -> Mapping[str, Any] | None:
+    """Return the parameters of the call that starts these machines; None if they cannot share one.
+
+    EC2 gives all machines of a call the same user data and the same tags, and each its launch
+    index. Labels in which the machines differ are in a tag for each index, from which `labels_of`
+    restores them. So the owner of every machine is known from the moment it exists.
+    """
+    first = requests[0]
+    common = {
+        key: value
+        for key, value in first.labels.items()
+        if all(request.labels.get(key) == value for request in requests)
+    }
+    own = [sorted(x.labels.items() - common.items()) for x in requests]
+    texts = [" ".join(f"{key}={value}" for key, value in pairs) for pairs in own]
+    if (
+        any(request.user_data != first.user_data for request in requests)
+        or any(" " in key + value or "=" in key for pairs in own for key, value in pairs)
+        or any(len(text) > TAG_LENGTH_MAX for text in texts)
+        or len(common) + len(texts) + len(("Name",)) > TAGS_MAX
+    ):
+        return None
+    tokens = " ".join(request.token for request in requests)
+    shared = evolve(
+        first,
+        token=Token(f"shared-{hashlib.sha256(tokens.encode()).hexdigest()[:40]}"),
+        name=first.group or first.labels.get(POOL, first.name),
+        labels={**common, **{f"{MACHINE}{place}": text for place, text in enumerate(texts)}},
+    )
+    whole = bool(first.group) and first.group_size == len(requests)
+    return {
+        **run_instances(shared, settings, site),
+        "MinCount": len(requests) if whole else 1,
+        "MaxCount": len(requests),
+    }
 
 
 def group_name(request: ProvisionRequest) -> str:

@@ -55,6 +55,7 @@ def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str
     """Return the instance in a response of DescribeInstances or RunInstances."""
     status = _STATUS[raw["State"]["Name"]]
     launched_at, ended_at = raw.get("LaunchTime"), None
+    tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
     if status is InstanceStatus.TERMINATED:
         # A reason such as `User initiated (2026-11-15 10:00:00 GMT)`.
         ended = _ENDED.search(raw.get("StateTransitionReason", ""))
@@ -68,10 +69,22 @@ def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str
         zone=raw.get("Placement", {}).get("AvailabilityZone", ""),
         public_address=raw.get("PublicIpAddress", ""),
         private_address=raw.get("PrivateIpAddress", ""),
-        labels={tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())},
+        labels=labels_of(tags, raw.get("AmiLaunchIndex", 0)),
         launched_at=None if launched_at is None else launched_at.astimezone(UTC),
         ended_at=ended_at,
     )
+
+
+MACHINE = "navarch-machine-"
+"""The prefix of the tags with the labels of one machine of a call, before its launch index."""
+
+
+def labels_of(tags: Mapping[str, str], launch_index: int) -> dict[str, str]:
+    """Return the labels of the machine with these tags and that index within its call."""
+    own = tags.get(f"{MACHINE}{launch_index}", "")
+    pairs = [part.partition("=") for part in own.split()]
+    common = {key: value for key, value in tags.items() if not key.startswith(MACHINE)}
+    return {**common, **{key: value for key, _, value in pairs}}
 
 
 _CHECKS = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
-from navarch.core.errors import ConflictError
+from navarch.core.errors import ConflictError, ProviderError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -210,13 +210,34 @@ class LeaderProvider:
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine, which must have been written down."""
+        self._check_intent(request)
+        return self.crash_point.call("provision", self.cloud.provision, request)
+
+    def _check_intent(self, request: ProvisionRequest) -> None:
         name = request.name
         with self.laws():
             node = self.store.fleet().nodes.get(NodeId(name))
             assert node is not None, f"{name} was bought before it was written down"
             assert node.launch is not None, f"{name} was bought without a launch"
             assert node.launch.token == request.token, f"{name} was bought under another token"
-        return self.crash_point.call("provision", self.cloud.provision, request)
+
+    @property
+    def machines_per_call(self) -> int:
+        """The most machines of one call."""
+        return self.cloud.machines_per_call
+
+    @property
+    def buys_many_once_per_token(self) -> bool:
+        """Whether a launch of a shared call can be repeated by itself."""
+        return self.cloud.buys_many_once_per_token
+
+    def provision_many(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Coroutine[Any, Any, Sequence[Instance | ProviderError]]:
+        """Start machines, which must have been written down."""
+        for request in requests:
+            self._check_intent(request)
+        return self.crash_point.call("provision", self.cloud.provision_many, requests)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """End one machine, which no node may need any more."""
