@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 
 from navarch.core.budget import cost
 from navarch.core.errors import (
@@ -17,6 +18,7 @@ from navarch.core.errors import (
     InstanceNotFoundError,
     OutcomeUnknownError,
     ProviderError,
+    QuotaError,
     RejectedError,
     TransientError,
 )
@@ -24,6 +26,17 @@ from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus, Notice, Topology
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
+
+
+class ApiFailure(StrEnum):
+    """The ways in which calls fail during an outage of a provider's API."""
+
+    FAIL = "fail"
+    """An error at once, without an effect."""
+    TIME_OUT = "time_out"
+    """No effect and no answer: the client gives up after a minute."""
+    HANG = "hang"
+    """The call is carried out and answered ten minutes late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +75,10 @@ class Habits:
     blocks: Mapping[str, int] | None = None
     """The number of machines that fit into each network block; None: the cloud reports no blocks.
     The block `ZONE/NAME` is in that zone; a block without a zone is in every zone."""
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """The most concurrent machines of each type that the account may have; `TYPE spot` for spot."""
+    outages: Mapping[str, ApiFailure] = field(default_factory=dict)
+    """How calls fail now, by the zone of the machine; the entry "" is for all calls."""
     surveyed_after_s: float = 0.0
     """How long after its launch the cloud reports a machine's position."""
     announces: bool = False
@@ -81,10 +98,13 @@ class Habits:
             dead_on_arrival=0.0,
             dead_zones=frozenset(),
             stock=None,
+            quotas={},
+            outages={},
         )
 
 
 HANG_S = 600.0
+TIME_OUT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -148,6 +168,7 @@ class SimulatedCloud:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or fail with a drawn fault."""
+        await self._suffer_outage(request.zone)
         refusal = self._refusal(request)
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
@@ -156,6 +177,8 @@ class SimulatedCloud:
             raise refusal
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
+        if self._over_quota(request):
+            raise QuotaError(f"the quota of {_shelf(request)} is used up")
         if not self._in_stock(request):
             kind = request.instance_type
             if request.reservation:
@@ -172,6 +195,7 @@ class SimulatedCloud:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Terminate one machine, or fail with a drawn fault."""
+        await self._suffer_outage(self._zone_of(instance))
         trouble = self._trouble("transient", "mute", "lie", "hang")
         effect = trouble not in ("transient", "mute")
         await self._travel(instance, lambda: self.end(instance) if effect else None)
@@ -188,6 +212,7 @@ class SimulatedCloud:
         await self._boot_again(instance, "power_cycle")
 
     async def _boot_again(self, instance: InstanceId, how: str) -> None:
+        await self._suffer_outage(self._zone_of(instance))
         trouble = self._trouble("transient", "mute", "lie")
         await self._answer()
         self.on_boot(self._reach(instance, trouble), how)
@@ -206,6 +231,7 @@ class SimulatedCloud:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return the listing as of now, which may lag."""
+        await self._suffer_outage()
         await self._answer(self._trouble("transient"))
         self._catch_up(self.clock.now())
         return tuple(self._listed.values())
@@ -225,6 +251,7 @@ class SimulatedCloud:
 
     async def notices(self) -> Sequence[Announcement]:
         """Return the announcements about machines that still run."""
+        await self._suffer_outage()
         await self._answer(self._trouble("transient"))
         return [
             Announcement(instance=name, notice=notice)
@@ -290,6 +317,12 @@ class SimulatedCloud:
             return CapacityError(f"no {request.instance_type} today")
         return None
 
+    def _over_quota(self, request: ProvisionRequest) -> bool:
+        limit = self.habits.quotas.get(_shelf(request))
+        if limit is None or request.token in self.tokens:
+            return False
+        return sum(_shelf(machine.request) == _shelf(request) for machine in self.alive()) >= limit
+
     def _in_stock(self, request: ProvisionRequest) -> bool:
         if request.token in self.tokens:
             return True
@@ -329,7 +362,7 @@ class SimulatedCloud:
         return blocks[int(self.entropy.uniform(0, len(blocks) - 1e-9))]
 
     def _sell(self, request: ProvisionRequest) -> None:
-        if self._in_stock(request):
+        if self._in_stock(request) and not self._over_quota(request):
             self._launch(request)
 
     def _trouble(self, *kinds: str) -> str | None:
@@ -340,6 +373,22 @@ class SimulatedCloud:
             if draw < 0:
                 return kind
         return None
+
+    async def _suffer_outage(self, zone: str = "") -> None:
+        """Fail or delay a call while the whole API, or that zone of it, is out."""
+        failure = self.habits.outages.get(zone) or self.habits.outages.get("")
+        if failure is ApiFailure.FAIL:
+            await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+            raise TransientError(f"{zone or self.name}: the service is unavailable")
+        if failure is ApiFailure.TIME_OUT:
+            await self.clock.sleep(TIME_OUT_S)
+            raise OutcomeUnknownError(f"{zone or self.name}: no answer within {TIME_OUT_S:.0f} s")
+        if failure is ApiFailure.HANG:
+            await self.clock.sleep(HANG_S)
+
+    def _zone_of(self, instance: InstanceId) -> str:
+        machine = self.machines.get(instance)
+        return "" if machine is None else machine.request.zone
 
     async def _travel(self, what: str, arrive: Callable[[], object]) -> None:
         """Delay the request. After a cancellation, half of the requests arrive nevertheless.

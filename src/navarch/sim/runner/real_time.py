@@ -29,6 +29,8 @@ def check_playable(scenario: Scenario) -> None:
     for what, given in (
         ("pools", scenario.pools),
         ("providers", scenario.providers),
+        ("budgets", scenario.budgets),
+        ("governor", scenario.governor),
         ("jobs", scenario.jobs),
         ("policy", scenario.policy),
         ("control_plane.crashes", scenario.control_plane.crashes),

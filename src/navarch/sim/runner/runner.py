@@ -10,12 +10,14 @@ from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
-from navarch.app.parts import placing_config
+from navarch.app.parts import Extensions, load_parts, placing_config
+from navarch.config.disruption import to_governor
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import POOL, Cluster
@@ -31,21 +33,16 @@ from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import Lease, NodeTimeline, read_timelines
-from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.clock import Chance, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop, run_simulated
-from navarch.sim.runner.driver import (
-    Progress,
-    ScenarioDriver,
-    follow_capacity,
-    pool_specs,
-    types_sold,
-)
+from navarch.sim.runner.driver import Progress, ScenarioDriver
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.histories import NodeCounter, NodeHistories
 from navarch.sim.runner.jobs import SimulatedJobs
 from navarch.sim.runner.judging import judge
+from navarch.sim.runner.market import CloudTimeline, market_config, pool_specs, types_sold
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
@@ -110,6 +107,7 @@ class ScenarioRunner:
             crash_point=CrashPoint(keeps_log=False),
         )
         self._configure(opinions or Opinions(), autoscalers or {})
+        self._set_automation()
         if scenario.pools:
             self.world.hosts.load = self.jobs.load
             self.world.leadership.metrics = metrics or JobsMeter(store, JobQueue(store))
@@ -132,6 +130,28 @@ class ScenarioRunner:
         leadership.policies = scenario.policy.compile() if scenario.policy is not None else None
         leadership.autoscalers = {PoolName(name): each for name, each in autoscalers.items()}
 
+    def _set_automation(self) -> None:
+        """Choose strategies, budgets and limits as a server with this configuration does."""
+        scenario, leadership = self.scenario, self.world.leadership
+        opinions = leadership.opinions
+        extensions = Extensions(
+            provision_scheduler=opinions.provision_scheduler,
+            provision_schedulers=opinions.provision_schedulers,
+            autoscalers=leadership.autoscalers,
+            budgets=opinions.budgets,
+        )
+        config = replace(market_config(scenario), budgets=scenario.budgets)
+        parts = load_parts(config, extensions)
+        leadership.autoscalers = parts.autoscalers
+        limits = to_governor(scenario.governor) if scenario.governor else opinions.governor()
+        leadership.opinions = replace(
+            opinions,
+            provision_schedulers=parts.provision_schedulers,
+            remediators={**parts.remediators, **opinions.remediators},
+            budgets=parts.budgets,
+            governor=lambda: limits,
+        )
+
     def _clouds(self, clock: SimClock) -> list[SimulatedCloud]:
         found = [
             SimulatedCloud(
@@ -140,6 +160,7 @@ class ScenarioRunner:
                 cloud.habits,
                 name=name,
                 prices=cloud.prices,
+                spot_prices=cloud.spot_prices,
                 price_per_hour=cloud.price_per_hour,
             )
             for name, cloud in self.scenario.providers.items()
@@ -303,7 +324,7 @@ class ScenarioRunner:
         tasks = [self._tasks.create_task(world.leadership.run())]
         try:
             for spec in pool_specs(scenario):
-                await world.ask(partial(_found, spec))
+                await world.ask(partial(_put_pool, spec, reason="the scenario begins"))
             tasks += [self._tasks.create_task(work) for work in self._background()]
             await self.driver.run()
             if linger is not None:
@@ -343,13 +364,48 @@ class ScenarioRunner:
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         world, scenario = self.world, self.scenario
         for cloud, config in zip(self.clouds, scenario.providers.values(), strict=False):
-            if config.steps:
-                kinds = types_sold(scenario, cloud.name)
-                yield follow_capacity(world.clock, cloud, config.steps, kinds)
+            timeline = CloudTimeline(
+                clock=world.clock,
+                cloud=cloud,
+                config=config,
+                types=types_sold(scenario, cloud.name),
+                on_prices=self._set_prices,
+            )
+            if config.moments:
+                yield timeline.run()
+            for number, rule in enumerate(config.spot_reclaims):
+                chance = Chance(world.entropy(f"spot/{cloud.name}/{number}"))
+                yield timeline.reclaim_spot(rule, chance, partial(self._take_back, cloud))
         for crash in scenario.control_plane.crashes:
             yield self._crash_at(crash.at, crash.down_for)
         if scenario.jobs:
             yield self.jobs.run(scenario.jobs)
+
+    def _set_prices(self, at: timedelta) -> None:
+        """Give pools the new prices, as an operator's configuration or a price feed does."""
+
+        async def update() -> None:
+            for spec in pool_specs(self.scenario, at):
+                await self.world.ask(partial(_put_pool, spec, reason="prices have changed"))
+
+        self._tasks.create_task(update())
+
+    def _take_back(self, cloud: SimulatedCloud, machine: Machine, notice_s: float) -> None:
+        """Let a cloud take a spot machine back after a notice."""
+        node = NodeId(machine.request.name)
+        self.world.checkers.may_be_retired.add(node)
+        self.fleet.begin_outage(node)
+        if not notice_s:
+            cloud.end(machine.id)
+            return
+        reason = f"a reclaim in {notice_s:.0f} s"
+        cloud.announce(machine.id, Notice(kind=NoticeKind.RECLAIM, reason=reason))
+
+        async def take() -> None:
+            await self.world.clock.sleep(notice_s)
+            cloud.end(machine.id)
+
+        self._tasks.create_task(take())
 
     async def _crash_at(self, at: timedelta, down_for: timedelta) -> None:
         await self.world.clock.sleep(at.total_seconds())
@@ -424,8 +480,8 @@ class ScenarioRunner:
         )
 
 
-async def _found(spec: PoolSpec, fleet: FleetService) -> PoolView:
-    return await fleet.put_pool(spec, reason="the scenario begins")
+async def _put_pool(spec: PoolSpec, fleet: FleetService, *, reason: str) -> PoolView:
+    return await fleet.put_pool(spec, reason=reason)
 
 
 def run_scenario(

@@ -15,9 +15,10 @@ from navarch.config.kinds import (
     MapOf,
 )
 from navarch.config.schema import Fault, block, key
-from navarch.providers.simulated import Habits
+from navarch.providers.simulated import ApiFailure, Habits
 from navarch.sim.scenario.files import CapacityPath, CapacityStep
 from navarch.sim.scenario.kinds import SHARE
+from navarch.sim.scenario.market import ApiOutage, PriceChange, QuotaStep, SpotReclaim
 
 
 def _check_boot_times(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
@@ -43,6 +44,14 @@ class CloudConfig:
     prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY), "the price per hour of each instance type", default_factory=dict
     )
+    spot_prices: Mapping[str, Decimal] = key(
+        MapOf(each=MONEY),
+        "the price per hour of spot machines of each type; the price on demand if left out",
+        default_factory=dict,
+    )
+    price_changes: tuple[PriceChange, ...] = key(
+        ListOf(each=Nested(cls=PriceChange)), "prices over time", default=()
+    )
     sold_out: float = key(SHARE, "launches refused for lack of capacity", default=0.0)
     transient: float = key(SHARE, "calls that fail because the cloud is busy", default=0.0)
     mute: float = key(SHARE, "calls that have no effect and get no answer", default=0.0)
@@ -59,11 +68,49 @@ class CloudConfig:
     capacity_trace: tuple[CapacityStep, ...] = key(
         CapacityPath(), "capacity over time, from a CSV file", default=()
     )
+    quotas: tuple[QuotaStep, ...] = key(
+        ListOf(each=Nested(cls=QuotaStep)), "the quotas of the account over time", default=()
+    )
+    spot_reclaims: tuple[SpotReclaim, ...] = key(
+        ListOf(each=Nested(cls=SpotReclaim)), "reclaims of spot machines", default=()
+    )
+    api_outages: tuple[ApiOutage, ...] = key(
+        ListOf(each=Nested(cls=ApiOutage)), "periods in which its API fails", default=()
+    )
 
     @property
     def steps(self) -> tuple[CapacityStep, ...]:
         """Every change of capacity, in order of time."""
         return tuple(sorted((*self.capacity, *self.capacity_trace), key=lambda step: step.at))
+
+    @property
+    def moments(self) -> tuple[timedelta, ...]:
+        """Every moment at which something about it changes, in order."""
+        found = {each.at for each in (*self.steps, *self.price_changes, *self.quotas)}
+        for outage in self.api_outages:
+            found |= {outage.at, outage.at + outage.duration}
+        return tuple(sorted(found))
+
+    def prices_at(self, moment: timedelta) -> tuple[Mapping[str, Decimal], Mapping[str, Decimal]]:
+        """Return the prices on demand and of spot machines at a moment."""
+        past = sorted((x for x in self.price_changes if x.at <= moment), key=lambda x: x.at)
+        return (
+            {**self.prices, **{x.instance_type: x.price_per_hour for x in past if not x.spot}},
+            {**self.spot_prices, **{x.instance_type: x.price_per_hour for x in past if x.spot}},
+        )
+
+    def quotas_at(self, moment: timedelta) -> Mapping[str, int]:
+        """Return the quotas at a moment, by type."""
+        past = sorted((x for x in self.quotas if x.at <= moment), key=lambda x: x.at)
+        return {step.instance_type: step.machines for step in past}
+
+    def outages_at(self, moment: timedelta) -> Mapping[str, ApiFailure]:
+        """Return how calls fail at a moment, by zone."""
+        return {
+            outage.zone: outage.failure
+            for outage in self.api_outages
+            if outage.at <= moment < outage.at + outage.duration
+        }
 
     @property
     def habits(self) -> Habits:
@@ -79,4 +126,5 @@ class CloudConfig:
             hang=self.hang,
             dead_on_arrival=self.dead_on_arrival,
             remembers_tokens=self.remembers_tokens,
+            announces=any(each.notice for each in self.spot_reclaims),
         )

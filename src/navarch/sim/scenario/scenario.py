@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from navarch.config.block import Named, Nested
+from navarch.config.disruption import BudgetConfig, GovernorConfig, to_budget
 from navarch.config.kinds import DURATION, TEXT, ListOf
 from navarch.config.pool import PoolConfig
 from navarch.config.scheduler import (
@@ -13,7 +14,8 @@ from navarch.config.scheduler import (
     plugins_exist,
     unknown_parents,
 )
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
+from navarch.core.budget import BudgetOf
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
 from navarch.sim.scenario.chaos import Stress
 from navarch.sim.scenario.cloud import CloudConfig
@@ -151,6 +153,24 @@ def _check_job_pools(
             )
 
 
+def _check_budgets(
+    budgets: tuple[BudgetConfig, ...], pools: Mapping[str, PoolConfig]
+) -> Iterator[Fault]:
+    for index in repeated([(each.of, each.name) for each in budgets]):
+        message = f"duplicate budget for {to_budget(budgets[index])}"
+        yield Fault(message, "keep one of the two", at=("budgets", index))
+    teams = sorted({pool.labels["team"] for pool in pools.values() if "team" in pool.labels})
+    for index, each in enumerate(budgets):
+        names = {BudgetOf.POOL: list(pools), BudgetOf.TEAM: teams}.get(each.of)
+        if names is not None and each.name not in names:
+            known = ", ".join(names) or "none"
+            yield Fault(
+                f'no pool of the {each.of.value} "{each.name}"',
+                f"known are {known}",
+                at=("budgets", index, "name"),
+            )
+
+
 def _check_stragglers(
     events: tuple[ScenarioEvent, ...], jobs: tuple[JobConfig, ...]
 ) -> Iterator[Fault]:
@@ -177,6 +197,7 @@ def _check_stragglers(
         plugins_exist,
         _check_job_pools,
         _check_stragglers,
+        _check_budgets,
     )
 )
 class Scenario:
@@ -209,6 +230,16 @@ class Scenario:
         Named(subject="pool", each=Nested(cls=PoolConfig)),
         "pools, as in a configuration, which the control plane keeps at their size",
         default_factory=dict,
+    )
+    budgets: tuple[BudgetConfig, ...] = key(
+        ListOf(each=Nested(cls=BudgetConfig)),
+        "limits on spending, as in a configuration",
+        default=(),
+    )
+    governor: GovernorConfig | None = key(
+        Nested(cls=GovernorConfig),
+        "the limits of automation, as under `server` in a configuration",
+        default=None,
     )
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),
