@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pytest
+
 from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
+from navarch.core.records import evolve
 from navarch.sim.figures.figures import JobRecord, goodput_of, measure
 from navarch.sim.figures.reactions import duration_stats
 from navarch.sim.figures.timeline import GroundTruth, InjectedFault, Lease, RequestedOutage
@@ -113,6 +116,64 @@ def test_a_sound_machine_taken_out_of_service_is_a_false_cordon() -> None:
     early = RequestedOutage(at=at(10), over=at(49))
     assert measure(recorded, a_truth(requested_outages={NodeId("n"): [early]})).false_cordons == 1
     assert measure(recorded, a_truth(faults=(a_fault(60),))).false_cordons == 1, "too early"
+
+
+@pytest.mark.parametrize(
+    ("kind", "destroyed"),
+    [("node.cordoned", 0), ("node.draining", 0), ("node.recovering", 0), ("node.retiring", 1)],
+)
+def test_every_action_on_a_sound_node_counts_even_out_of_service(kind: str, destroyed: int) -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (40, node("n"), "node.health", UNHEALTHY, ()),
+        (2000, node("n"), kind, READY, ()),
+    )
+    passed = a_truth(faults=(a_fault(40, cleared=60),))
+    broken = a_truth(faults=(a_fault(40),))
+
+    assert (measure(recorded, passed).false_cordons, measure(recorded, broken).false_cordons) == (
+        1,
+        0,
+    )
+    assert measure(recorded, passed).sound_destroyed == destroyed
+
+
+def test_a_node_counts_once_however_often_it_is_acted_on() -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.health", UNHEALTHY, ()),
+        (60, node("n"), "node.health", HEALTHY, ()),
+        (70, node("n"), "node.health", UNHEALTHY, ()),
+        (80, node("n"), "node.retiring", READY, ()),
+    )
+
+    figures = measure(recorded, a_truth())
+    assert (figures.false_cordons, figures.sound_destroyed) == (1, 1)
+
+
+def test_a_fault_of_the_software_explains_a_cordon_and_not_a_removal() -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.health", UNHEALTHY, ()),
+        (60, node("n"), "node.retiring", READY, ()),
+    )
+    driver = evolve(a_fault(40), in_machine=False)
+
+    figures = measure(recorded, a_truth(faults=(driver,)))
+    assert (figures.false_cordons, figures.sound_destroyed) == (0, 1)
+
+
+@pytest.mark.parametrize("reason", ["expired", "drifted", "costly", "maintenance"])
+def test_a_planned_replacement_is_counted_apart(reason: str) -> None:
+    first, last = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.retiring", READY, ()),
+    )
+    last = evolve(last, event=evolve(last.event, reason=f"{reason}: so"))
+
+    figures = measure([first, last], a_truth())
+    assert (figures.planned_replacements, figures.false_cordons) == (1, 0)
+    assert figures.sound_destroyed == 0
 
 
 def test_shrinking_a_pool_is_not_a_false_cordon() -> None:

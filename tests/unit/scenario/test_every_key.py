@@ -119,6 +119,7 @@ CASES: dict[str, Case] = {
         True,
         (POOL_EVENT, event("inject_failure", "p-0", **HOT)),
     ),
+    "EventParams.true_health": on(FLEET, (*FAIL, "true_health"), "healthy"),
     "EventParams.lasting": on(
         FLEET,
         (*FAIL, "lasting"),

@@ -9,7 +9,8 @@ from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.launch import Launch
 from navarch.core.records import is_record, record_fields
-from navarch.sim.figures.reactions import DurationStats, count_false_cordons, measure_reactions
+from navarch.sim.figures.disturbances import count_disturbances
+from navarch.sim.figures.reactions import DurationStats, measure_reactions
 from navarch.sim.figures.timeline import GroundTruth, Timelines, read_timelines
 from navarch.sim.figures.usage import GpuHours, Money, count_hours, count_money
 
@@ -85,6 +86,11 @@ class Figures:
     replacement: DurationStats = field(default_factory=DurationStats)
     undetected: int = 0
     false_cordons: int = 0
+    """Sound nodes that automation acted on, except as planned."""
+    sound_destroyed: int = 0
+    """Nodes that automation removed, except as planned, although their hardware was sound."""
+    planned_replacements: int = 0
+    """Nodes replaced for their age, drift, price or maintenance."""
     leaks: int = 0
     """Bought machines that still run at the end without a node."""
     availability: float | None = None
@@ -108,6 +114,7 @@ def measure(
     """
     timelines = read_timelines(journal) if timelines is None else timelines
     reactions = measure_reactions(timelines.nodes, truth)
+    disturbances = count_disturbances(timelines.nodes, truth)
     hours = count_hours(timelines, truth)
     return Figures(
         injured=len(truth.faults),
@@ -119,7 +126,9 @@ def measure(
         cordon=reactions.cordon,
         replacement=reactions.replacement,
         undetected=reactions.undetected,
-        false_cordons=count_false_cordons(timelines.nodes, truth),
+        false_cordons=disturbances.acted_on,
+        sound_destroyed=disturbances.destroyed,
+        planned_replacements=disturbances.planned,
         leaks=sum(
             lease.ended is None and lease.token != "" and lease.token not in claimed
             for lease in truth.leases

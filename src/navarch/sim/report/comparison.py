@@ -29,6 +29,7 @@ LOWER_IS_BETTER = (
     "replacement.",
     "undetected",
     "false_cordons",
+    "sound_destroyed",
     "leaks",
     "gpu_hours.lost",
     "gpu_hours.wasted",

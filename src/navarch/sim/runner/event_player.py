@@ -237,6 +237,7 @@ class EventPlayer:
             gpu=params.gpu_index or 0,
             message=params.message or "",
             check_result=found,
+            true_health=params.true_health,
         )
         if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")

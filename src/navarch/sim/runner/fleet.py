@@ -24,6 +24,8 @@ from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
 BY_DRIVER = "driver"
 """The cause of a fault that another driver clears."""
+BY_SOFTWARE = (BY_DRIVER,)
+"""Causes outside the machine: another machine with the same software would fail as well."""
 
 OnFault = Callable[[NodeId, Failure, str, int], None]
 """Called with a node, its failure, the cause, and the step of a cascade."""
@@ -193,7 +195,9 @@ class SimulatedFleet:
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and has no injected fault."""
         agent = self.agents.get(node)
-        return agent is not None and not agent.replays and not self._faults.get(node)
+        if agent is None or agent.replays:
+            return False
+        return all(fault.failure.is_false_alarm for fault in self._faults.get(node, ()))
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""
@@ -227,7 +231,8 @@ class SimulatedFleet:
         if any(_identity(fault.failure) == _identity(failure) for fault in faults):
             return False
         now = self.environment.clock.now()
-        passing = failure.harm is Health.HEALTHY
+        # A false alarm lasts until it is cleared; the error of a program is over at once.
+        passing = failure.harm is Health.HEALTHY and not failure.is_false_alarm
         self.injuries.append(
             InjectedFault(
                 node=node,
@@ -239,6 +244,7 @@ class SimulatedFleet:
                 cause=cause,
                 detail=str(failure),
                 cleared_at=now if passing else None,
+                in_machine=cause not in BY_SOFTWARE,
             )
         )
         if not passing:

@@ -64,6 +64,11 @@ class EventParams:
     fatal: bool | None = key(
         BOOLEAN, "whether the control plane acts on its first report", default=None
     )
+    true_health: Health | None = key(
+        Choice(options=Health),
+        "the true health of the machine: `healthy` for a false alarm; as the failure if left out",
+        default=None,
+    )
     lasting: bool | None = key(
         BOOLEAN, "whether only a restart of the machine clears it", default=None
     )
@@ -113,7 +118,7 @@ _ACTION_PARAMS: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     Action.STOP_FLEET: (_NONE, _NONE),
     Action.INJECT_FAILURE: (
         frozenset({"failure_type"}),
-        frozenset({"xid_code", "gpu_index", "message", *_CHECK_PARAMS}),
+        frozenset({"xid_code", "gpu_index", "message", "true_health", *_CHECK_PARAMS}),
     ),
     Action.RECOVER_FAILURE: (_NONE, frozenset({"failure_type", "check"})),
     Action.ISSUE_COMMAND: (frozenset({"command_type"}), frozenset({"command_args"})),
