@@ -122,6 +122,8 @@ class Machine:
     """True if the launch was refused although the machine started."""
     block: str = ""
     """Its network block, at a cloud that has blocks."""
+    died_at: datetime | None = None
+    """When its operating system died, although it still runs and costs money."""
     ended_at: datetime | None = None
     end_listed_at: datetime | None = None
     number: int = 0
@@ -150,6 +152,8 @@ class SimulatedCloud:
     """Called when a machine restarts, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
+    reachable: bool = True
+    """Whether there is a network between the control plane and the API."""
     _listed: dict[InstanceId, Instance] = field(default_factory=dict)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """The times at which the listing changes, and the machine that changes it."""
@@ -376,6 +380,8 @@ class SimulatedCloud:
 
     async def _suffer_outage(self, zone: str = "") -> None:
         """Fail or delay a call while the whole API, or that zone of it, is out."""
+        if not self.reachable:
+            raise TransientError(f"no route to {self.name}")
         failure = self.habits.outages.get(zone) or self.habits.outages.get("")
         if failure is ApiFailure.FAIL:
             await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))

@@ -82,6 +82,16 @@ RECLAIMED: list[Change] = [
     (RECLAIM[:-1], [{"at": "5m", "duration": "20m", "rate": 9}]),
 ]
 API_OUT: list[Change] = [(API[:-1], [{"at": "0s", "duration": "5m"}])]
+LAYOUT, ISOLATION = (*CLOUD, "layout"), ("control_plane", "isolations", 0)
+LAID_OUT: list[Change] = [(LAYOUT, {"rack": 2, "switch": 2, "power_feed": 2})]
+ISOLATED: list[Change] = [(ISOLATION[:-1], [{"at": "15s", "duration": "20s"}]), *QUIET[:1]]
+UPDATE = ("events", 5, "params")
+ROLLED_OUT: list[Change] = [
+    (
+        ("events", 5),
+        event("roll_out", "all", "45s", scope="all", software="kernel", version="1", every="2s"),
+    )
+]
 CLOCK = ("events", 5, "params")
 DRIVER = event("install_driver", "n2", at="50s", driver="1")
 SKEWED: list[Change] = [(("events", 5), event("set_clock", "n1", at="5s"))]
@@ -159,6 +169,19 @@ CASES: dict[str, Case] = {
         (("events", 5), event("partition", "r1-a", at="50s", scope="region")),
         (("events", 4), event("wait", at="41s")),
     ),
+    "EventParams.every": on(FLEET, (*UPDATE, "every"), "4s", *ROLLED_OUT),
+    "EventParams.duration": on(FLEET, (*FAIL, "duration"), "5s"),
+    "EventParams.software": on(FLEET, (*UPDATE, "software"), "image", *ROLLED_OUT),
+    "EventParams.version": on(FLEET, (*UPDATE, "version"), "2", *ROLLED_OUT),
+    "EventParams.new_machines": on(
+        POOL,
+        (*POOL_EVENT, "params", "new_machines"),
+        False,
+        (
+            POOL_EVENT,
+            event("roll_out", "all", at="1m", scope="all", software="image", version="1", **HOT),
+        ),
+    ),
     "EventParams.driver": on(FLEET, (*CLOCK, "driver"), "2", (("events", 5), DRIVER)),
     "EventParams.ahead": on(FLEET, (*CLOCK, "ahead"), "3h", *SKEWED),
     "EventParams.behind": on(FLEET, (*CLOCK, "behind"), "3h", *SKEWED),
@@ -181,6 +204,8 @@ CASES: dict[str, Case] = {
     "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
     "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
     "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
+    "IsolationConfig.at": on(FLEET, (*ISOLATION, "at"), "20s", *ISOLATED),
+    "IsolationConfig.duration": on(FLEET, (*ISOLATION, "duration"), "25s", *ISOLATED),
     "AgentsConfig.fidelity": on(FLEET, ("agents", "fidelity"), "real"),
     "AgentsConfig.share": on(
         FLEET, ("agents", "share"), 0.0, (("agents",), {"fidelity": "real", "share": 1.0})
@@ -280,6 +305,10 @@ CASES: dict[str, Case] = {
     "CapacityStep.instance_type": on(POOL, (*CLOUD, "capacity", 0, "instance_type"), "other"),
     "CapacityStep.machines": on(POOL, (*CLOUD, "capacity", 0, "machines"), 1),
     "CapacityStep.reclaim": on(POOL, (*CLOUD, "capacity", 0, "reclaim"), False),
+    "LayoutConfig.rack": on(POOL, (*LAYOUT, "rack"), 1, *LAID_OUT),
+    "LayoutConfig.switch": on(POOL, (*LAYOUT, "switch"), 1, *LAID_OUT),
+    "LayoutConfig.power_feed": on(POOL, (*LAYOUT, "power_feed"), 1, *LAID_OUT),
+    "LayoutConfig.nvlink_domain": on(POOL, (*LAYOUT, "nvlink_domain"), 2, *LAID_OUT),
     "CloudConfig.spot_prices": on(POOL, (*CLOUD, "spot_prices"), {"box": 9}, SPOT_POOL),
     "PriceChange.at": on(POOL, (*PRICE, "at"), "6m", *PRICED),
     "PriceChange.instance_type": on(POOL, (*PRICE, "instance_type"), "other", *PRICED),

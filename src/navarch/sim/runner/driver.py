@@ -53,6 +53,7 @@ class ScenarioDriver:
         """Run all events, until the end of the scenario's duration."""
         clock = self.fleet.environment.clock
         self.player.begin = clock.monotonic()
+        self.player.spawn = self._go
         self._until_s = self._length_s()
         for partition in self.scenario.network.partitions:
             self._go(hold(self.fleet, partition))

@@ -34,6 +34,7 @@ def check_playable(scenario: Scenario) -> None:
         ("jobs", scenario.jobs),
         ("policy", scenario.policy),
         ("control_plane.crashes", scenario.control_plane.crashes),
+        ("control_plane.isolations", scenario.control_plane.isolations),
         ("control_plane.conflicts", scenario.control_plane.conflicts),
         ("control_plane.replicas", scenario.control_plane.replicas > 1),
     ):

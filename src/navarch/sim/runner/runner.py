@@ -88,6 +88,7 @@ class ScenarioRunner:
         """Nodes that the control plane has dropped and the figures still need."""
         self._pruned: list[Recorded] = []
         """The part of the journal that the control plane has dropped."""
+        self._machines_in: Counter[tuple[str, str]] = Counter()
         self._tasks = tasks
         clock = SimClock()
         entropy = SeededEntropy(f"{seed}/cluster")
@@ -253,23 +254,34 @@ class ScenarioRunner:
         node = self.world.fleet().nodes.get(name)
         gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
         sellers = [cloud for cloud in self.clouds if machine.id in cloud.machines]
+        seller = (sellers or self.clouds)[0].name
+        labels = self._position(seller, request.zone)
         agent = SimAgent(
             clock=self.world.clock,
             entropy=self.world.entropy(f"agent/{machine.id}"),
             machine=machine,
             api=self.world.api_for(name),
             gpus=gpus,
+            labels=labels,
         )
         self.fleet.equip(agent)
         self.fleet.facts[name] = FleetNode(
             id=request.name,
-            provider=(sellers or self.clouds)[0].name,
+            provider=seller,
             region=request.region,
             zone=request.zone,
             instance_type=request.instance_type,
             gpu_count=gpus,
+            labels={**labels, "pool": request.labels.get(POOL, "")},
         )
         return agent
+
+    def _position(self, cloud: str, zone: str) -> Mapping[str, str]:
+        """Return the labels of the next machine in a zone of a cloud."""
+        config = self.scenario.providers.get(cloud)
+        number = self._machines_in[cloud, zone]
+        self._machines_in[cloud, zone] += 1
+        return {} if config is None else config.layout.labels(zone or cloud, number)
 
     def _up(self, agent: SimAgent) -> None:
         if self._foreseeable:
@@ -376,6 +388,8 @@ class ScenarioRunner:
             for number, rule in enumerate(config.spot_reclaims):
                 chance = Chance(world.entropy(f"spot/{cloud.name}/{number}"))
                 yield timeline.reclaim_spot(rule, chance, partial(self._take_back, cloud))
+        for isolation in scenario.control_plane.isolations:
+            yield self._isolate(isolation.at, isolation.duration)
         for crash in scenario.control_plane.crashes:
             yield self._crash_at(crash.at, crash.down_for)
         if scenario.jobs:
@@ -406,6 +420,22 @@ class ScenarioRunner:
             cloud.end(machine.id)
 
         self._tasks.create_task(take())
+
+    async def _isolate(self, at: timedelta, duration: timedelta) -> None:
+        """Cut the control plane's own network for a while."""
+        world = self.world
+        await world.clock.sleep(at.total_seconds())
+        self._set_isolated(True)
+        await world.clock.sleep(duration.total_seconds())
+        self._set_isolated(False)
+
+    def _set_isolated(self, isolated: bool) -> None:
+        self.world.isolated = isolated
+        self.jobs.error_rate = 1.0 if isolated else 0.0
+        for cloud in self.clouds:
+            cloud.reachable = not isolated
+        for agent in self.fleet.agents.values():
+            agent.wake()
 
     async def _crash_at(self, at: timedelta, down_for: timedelta) -> None:
         await self.world.clock.sleep(at.total_seconds())

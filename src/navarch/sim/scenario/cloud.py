@@ -20,6 +20,49 @@ from navarch.sim.scenario.files import CapacityPath, CapacityStep
 from navarch.sim.scenario.kinds import SHARE
 from navarch.sim.scenario.market import ApiOutage, PriceChange, QuotaStep, SpotReclaim
 
+PER = Integer(least=1, most=100_000, example="8")
+
+
+def _check_rack_is_known(
+    switch: int | None, power_feed: int | None, rack: int | None
+) -> Iterator[Fault]:
+    for name, racks in (("switch", switch), ("power_feed", power_feed)):
+        if racks is not None and rack is None:
+            yield Fault(
+                f"{name} is a number of racks, and rack is not given",
+                "add rack: 18, for example: the machines in a rack",
+                at=(name,),
+            )
+
+
+@block(rules=(_check_rack_is_known,))
+class LayoutConfig:
+    """The position of machines, which their agents report as labels of the same names.
+
+    Machines fill racks in the order in which they are bought. A place is not let again, so the
+    successor of a machine is in another rack.
+    """
+
+    rack: int | None = key(PER, "machines per rack; no label if left out", default=None)
+    switch: int | None = key(PER, "racks per network switch; no label if left out", default=None)
+    power_feed: int | None = key(PER, "racks per power feed; no label if left out", default=None)
+    nvlink_domain: int | None = key(
+        PER, "machines per NVLink domain; no label if left out", default=None
+    )
+
+    def labels(self, where: str, number: int) -> Mapping[str, str]:
+        """Return the labels of the machine of that number at a place, counted from zero."""
+        found = {}
+        if self.rack is not None:
+            rack = number // self.rack
+            found["rack"] = f"{where}-rack-{rack}"
+            for name, racks in (("switch", self.switch), ("power_feed", self.power_feed)):
+                if racks is not None:
+                    found[name] = f"{where}-{name.replace('_', '-')}-{rack // racks}"
+        if self.nvlink_domain is not None:
+            found["nvlink_domain"] = f"{where}-nvlink-{number // self.nvlink_domain}"
+        return found
+
 
 def _check_boot_times(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
     if boot_min > boot_max:
@@ -51,6 +94,11 @@ class CloudConfig:
     )
     price_changes: tuple[PriceChange, ...] = key(
         ListOf(each=Nested(cls=PriceChange)), "prices over time", default=()
+    )
+    layout: LayoutConfig = key(
+        Nested(cls=LayoutConfig),
+        "the racks, switches and power feeds of its zones",
+        default=LayoutConfig(),
     )
     sold_out: float = key(SHARE, "launches refused for lack of capacity", default=0.0)
     transient: float = key(SHARE, "calls that fail because the cloud is busy", default=0.0)
@@ -86,7 +134,8 @@ class CloudConfig:
     @property
     def moments(self) -> tuple[timedelta, ...]:
         """Every moment at which something about it changes, in order."""
-        found = {each.at for each in (*self.steps, *self.price_changes, *self.quotas)}
+        found = {step.at for step in self.steps}
+        found |= {change.at for change in self.price_changes} | {step.at for step in self.quotas}
         for outage in self.api_outages:
             found |= {outage.at, outage.at + outage.duration}
         return tuple(sorted(found))

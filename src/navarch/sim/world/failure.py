@@ -112,7 +112,11 @@ class Failure:
     @property
     def cleared_by_reboot(self) -> bool:
         """Whether it takes a restart to be rid of it: what happened is not taken back otherwise."""
-        return self.reboots or (self.result is not None and self.result.lasting)
+        return (
+            self.reboots
+            or self.kind is FailureType.POWER
+            or (self.result is not None and self.result.lasting)
+        )
 
     def slows(self, gpu: int) -> bool:
         """Return whether a GPU does less because of it."""
