@@ -1,6 +1,6 @@
 """The figures of one run."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -10,8 +10,9 @@ from navarch.core.health import Health
 from navarch.core.launch import Launch
 from navarch.core.records import is_record, record_fields
 from navarch.sim.figures.disturbances import count_disturbances
+from navarch.sim.figures.interruptions import Interruption, best_ettr, faults_by_job
 from navarch.sim.figures.reactions import DurationStats, measure_reactions
-from navarch.sim.figures.timeline import GroundTruth, Timelines, read_timelines
+from navarch.sim.figures.timeline import GroundTruth, InjectedFault, Timelines, read_timelines
 from navarch.sim.figures.usage import GpuHours, Money, count_hours, count_money
 
 
@@ -36,6 +37,11 @@ class JobRecord:
     """Time lost to GPUs that were slower than their peers."""
     starts: int = 0
     interruptions: int = 0
+    restart_s: float = 0.0
+    """The time between a start and its first work."""
+    checkpoint_every_s: float = 0.0
+    """The work between two checkpoints; 0 without checkpoints."""
+    checkpoint_takes_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +58,25 @@ class Goodput:
     waited_gpu_hours: float = 0.0
     ettr: float | None = None
     """Effective training time ratio: work kept, divided by the time from submission to end."""
+    ettr_bound: float | None = None
+    """The ratio that perfect reactions to the same faults would leave; of jobs with checkpoints."""
+    interruptions_per_fault: float | None = None
+    """How often a fault that interrupted a job did so; 1 if every job moved on at once."""
+    unprovoked_interruptions: int = 0
+    """Interruptions that no fault of a machine explains: preemptions, and drains of sound nodes."""
 
 
-def goodput_of(jobs: Iterable[JobRecord], *, ended: datetime) -> Goodput:
-    """Return the goodput of `jobs` until `ended`."""
+def goodput_of(
+    jobs: Iterable[JobRecord],
+    *,
+    ended: datetime,
+    interruptions: Sequence[Interruption] = (),
+    faults: Sequence[InjectedFault] = (),
+) -> Goodput:
+    """Return the goodput of `jobs` until `ended`, given why they were interrupted."""
+    behind = faults_by_job(interruptions, faults)
+    provoked = sum(map(len, behind.values()))
+    distinct = {name: len(set(found)) for name, found in behind.items()}
     known = [job for job in jobs if job.submitted <= ended]
     spent = sum(
         ((job.finished or ended) - job.submitted).total_seconds() * job.gpus for job in known
@@ -71,7 +92,31 @@ def goodput_of(jobs: Iterable[JobRecord], *, ended: datetime) -> Goodput:
         slowed_gpu_hours=round(sum(job.slowed_s * job.gpus for job in known) / 3600, 6),
         waited_gpu_hours=round(sum(job.waited_s * job.gpus for job in known) / 3600, 6),
         ettr=round(kept / spent, 6) if spent else None,
+        ettr_bound=_ettr_bound(known, distinct, ended),
+        interruptions_per_fault=round(provoked / sum(distinct.values()), 6) if provoked else None,
+        unprovoked_interruptions=len(interruptions) - provoked,
     )
+
+
+def _ettr_bound(
+    jobs: Iterable[JobRecord], faults: Mapping[str, int], ended: datetime
+) -> float | None:
+    """Return the mean bound of the jobs with checkpoints, weighted by their GPUs and time."""
+    weights = bounds = 0.0
+    for job in jobs:
+        span_s = ((job.finished or ended) - job.submitted).total_seconds()
+        if not job.checkpoint_every_s or span_s <= 0:
+            continue
+        bound = best_ettr(
+            faults=faults.get(job.name, 0),
+            span_s=span_s,
+            restart_s=job.restart_s,
+            every_s=job.checkpoint_every_s,
+            takes_s=job.checkpoint_takes_s,
+        )
+        weights += span_s * job.gpus
+        bounds += bound * span_s * job.gpus
+    return round(bounds / weights, 6) if weights else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +152,7 @@ def measure(
     launches: Sequence[Launch] = (),
     claimed: Collection[str] = (),
     jobs: Sequence[JobRecord] = (),
+    interruptions: Sequence[Interruption] = (),
 ) -> Figures:
     """Return the figures of a run, given its journal, its ledger and the ground truth.
 
@@ -135,7 +181,9 @@ def measure(
         ),
         availability=None if hours.availability is None else round(hours.availability, 6),
         gpu_hours=hours,
-        goodput=goodput_of(jobs, ended=truth.ended),
+        goodput=goodput_of(
+            jobs, ended=truth.ended, interruptions=interruptions, faults=truth.faults
+        ),
         money=count_money(truth, launches, hours),
     )
 

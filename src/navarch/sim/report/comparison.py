@@ -38,6 +38,8 @@ LOWER_IS_BETTER = (
     "goodput.waited",
     "goodput.overhead",
     "goodput.interruptions",
+    "goodput.interruptions_per_fault",
+    "goodput.unprovoked_interruptions",
     "money.",
 )
 HIGHER_IS_BETTER = (

@@ -466,6 +466,7 @@ class ScenarioRunner:
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
             jobs=[job.record(ended) for job in self.jobs.jobs.values()],
+            interruptions=self.jobs.interruptions,
         )
         return figures, timelines.nodes
 
